@@ -45,7 +45,6 @@ pub(crate) fn offered(
     Ok(wanted.iter().filter(can).copied().collect())
 }
 
-/// The channels it has; `None` if it cannot be asked.
 pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<ChannelsOffered> {
     let pcm = spec.open(direction).ok()?;
     let (params, _) = params::all(&pcm).ok()?;
@@ -53,7 +52,6 @@ pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<Channels
     Some(ChannelsOffered { least, most, converter: spec.plugged() })
 }
 
-/// Whether there is such a PCM in this direction, be it another program's or not this user's: it is opened for a moment.
 pub(crate) fn goes(spec: &AlsaSpec, direction: Direction) -> bool {
     spec.is_there(direction)
 }

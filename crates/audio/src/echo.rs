@@ -22,14 +22,12 @@ const AHEAD: Span = Span::from_millis(1);
 /// The longest block that is cancelled at once. Longer periods are several, so that a server may halve them.
 const LONGEST: i64 = 256;
 
-/// Taps for a microphone and a loudspeaker in one room. They add no delay.
 pub struct WithoutEcho {
     pub microphone: MicrophoneTap,
     pub loudspeaker: LoudspeakerTap,
 }
 
 impl WithoutEcho {
-    /// For devices that run like this. Allocates all that there ever is.
     pub fn new(microphone: Settings, loudspeaker: Settings) -> Result<Self, NoCanceller> {
         if microphone.rate != loudspeaker.rate {
             let (captured, played) = (microphone.rate, loudspeaker.rate);
@@ -53,7 +51,6 @@ impl WithoutEcho {
     }
 }
 
-/// The longest part of a period that it is a multiple of and that can be cancelled at once.
 fn block_of(period: Frames) -> Frames {
     let whole = period.count().max(1);
     let parts = whole.div_euclid(LONGEST).max(1)..=whole;

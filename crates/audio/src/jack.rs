@@ -57,7 +57,6 @@ pub(crate) fn settle(
     Ok(enter(spec, directions, PATIENCE, work)?.1)
 }
 
-/// Accepts a server whose buffer differs from the settled period.
 pub(crate) fn open(
     spec: &JackSpec,
     directions: Directions,
@@ -105,7 +104,6 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     }]
 }
 
-/// Ports of a running server's card, captured from and played to.
 pub(crate) fn card_ports() -> Option<[usize; 2]> {
     looked_at(&JackSpec::named("taut")).map(|(_, _, ports)| ports)
 }

@@ -24,7 +24,6 @@ pub struct Opened {
     pub device: Box<dyn Device>,
     pub notes: Notes,
     pub supervision: Supervision,
-    /// To be told what the stream takes; others in the device's graph hear it.
     pub latency: StreamLatency,
 }
 
@@ -77,7 +76,6 @@ pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, De
     }
 }
 
-/// The channels that the device is limited to, and the device that converts for it.
 pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffered> {
     match spec {
         DeviceSpec::Alsa(card) => alsa::channels(card, direction),

@@ -124,7 +124,6 @@ impl SharedParts {
         self.0.realigned.load(Ordering::Relaxed)
     }
 
-    /// Periods of which a part did not hear the others: what these played was not there, or had no room.
     pub fn missed(&self) -> u64 {
         self.0.missed.load(Ordering::Relaxed)
     }
@@ -138,7 +137,6 @@ impl SharedParts {
 /// How often a part's thread looks whether it is to end: waking it would be a system call.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A part that somebody has: it is free once the devices of both directions are dropped.
 struct PartTaken {
     state: Arc<SharedState>,
     index: usize,
@@ -166,7 +164,6 @@ impl PartDevice {
     }
 }
 
-/// In the place of a process that was never there.
 struct NoProcess;
 
 impl Process for NoProcess {

@@ -38,7 +38,6 @@ use crate::toolbox::{DeviceDescription, DeviceSide, Notes, Offers};
 pub struct Extras {
     pub listener: Option<Box<dyn Listener>>,
     pub record_format: SampleFormat,
-    /// Whether a file that is read begins again at its end, without a gap.
     pub looped: bool,
 }
 

@@ -43,7 +43,6 @@ impl DeviceSpec {
         !matches!(self, Self::Software(_))
     }
 
-    /// Whether both name the same device with the same options, so that one captures what the other plays.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Alsa(one), Self::Alsa(other)) => one == other,
@@ -58,7 +57,6 @@ impl DeviceSpec {
 impl TryFrom<&OsStr> for DeviceSpec {
     type Error = DeviceError;
 
-    /// A path in the name may be any bytes; everything else is text.
     fn try_from(given: &OsStr) -> Result<Self, DeviceError> {
         if let Some(text) = given.to_str() {
             return text.parse();

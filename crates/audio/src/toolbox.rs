@@ -23,7 +23,6 @@ pub(crate) fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {
     }
 }
 
-/// One value for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sides<T> {
     pub(crate) capture: T,
@@ -132,7 +131,6 @@ impl Notes {
         self.sentences().left.push(sentence);
     }
 
-    /// Leaves a sentence that says what was asked for and is not done.
     pub fn fail(&self, sentence: String) {
         let mut sentences = self.sentences();
         sentences.failed.push(sentence.clone());

@@ -49,7 +49,6 @@ impl Demand {
 }
 
 impl CoreAdmission {
-    /// Of a host with so many cores, of each of which streams may have `most_share`.
     pub fn new(cores: usize, most_share: f64) -> Self {
         Self { cores: cores.max(1), most_share, streams: BTreeMap::new() }
     }

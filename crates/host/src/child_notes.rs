@@ -15,7 +15,6 @@ use tautline_io::shared::{SharedError, SharedFile, SharedMemory};
 const RUN_LONGS: usize = 3;
 /// Of the newest datagram that a link opened, its sender's incarnation and one, or 0 for none; and its count.
 const HEARD_LONGS: usize = 2;
-/// Links that blocks may come by: the master's, and that of the worker before.
 const LINKS: usize = 2;
 const LONGS: usize = RUN_LONGS + LINKS * HEARD_LONGS;
 const LONG: usize = size_of::<u64>();
@@ -63,7 +62,6 @@ impl AsFd for ChildNotes {
     }
 }
 
-/// The child's end: a note of its run, and one for each link that blocks may come by.
 pub(crate) fn notes(handed: OwnedFd) -> Result<(RunNote, [HeardNote; LINKS]), SharedError> {
     let file = SharedFile::handed(handed);
     let memory = file.map(LONGS, 0)?;

@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
-    /// Landlock: the version of its interface, or why it is missing.
     pub files: Result<u32, Missing>,
     pub calls: Result<(), Missing>,
 }

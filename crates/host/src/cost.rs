@@ -9,7 +9,6 @@ use tautline_proto::time::Span;
 use crate::chain::ChainNode;
 
 const RUNS: usize = 24;
-/// Processor time that measuring may take, but for the run that it is noticed after.
 const MOST: Span = Span::from_millis(150);
 /// Of that, for each length: what it takes longer is short of the others.
 const MOST_EACH: Span = Span::from_millis(30);
@@ -22,7 +21,6 @@ const LENGTHS: u32 = 5;
 const PERCENT: usize = 90;
 const LEVEL: f32 = 0.1;
 
-/// Measures a node that was loaded for runs of [`MEASURED_FRAMES`], in processor time of this thread.
 pub fn measure(node: &mut ChainNode) -> PluginCost {
     let mut noise = 1u32;
     for channel in 0..node.inputs() {
@@ -56,7 +54,6 @@ pub fn measure(node: &mut ChainNode) -> PluginCost {
     fit(&measured)
 }
 
-/// What a run of so many frames takes, in nanoseconds.
 pub fn of_run(cost: PluginCost, frames: f64) -> f64 {
     cost.fixed_ns + cost.per_frame_ns * frames
 }

@@ -41,7 +41,6 @@ impl Plan {
 pub(crate) struct PlannedPipeline {
     pub(crate) onward: usize,
     pub(crate) earlier: usize,
-    /// By what blocks are sealed that the worker before sends, if one does.
     pub(crate) fed: Option<Option<[u8; 32]>>,
     pub(crate) feeds: Option<PlannedFeed>,
 }
@@ -77,15 +76,9 @@ pub(crate) struct TakeBlocks {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChildEvent {
-    Ready {
-        scheduled: String,
-        cost: Option<PluginCost>,
-    },
+    Ready { scheduled: String, cost: Option<PluginCost> },
     Refused(String),
-    /// A run does not come to an end; the process ends next.
-    Hung {
-        millis: u64,
-    },
+    Hung { millis: u64 },
     Standing(ChildStanding),
 }
 

@@ -66,7 +66,6 @@ pub(crate) struct ChildProcess {
 pub(crate) enum ChildSaid {
     Line(String),
     Nothing,
-    /// Not before the instant, or what else was waited for.
     Late,
 }
 
@@ -107,7 +106,6 @@ impl ChildProcess {
         stdin.flush()
     }
 
-    /// The next line that it writes, before `until` and before `also` can be read.
     pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildSaid {
         let Some(stdout) = &mut self.child.stdout else { return ChildSaid::Nothing };
         let mut room = [0; 4096];

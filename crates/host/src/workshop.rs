@@ -32,7 +32,6 @@ use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
 use crate::process::{ChildProcess, ChildProgram};
 
-/// Streams that a worker takes where nobody says otherwise.
 pub const MOST_STREAMS: usize = 64;
 /// The rest is for the kernel's work on datagrams and for runs that take longer than measured.
 pub const MOST_SHARE: f64 = 0.8;
@@ -138,7 +137,6 @@ impl PluginWorkshop {
         locked(&self.streams).get(&stream)?.process.process()
     }
 
-    /// The process that has loaded a stream's plugin and waits to take over, if there is one at the moment.
     pub fn standby(&self, stream: u32) -> Option<u32> {
         locked(&self.streams).get(&stream)?.process.standby()
     }
@@ -213,7 +211,6 @@ impl PluginWorkshop {
         Ok((share, HeldPromise(Arc::clone(&self.admission), number)))
     }
 
-    /// Where the datagrams of a stream are heard: of one that anybody could read, here alone.
     fn bind(&self, is_sealed: bool) -> Result<UdpSocket, WorkRefused> {
         let address = match self.options.bind {
             address if is_sealed => address,
@@ -441,7 +438,6 @@ type TellWork = Arc<dyn Fn(&WorkNews) + Send + Sync>;
 
 /// How long a process may take until it takes blocks: some plugins read samples or compute tables.
 const BEGINNING: Span = Span::from_secs(10);
-/// Processes in a row that were no good, after which there is no other.
 const MOST_IN_A_ROW: u32 = 20;
 /// The wait before the second process in a row that was no good; it doubles up to the longest.
 const FIRST_WAIT: Span = Span::from_millis(50);
@@ -476,7 +472,6 @@ impl StopLooks {
         self.next
     }
 
-    /// Looks if it is time. Returns whether the process stays stopped; `None` if it was not time.
     fn look(&mut self, child: &ChildProcess, now: LocalTime) -> Option<bool> {
         if now < self.next {
             return None;

@@ -12,7 +12,6 @@ pub(crate) struct Ahead {
     last: Span,
     held_up: Span,
     left: Span,
-    /// Runs that did not come early.
     in_time: u32,
 }
 

@@ -77,10 +77,8 @@ impl Absence {
 
 type Desks = Mutex<BTreeMap<String, KnownWorker>>;
 
-/// Those of this process, by the worker's address. A fork has none of its maker's.
 static DESKS: AtomicPtr<Desks> = AtomicPtr::new(core::ptr::null_mut());
 
-/// In a fork: its maker's clerks are not there, and who knows what they held.
 pub(crate) fn forget_all() {
     DESKS.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
@@ -180,12 +178,8 @@ pub(crate) struct OrderBehind {
 }
 
 pub(crate) enum Opening {
-    Opened {
-        id: u32,
-        far: Far,
-    },
+    Opened { id: u32, far: Far },
     Refused(String),
-    /// It is not there, or does not answer.
     Away(String),
 }
 

@@ -23,7 +23,6 @@ pub(crate) enum HostRun {
 
 /// How long an activation waits for the first attempt, so that a plugin whose worker is there gets the first frame.
 const FIRST_WAIT: Span = Span::from_millis(200);
-/// How long `cleanup` waits until the stream is closed.
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
 pub(crate) struct Instance {
@@ -40,7 +39,6 @@ pub(crate) struct Instance {
 
 enum RunSide {
     Works(Box<Working>),
-    /// A panic happened, or there was nothing to begin with: inputs go on to outputs.
     Broken,
 }
 

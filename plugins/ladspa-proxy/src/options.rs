@@ -39,7 +39,6 @@ pub(crate) struct OffloadOptions {
     pub(crate) spare: Option<String>,
     pub(crate) wait_offline: WaitOffline,
     pub(crate) compare_local: bool,
-    /// Earlier blocks that leave once more with each.
     pub(crate) copies: u8,
     pub(crate) history: u32,
     pub(crate) cleartext: bool,
@@ -77,7 +76,6 @@ const MOST_COPIES: u32 = 8;
 /// Fewer would not outlast what a worker asks for again; more are memory for nothing.
 const HISTORY: (u32, u32) = (16, 4096);
 
-/// The options of the plugin with this label, and what to say of those that cannot be read.
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     let mut complaints = Vec::new();
     let mut options = match library_config() {

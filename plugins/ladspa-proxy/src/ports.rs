@@ -14,11 +14,9 @@ pub(crate) enum Carries {
     Latency,
 }
 
-/// The ports of a plugin, in its order, and one for the latency if none of them is that.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PortPlan {
     carries: Vec<Carries>,
-    /// The value of each control that no host connected.
     pub(crate) usual: Vec<RangeHint>,
     pub(crate) own_latency: Option<usize>,
     pub(crate) inputs: usize,
@@ -72,7 +70,6 @@ pub(crate) const ADDED_HINT: RangeHint = RangeHint {
     upper: 0.0,
 };
 
-/// Where the host has what goes by the ports; null until it has said so.
 #[derive(Debug)]
 pub(crate) struct Connections {
     carries: Vec<Carries>,

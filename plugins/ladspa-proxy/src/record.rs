@@ -20,10 +20,8 @@ pub(crate) struct RunRecord {
     left: Vec<Span>,
     /// Runs of which there is one slack in `left`, less one, and those that came since the last.
     passed: (u32, u32),
-    /// Runs that had no answer when their turn came.
     pub(crate) unanswered: u64,
     pub(crate) answered: u64,
-    /// How what came back compares, span by span, and those of which something is to be said.
     pub(crate) spans: Vec<TwinSpan>,
     news: VecDeque<TwinSpan>,
     last: Option<SpanKind>,

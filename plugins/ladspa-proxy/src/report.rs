@@ -20,7 +20,6 @@ pub(crate) struct RunReported<'a> {
     pub(crate) rate: u32,
     pub(crate) standing: &'a ClerkStanding,
     pub(crate) seen: Seen,
-    /// The host was faster than real time, at some time.
     pub(crate) rendered: bool,
     pub(crate) verdict: Option<TwinVerdict>,
 }

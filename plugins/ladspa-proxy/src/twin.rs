@@ -19,7 +19,6 @@ pub(crate) struct Twin {
     kept: u64,
     back: Vec<Vec<f32>>,
     position: u64,
-    /// Up to where what comes back is not judged: a stand-in was among it.
     spoilt_until: u64,
     tally: TwinTally,
 }
@@ -31,14 +30,12 @@ const SPANS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TwinSpan {
-    /// Its first frame and the first after it, of all that came back.
     pub(crate) frames: (u64, u64),
     pub(crate) verdict: TwinVerdict,
 }
 
 struct TwinTally {
     before: TwinVerdict,
-    /// Of the one that is under way: where it began, and how many frames a span has.
     lately: TwinVerdict,
     began: u64,
     span: u64,

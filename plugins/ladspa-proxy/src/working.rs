@@ -41,9 +41,7 @@ pub(crate) struct Working {
     pub(crate) ahead: Ahead,
     /// Frames of a millisecond: what comes back after a stand-in is cross-faded for so long.
     fade: u32,
-    /// The delay is so many of the host's blocks, and not less than one.
     is_window: bool,
-    /// Until when the host may be held up, as it renders.
     patient_until: LocalTime,
     /// Frames in all, those faster than real time, and those of them on a real-time thread, which is never held up.
     frames: u64,
@@ -216,7 +214,6 @@ impl Working {
         matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }
 
-    /// Whether it did so on a thread with real-time priority.
     pub(crate) const fn rendered_in_vain(&self) -> bool {
         2 * self.hurried_in_vain > self.frames
     }

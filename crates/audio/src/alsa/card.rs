@@ -14,7 +14,6 @@ use crate::toolbox::PreparedNote;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
-/// How often a card that was asleep is asked whether it is awake, and how often at most.
 const ASLEEP: (Span, u32) = (Span::from_millis(10), 500);
 /// Starts without a single block in between after which nothing is to be expected any more.
 const VAIN: u32 = 20;
@@ -23,7 +22,6 @@ pub(super) struct Card {
     ends: Vec<CardSide>,
     settings: Settings,
     wakeup: Wakeup,
-    /// That of the timer which sets the pace where no card does: the host's.
     timer: Option<ClockId>,
     losses: CardErrors,
     timed: PreparedNote,

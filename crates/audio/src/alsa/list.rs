@@ -9,7 +9,6 @@ use super::spec::AlsaSpec;
 use super::{configured, params};
 use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
 
-/// All of them, each opened for a moment.
 pub(crate) fn cards() -> Vec<DeviceDescription> {
     // What ALSA's library would print on standard error. Without it that is printed.
     let _said = Output::local_error_handler();
@@ -30,7 +29,6 @@ fn described(name: String) -> DeviceDescription {
     }
 }
 
-/// The devices of a card; `None` if it went meanwhile.
 fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
     let control = Ctl::from_card(&card, true).ok()?;
     let info = control.card_info().ok()?;

@@ -57,7 +57,6 @@ impl PcmPace {
         self.settings.period.count() * i64::from(self.settings.periods)
     }
 
-    /// The PCM was started after `began`; `reading` is from right after that.
     pub(super) fn start(&mut self, began: LocalTime, reading: Option<Reading>) {
         self.started = began;
         self.line.restart();
@@ -100,7 +99,6 @@ impl PcmPace {
         }
     }
 
-    /// When to wake, if not by the PCM itself.
     pub(super) fn wakes(&self, wakeup: Wakeup) -> Option<LocalTime> {
         match (&self.timer, wakeup) {
             (Some(timer), _) => Some(timer.wakes()),

@@ -84,7 +84,6 @@ pub(super) fn apply(
     set().map_err(|error: ::alsa::Error| unusable(spec, error))
 }
 
-/// Frames whose samples do not lie side by side.
 fn no_access(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
     if error.func() != "snd_pcm_hw_params_set_access" {
         return unusable(spec, error);

@@ -46,7 +46,6 @@ pub(super) struct Reading {
     pub(super) now: LocalTime,
     pub(super) avail: Frames,
     pub(super) delay: Frames,
-    /// When the position became what it is, if the kernel says so.
     pub(super) stamp: Option<LocalTime>,
 }
 
@@ -63,7 +62,6 @@ const UNASKED: u32 = 31;
 pub(super) struct CardPcm {
     /// The card's state in kernel memory; before `pcm`, which cannot be closed while this is held.
     shared: Option<Status>,
-    /// How often the position may be taken from there before the card is asked.
     unasked: u32,
     pcm: PCM,
     direction: Direction,
@@ -99,7 +97,6 @@ impl CardPcm {
         self.settings
     }
 
-    /// Has `other` start and stop with this one at the same instant, if possible.
     pub(super) fn link(&self, other: &Self) -> bool {
         self.pcm.link(&other.pcm).is_ok()
     }
@@ -147,7 +144,6 @@ impl CardPcm {
         ready.is_ok_and(|ready| ready > 0)
     }
 
-    /// Where it is. If it `woke` this thread, that is what the kernel noted when it did.
     pub(super) fn read(&mut self, woke: bool) -> Result<Reading, PcmError> {
         if woke && self.unasked > 0 {
             self.unasked -= 1;
@@ -162,7 +158,6 @@ impl CardPcm {
         Ok(reading)
     }
 
-    /// Frames between the program and the converter if that is what the buffer holds.
     fn held(&self, avail: Frames) -> Frames {
         match self.direction {
             Direction::Capture => avail,

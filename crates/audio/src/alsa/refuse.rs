@@ -96,7 +96,6 @@ fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
     }
 }
 
-/// The process that has this device of its card open in this direction, by /proc/asound.
 fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     let letter = match direction {
         Direction::Capture => 'c',
@@ -154,7 +153,6 @@ impl CardErrors {
         }
     }
 
-    /// The sentence for `trouble`, once. Real-time.
     pub(super) fn take(&mut self, trouble: PcmError) -> DeviceError {
         const NOTHING: DeviceError =
             DeviceError { tried: String::new(), answer: String::new(), mend: String::new() };

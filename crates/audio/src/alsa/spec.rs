@@ -102,7 +102,6 @@ impl AlsaSpec {
         Some((device, self.argument(2, "SUBDEV").and_then(|part| part.parse().ok())))
     }
 
-    /// What a card's name says behind `hw:`, at its place or as KEY=VALUE.
     fn argument(&self, place: usize, key: &str) -> Option<&str> {
         let arguments = self.pcm.split_once("hw:")?.1.trim_end_matches(['\'', '"']);
         arguments.split(',').enumerate().find_map(|(at, argument)| match argument.split_once('=') {

@@ -12,7 +12,6 @@ pub const TAIL: Span = Span::from_millis(128);
 
 /// The channels of either side that are learned: each pair of them is a filter of its own.
 const MOST_CHANNELS: usize = 2;
-/// The frames of a block, which the library transforms two at a time.
 const BLOCK: core::ops::RangeInclusive<i64> = 16..=2048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +21,6 @@ pub enum NoCanceller {
         .0.count()
     )]
     Channels(Channels),
-    /// Blocks of an even number of frames, 16 to 2048.
     #[error(
         "echo is cancelled in periods of an even number of frames, 16 to 2048, and these have {}; choose another --period \
          or use --echo keep",
@@ -155,7 +153,6 @@ pub(super) struct Guard {
     channels: usize,
     /// How near to its circle the pole of the filter is that takes out what is steady (mdf.c, filter_dc_notch16).
     radius: f64,
-    /// Per channel: that filter's state, and the last sample in and out.
     kept: [([f64; 2], [f64; 2]); MOST_CHANNELS],
     added: u32,
 }

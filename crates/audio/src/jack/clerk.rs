@@ -29,10 +29,8 @@ pub(super) enum NoClient<E> {
     Thread(io::Error),
 }
 
-/// Runs the client's errands; closes it when dropped.
 pub(super) struct Clerk {
     signals: Arc<Signals>,
-    /// `None` only while dropping.
     errands: Option<Sender<Errand>>,
     closed: Receiver<Infallible>,
 }
@@ -109,7 +107,6 @@ struct ClientRequest {
 struct Asking(Arc<ClientRequest>);
 
 impl Asking {
-    /// `None` while another waits that was given up at this server.
     fn at(server: Option<&str>) -> Option<Self> {
         let mut all = asking();
         let in_vain = |other: &Arc<ClientRequest>| {

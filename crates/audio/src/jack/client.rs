@@ -102,7 +102,6 @@ impl Client {
         Arc::clone(&self.signals)
     }
 
-    /// What the server says is told there too. Before it runs.
     pub(crate) fn tell_in(&mut self, word: ServerWord) {
         self.word = word;
     }
@@ -115,7 +114,6 @@ impl Client {
         card_latency(self.library, self.raw, direction)
     }
 
-    /// How far our ports of a direction are from the converter once they are connected to these.
     pub(crate) fn latency_to(&self, direction: Direction, counterparts: &[String]) -> PortLatency {
         let ports = named(self.library, self.raw, counterparts);
         PortLatency::to_be(
@@ -124,7 +122,6 @@ impl Client {
         )
     }
 
-    /// The names of the ports that ours of a direction can be connected to: of the card's, or of all.
     pub(crate) fn counterparts(&self, direction: Direction, physical: bool) -> Vec<String> {
         counterparts(self.library, self.raw, direction, physical)
     }
@@ -215,7 +212,6 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Waits for the server.
     fn drop(&mut self) {
         // JACK2 cancels a closing client's threads anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`): none may be in our code
         // then.

@@ -13,9 +13,7 @@ use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Woken {
     pub(crate) now: LocalTime,
-    /// When the cycle began, by the server's word and by its driver's wake-up.
     pub(crate) told: CycleTimes,
-    /// How far the server's clock was misread, either way.
     pub(crate) uncertainty: Span,
     pub(crate) xruns: u32,
     pub(crate) latency: Sides<PortLatency>,
@@ -106,7 +104,6 @@ impl Adaptor {
         Flow::Continue
     }
 
-    /// When the first frame of a cycle meets a direction's converter, and how much that differs between ports.
     fn met(&self, woken: &Woken, began: LocalTime, direction: Direction) -> (LocalTime, Span) {
         let Settings { rate, period, .. } = self.settings;
         let ports = PortLatency::of_card(Frames::ZERO);

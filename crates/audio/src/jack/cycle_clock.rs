@@ -17,7 +17,6 @@ const LATEST: Span = Span::from_micros(200);
 const BEGINNING: Span = Span::from_secs(1);
 /// Many late wake-ups in a row mean that the cycles have moved, by the earliest of them.
 const MOVED: Suspicion = Suspicion { cycles: 8, least: Span::from_micros(250) };
-/// If an xrun was told of.
 const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, least: Span::from_micros(100) };
 /// The server's loop is right again after a second so near to ours: one that creeps only crosses it.
 const JOINED: Span = Span::from_micros(30);
@@ -55,7 +54,6 @@ impl Suspicion {
 pub(crate) struct Begun {
     pub(crate) at: LocalTime,
     pub(crate) uncertainty: Span,
-    /// Frames that the device left out between the cycle before and this one.
     pub(crate) skipped: Frames,
 }
 
@@ -64,10 +62,8 @@ pub(crate) struct CycleClock {
     rate: Rate,
     /// The server's expected count at the next cycle; `None` before the first.
     count: Option<u32>,
-    /// While the server's loop is not to be believed.
     own: Option<Loop>,
     suspicion: Suspicion,
-    /// For so many cycles more, an xrun that was told of is believed to have moved them.
     xrun: u32,
     jitter: Span,
 }
@@ -120,7 +116,6 @@ impl CycleClock {
         Begun { at, skipped, ..begun }
     }
 
-    /// Frames by which the server's count is ahead: cycles in which it did not call us, or will.
     fn behind(&self, count: u32) -> Frames {
         let ahead = count.wrapping_sub(self.count.unwrap_or(count)).cast_signed();
         let ahead = Frames::new(i64::from(ahead));
@@ -152,7 +147,6 @@ impl CycleClock {
 #[derive(Debug, Clone, Copy)]
 struct Loop {
     due: LocalTime,
-    /// Parts of a nanosecond that `due` lacks.
     rest: f64,
     /// By how much cycles are longer than nominal, as a share.
     drift: f64,
@@ -169,7 +163,6 @@ impl Loop {
         if self.age < BEGINNING { self.due.min(woke) } else { self.due }
     }
 
-    /// Moves on by a cycle that began at `at`, and for which the driver woke so `late`.
     fn pass(&mut self, at: LocalTime, late: Span, length: Span) {
         let nominal = length.as_nanos().max(1) as f64;
         let error = late.as_nanos() as f64;

@@ -12,7 +12,6 @@ pub(crate) struct LatencyBounds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PortLatency {
     pub(crate) counted: Frames,
-    /// By how much the latency of one port differs from that, at most.
     pub(crate) spread: Frames,
 }
 
@@ -21,7 +20,6 @@ impl PortLatency {
         Self { counted: card, spread: Frames::ZERO }
     }
 
-    /// Of ports that are yet to be connected: to what takes this, to the card, or by hand.
     pub(crate) fn to_be(connected: Option<LatencyBounds>, card: Frames) -> Self {
         Self::of_card(card).follow(connected, card, card)
     }

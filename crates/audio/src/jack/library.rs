@@ -125,7 +125,6 @@ functions! {
     set_info_function(c"jack_set_info_function"): unsafe extern "C" fn(MessageCallback),
 }
 
-/// The library prints what goes wrong; here it is said once, in a sentence of ours.
 extern "C" fn keep_silent(_: *const c_char) {}
 
 impl Library {

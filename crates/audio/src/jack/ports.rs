@@ -96,7 +96,6 @@ pub(super) fn latency_bounds(
     each.reduce(|a, b| LatencyBounds { least: a.least.min(b.least), most: a.most.max(b.most) })
 }
 
-/// What the card takes in a direction: the most that any physical port says.
 pub(super) fn card_latency(
     library: &Library,
     client: NonNull<RawClient>,

@@ -47,7 +47,6 @@ pub(crate) struct Signals {
     pub(crate) finished: AtomicBool,
     pub(crate) shut_down: AtomicBool,
     pub(crate) freewheels: AtomicBool,
-    /// Cycles were not used since the last that was.
     pub(super) interrupted: AtomicBool,
     /// Frames in a cycle, and in a second, as last told; 0 before.
     pub(crate) buffer: AtomicU32,
@@ -64,7 +63,6 @@ impl Signals {
         self.timing.of(direction).latency()
     }
 
-    /// Before the client runs: that of the ports as they are to be connected.
     pub(super) fn begin(&self, direction: Direction, latency: PortLatency, card: Frames) {
         self.set_latency(direction, latency);
         self.timing.of(direction).card.store(card.count() as u32, Ordering::Relaxed);

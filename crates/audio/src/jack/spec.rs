@@ -16,7 +16,6 @@ pub(crate) enum Connect {
 pub struct JackSpec {
     pub(crate) client: String,
     pub(crate) connect: Connect,
-    /// The usual one if there is no name.
     pub(crate) server: Option<String>,
     /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
     pub(crate) at_ports: bool,

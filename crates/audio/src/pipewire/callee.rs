@@ -12,7 +12,6 @@ use super::course::{BlockPlace, CycleReport, GraphTiming};
 use super::held::Priority;
 use crate::toolbox::callback::{HeldProcess, Seat};
 
-/// Frames that the process is given at a time, at the most: what it has room for.
 pub(super) const LONGEST: usize = 4096;
 const BYTES: usize = size_of::<f32>();
 
@@ -21,7 +20,6 @@ pub(super) struct GraphShared {
     over: AtomicBool,
     /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
     pace: AtomicU64,
-    /// Between the cycle and the converter, in nanoseconds.
     graph_delay: AtomicI64,
     priority: Priority,
 }
@@ -69,7 +67,6 @@ impl GraphShared {
         (pace != 0).then_some(((pace >> 32) as u32, pace as u32))
     }
 
-    /// Between the beginning of a cycle and the instant at which its block meets the converter.
     pub(super) fn graph_delay(&self) -> Span {
         Span::from_nanos(self.graph_delay.load(Ordering::Relaxed))
     }
@@ -97,7 +94,6 @@ impl Callee {
         Self { shared, direction, settings, course, block, begun: false }
     }
 
-    /// One cycle. Real-time, but for the first, which asks for that.
     pub(super) fn call(&mut self, stream: &StreamRef, report: Option<CycleReport>) {
         let now = now();
         let shared = Arc::clone(&self.shared);
@@ -204,7 +200,6 @@ impl Callee {
         flow
     }
 
-    /// Frames that the graph wants of a buffer, and that it has room for.
     fn wanted(&self, buffer: &mut Buffer<'_>) -> usize {
         let requested = usize::try_from(buffer.requested()).unwrap_or(usize::MAX);
         let data = buffer.datas_mut().first_mut().and_then(|data| data.data());
@@ -243,7 +238,6 @@ fn xruns(side: &Side<'_>) -> u32 {
     u32::from(side.skipped > Frames::ZERO)
 }
 
-/// What the stream says of the cycle that is going on; `None` before it is in a graph.
 pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
     let time = super::filter::of(stream)?;
     let (num, denom) = (time.rate.num, time.rate.denom);

@@ -10,7 +10,6 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CycleReport {
     pub(super) began: LocalTime,
-    /// Where the driver was then, in ticks: frames of the graph.
     pub(super) ticks: u64,
     pub(super) hertz: u32,
     /// Ticks between stream and converter, the cycle included; 0 for a device that other programs use.
@@ -23,7 +22,6 @@ pub(super) struct BlockPlace {
     pub(super) meets: LocalTime,
     /// A frame of the stream for what is rounded to it, and a tick for what is to that.
     pub(super) uncertainty: Span,
-    /// Frames of the stream for which the graph did not call.
     pub(super) skipped: Frames,
 }
 
@@ -50,7 +48,6 @@ impl GraphTiming {
         Self { direction, rate, to_converter: true, last, quantum, graph_delay }
     }
 
-    /// Instants are those at the ports, at which all nodes of a graph have one and the same cycle.
     #[cfg(any(feature = "pipewire", test))]
     pub(super) fn at_ports(self) -> Self {
         Self { to_converter: false, ..self }
@@ -60,12 +57,10 @@ impl GraphTiming {
         self.last = None;
     }
 
-    /// Ticks from the cycle before the last to the last, once two followed each other.
     pub(super) fn quantum(&self) -> Option<u64> {
         self.quantum
     }
 
-    /// From the beginning of the last cycle to its block's instant at the converter, or back.
     #[cfg(feature = "pipewire")]
     pub(super) fn graph_delay(&self) -> Span {
         self.graph_delay

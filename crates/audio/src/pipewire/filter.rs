@@ -31,7 +31,6 @@ struct FilterListener<T> {
 }
 
 impl<T> FilterListener<T> {
-    /// Hears what `listen` asks for; lives until the filter is destroyed.
     fn added(
         filter: NonNull<pw_filter>,
         data: T,
@@ -63,7 +62,6 @@ pub(super) struct Filter {
     raw: NonNull<pw_filter>,
     /// The graph's thread alone touches what this leads to while the filter is connected.
     called: NonNull<FilterListener<Wired>>,
-    /// Touched on the thread that iterates the loop.
     heard: NonNull<FilterListener<Option<String>>>,
 }
 

@@ -6,14 +6,12 @@ use tautline_proto::units::Rate;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// Frames per cycle where no node asks for another number.
     pub quantum: Frames,
     pub min_quantum: Frames,
     pub max_quantum: Frames,
     pub forced: Option<Frames>,
     /// Frames per second, in hertz; it may be one that no stream can have.
     pub rate: u32,
-    /// The rates it may change to, in hertz.
     pub rates: Vec<u32>,
 }
 

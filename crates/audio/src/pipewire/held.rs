@@ -114,7 +114,6 @@ impl HeldNode {
         })
     }
 
-    /// Tells the graph what sound takes beyond a stream that goes this way.
     pub(super) fn tell(&self, direction: Direction, latency: Span) {
         if let Made::Stream { stream, .. } = &self.node {
             let [ports, node] = pods::latency(spa_direction(direction), latency);

@@ -57,7 +57,6 @@ macro_rules! functions {
         const FUNCTIONS: &[(Function, &str)] =
             &[$((Function::$name, concat!(stringify!($name), "\0")),)*];
 
-        /// Where they are; null before the library is loaded.
         static PLACES: [AtomicPtr<c_void>; FUNCTIONS.len()] =
             [const { AtomicPtr::new(null_mut()) }; FUNCTIONS.len()];
 
@@ -112,7 +111,6 @@ fn silence() {
     level();
 }
 
-/// Loads the library of this name and notes where its functions are, or says why it cannot.
 fn find(library: &CStr) -> Result<(), String> {
     // SAFETY: the name ends in a zero; what a library does when it is loaded is its own affair.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

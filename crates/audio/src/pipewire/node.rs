@@ -31,7 +31,6 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Puts the node into the graph; until it is run it is silent.
     pub(super) fn open(
         spec: &PipeWireSpec,
         directions: Directions,

@@ -12,7 +12,6 @@ const PERIODS: u32 = 2;
 /// The sink that WirePlumber (`fallback-sink.lua`) makes where there is none: it plays to nobody.
 const STAND_IN: &str = "auto_null";
 
-/// The wanted rate and channels, in cycles that the graph grants; unknown grants show when it runs.
 pub(crate) fn settle(
     spec: &PipeWireSpec,
     directions: Directions,

@@ -28,7 +28,6 @@ pub(super) enum Purpose {
     Sounding,
 }
 
-/// What the server's events leave behind. On the thread that iterates the loop only.
 #[derive(Debug, Default)]
 struct ServerEvents {
     done: Cell<Option<i32>>,
@@ -46,7 +45,6 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Connects to `PIPEWIRE_REMOTE`'s server or the session's; `name` is the device's.
     pub(super) fn connect(name: &str, purpose: Purpose) -> Result<Self, DeviceError> {
         library::load(name)?;
         let failed = |what: &str| absent(name, &format!("{what}: {}", io::Error::last_os_error()));
@@ -93,7 +91,6 @@ impl Server {
         self.heard.error.borrow().clone()
     }
 
-    /// Returns when the server has done all that it was asked for so far.
     fn roundtrip(&self, until: Instant) -> Result<(), DeviceError> {
         let failed = |answer: &str| absent(&self.name, answer);
         let asked = self.core.sync(0).map_err(|error| failed(&error.to_string()))?;

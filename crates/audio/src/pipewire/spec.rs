@@ -19,9 +19,7 @@ pub struct PipeWireSpec {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NodeKind {
-    /// A device: a sink for `taut send`, a source for `taut recv`.
     Device,
-    /// A stream as they have them: connected to this node, or to the default device.
     Stream(Option<String>),
 }
 

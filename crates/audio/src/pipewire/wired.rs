@@ -28,7 +28,6 @@ struct FilterBuffers {
 }
 
 impl FilterBuffers {
-    /// Those of this cycle. Each port is asked once: its buffer is handed on with that.
     fn get(&mut self, ports: &Sides<Box<[FilterPort]>>, frames: u32) {
         self.frames = frames as usize;
         for direction in [Direction::Capture, Direction::Playback] {
@@ -91,7 +90,6 @@ impl Wired {
         self.ports = ports;
     }
 
-    /// One cycle. Real-time, but for the first, which asks for that.
     pub(super) fn call(&mut self, clock: Option<&spa_io_clock>) {
         let now = now();
         let shared = Arc::clone(&self.shared);
@@ -154,7 +152,6 @@ impl Wired {
     }
 }
 
-/// What the graph says of the cycle that is going on; `None` before it runs.
 fn report(clock: &spa_io_clock) -> Option<CycleReport> {
     let (num, denom) = (clock.rate.num, clock.rate.denom);
     if num == 0 || denom == 0 || clock.nsec == 0 {

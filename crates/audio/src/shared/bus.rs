@@ -41,7 +41,6 @@ pub(crate) struct BusWriter {
     piece: Option<BusPiece>,
 }
 
-/// Both ends, for so many parts.
 pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusReader) {
     let Settings { rate, channels, period, .. } = settings.playback;
     let buffer = |settings: &Settings| settings.period.as_len() * (settings.periods as usize + 1);
@@ -79,7 +78,6 @@ impl BusWriter {
         has_room
     }
 
-    /// What a part plays of it. Parts come by rising number. Real-time.
     pub(crate) fn write(&mut self, part: usize, block: &[f32]) {
         if let Some(piece) = &mut self.piece
             && self.samples.push_entire_slice(block).is_ok()
@@ -102,7 +100,6 @@ pub(crate) struct BusReader {
     /// Frames that are kept of each part, a power of two: frame n lies at n modulo this.
     room: usize,
     kept: Box<[Box<[f32]>]>,
-    /// Of each part, the number of the frame after the last that it played.
     sounded: Box<[i64]>,
     known: i64,
     newest: Option<BusPiece>,
@@ -186,7 +183,6 @@ impl BusReader {
     }
 }
 
-/// Of one piece of a period: what is the same for all parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceTimes {
     pub(super) now: LocalTime,
@@ -208,7 +204,6 @@ impl PieceTimes {
         Self { meets: self.meets + length, skipped: Frames::ZERO, xruns: 0, ..self }
     }
 
-    /// As one sees it who was not there before.
     pub(super) const fn at_first(self) -> Self {
         Self { skipped: Frames::ZERO, xruns: 0, ..self }
     }

@@ -18,7 +18,6 @@ const MUTES_IN: Span = Span::from_millis(10);
 pub(super) struct SharedCapture {
     state: Arc<SharedState>,
     others: Option<SteeredReader>,
-    /// What is captured in a period, as it is muted or not.
     own: Box<[f32]>,
     volume: Volume,
     block: Box<[f32]>,

@@ -17,7 +17,6 @@ const JUMP: Span = Span::from_millis(2);
 
 struct SteeredPart {
     resampler: Resampler,
-    /// Whether it was read in the piece before: the resampler is where the place is.
     used: bool,
     block: Box<[f32]>,
 }
@@ -38,7 +37,6 @@ pub(crate) struct ReadNews {
 }
 
 impl SteeredReader {
-    /// For blocks of the device that captures with these settings.
     pub(crate) fn new(bus: BusReader, settings: Settings, parts: usize) -> Self {
         let (channels, period) = (settings.channels.count(), settings.period.as_len().max(1));
         let part = |_| SteeredPart {
@@ -155,7 +153,6 @@ impl SteeredReader {
         missed
     }
 
-    /// What a part was heard to play in the piece that was read last, of so many samples.
     pub(crate) fn block(&self, part: usize, samples: usize) -> Option<&[f32]> {
         self.parts.get(part).filter(|part| part.used).and_then(|part| part.block.get(..samples))
     }
@@ -171,7 +168,6 @@ impl SteeredPart {
         self.resampler.set_fraction(place.fraction);
     }
 
-    /// Gives the resampler what it wants for so many frames; whether some of it is not there.
     fn feed(
         &mut self,
         bus: &BusReader,
@@ -189,7 +185,6 @@ impl SteeredPart {
     }
 }
 
-/// From what was read before to what is read now.
 fn fade(before: &[f32], now: &mut [f32], channels: usize) {
     let frames = (now.len() / channels).max(1) as f32;
     for (at, (now, before)) in now.chunks_mut(channels).zip(before.chunks(channels)).enumerate() {

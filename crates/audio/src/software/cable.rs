@@ -53,7 +53,6 @@ enum End {
     Hearing,
 }
 
-/// A card's hold of a cable: its memory, and the locks that say so.
 struct CablePlug {
     ring: CableRing,
     file: SharedFile,
@@ -125,7 +124,6 @@ impl PlayingEnd {
         Ok(Self { plug, channels: settings.channels.count() as i64, next: 0 })
     }
 
-    /// The card starts; its first frame is number 0 of `clock`.
     pub(crate) fn begin(&mut self, clock: &CardClock) {
         self.next = 0;
         self.plug.ring.begin(clock);

@@ -3,7 +3,6 @@ use std::path::{Path, PathBuf};
 use tautline_proto::device::Settings;
 use tautline_proto::units::{Channels, Rate};
 
-/// What the stream is to be, as far as somebody said it before its file was looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
     pub rate: Option<Rate>,
@@ -21,13 +20,11 @@ impl From<&Settings> for Wanted {
 pub(crate) struct Conversion {
     pub(crate) rate: Option<Rate>,
     pub(crate) channels: Option<Channels>,
-    /// Samples, to 24 bits, or floats to 32.
     pub(crate) narrower: bool,
     pub(crate) float: bool,
 }
 
 impl Conversion {
-    /// The command for the file at `path`, or standard input, ready for a shell.
     pub(crate) fn command(self, path: Option<&Path>) -> String {
         let Some(path) = path else { return self.in_the_pipe() };
         let (mut options, mut suffix) = (Vec::new(), Vec::new());
@@ -64,7 +61,6 @@ impl Conversion {
     }
 }
 
-/// The command for other formats, with the stream's rate.
 pub(crate) fn unpack(path: Option<&Path>, wanted: &Wanted) -> String {
     let rate = wanted.rate.unwrap_or(Rate::HZ_48000);
     let conversion =

@@ -37,13 +37,11 @@ pub struct FileFormat {
     pub rate: Rate,
     pub channels: Channels,
     pub coding: FileCoding,
-    /// How many frames it claims to hold, if it does.
     pub frames: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct FileRequest<'a> {
-    /// `None` is standard input.
     pub(crate) path: Option<&'a Path>,
     pub(crate) wanted: Wanted,
 }
@@ -58,7 +56,6 @@ pub struct FileReader {
     format: FileFormat,
     body: Body,
     given: u64,
-    /// Whether it waits for what another program writes.
     piped: bool,
 }
 
@@ -183,7 +180,6 @@ impl FileReader {
         matches!(self.body, Body::Wav(_)) && self.format.frames.is_none()
     }
 
-    /// The next samples, interleaved, in place of the content of `out`; `false` at the end.
     pub fn read(&mut self, out: &mut Vec<f32>) -> bool {
         let read = match &mut self.body {
             Body::Wav(wav) => wav.read(out),
@@ -230,7 +226,6 @@ enum Found {
     Double,
 }
 
-/// Refuses sound that the stream cannot carry bit for bit, with all reasons and the command that fixes them.
 fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, DeviceError> {
     let (mut answers, mut mend) = (Vec::new(), Conversion::default());
     let (hertz, wanted) = (found.hertz, request.wanted);
@@ -354,7 +349,6 @@ impl fmt::Debug for SoundFile {
 pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
 
 impl PipeReader {
-    /// The format of what the pipe holds; waits for its beginning.
     pub(super) fn look(
         &self,
         open: impl FnOnce() -> Result<FileReader, DeviceError>,

@@ -132,7 +132,6 @@ impl FlacReader {
         self.damaged
     }
 
-    /// The next samples, interleaved, in place of the content of `out`; `false` at the end.
     pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         while self.owed == 0 && self.next.is_empty() {

@@ -5,7 +5,6 @@ pub trait Pace: Send {
     /// The time now. Wait-free.
     fn now(&mut self) -> LocalTime;
 
-    /// Waits; returns at once if `due` has passed.
     fn sleep_until(&mut self, due: LocalTime);
 
     /// Its name, if it has one. For ordinary threads.

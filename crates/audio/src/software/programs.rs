@@ -13,7 +13,6 @@ pub(crate) struct ProgramsEnd {
     programs: AttachedPrograms,
     channels: usize,
     next: i64,
-    /// Frames before it that the card missed.
     skipped: Frames,
     _listening: ProgramsSocket,
 }

@@ -20,7 +20,6 @@ use super::wav::MOST_BYTES;
 use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
-/// Recorders that may be under way to the device's thread: it takes all of them once per period.
 const UNDER_WAY: usize = 4;
 /// Size of a part of a recording: the next begins some seconds later, and there is room for 128 channels at 192 kHz.
 pub const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
@@ -31,7 +30,6 @@ type NextRecorder = Option<HeldRecorder>;
 
 struct BegunRecorder {
     recorder: Recorder,
-    /// With others, at an instant: kept until an ordinary thread lets go of it. Else with the next period.
     begins: Option<RecordedTime>,
 }
 
@@ -54,7 +52,6 @@ impl RecordedTime {
         Self(Arc::new(AtomicI64::new(instant.as_nanos())))
     }
 
-    /// From a frame that met the converter then, which is the first of all if none was, to the beginning. Real-time.
     fn after(&self, meets: LocalTime) -> Span {
         let unknown = LocalTime::NEVER.as_nanos();
         let begins = (meets + -BEFORE).as_nanos();
@@ -137,7 +134,6 @@ impl Recording {
         self.turn();
     }
 
-    /// Hands over what is to be, and lets go of what is complete. Waits for nothing; to be called now and then.
     pub fn turn(&mut self) {
         while let Ok(begun) = self.back.pop() {
             let BegunRecorder { recorder, .. } = *ManuallyDrop::into_inner(begun);
@@ -152,14 +148,12 @@ impl Recording {
         }
     }
 
-    /// What there is to tell: frames that the disk took too slowly for, and why nothing more is recorded.
     pub const fn notes(&self) -> &Notes {
         &self.notes
     }
 }
 
 impl Drop for Recording {
-    /// What came back and what was never taken is completed here.
     fn drop(&mut self) {
         let never = self.waits.take().flatten();
         let back = core::iter::from_fn(|| self.back.pop().ok());
@@ -168,7 +162,6 @@ impl Drop for Recording {
 }
 
 impl Drop for RecordingTap {
-    /// The device has ended, and this is dropped by whoever ran it: what is recorded is completed.
     fn drop(&mut self) {
         let handed = core::iter::from_fn(|| self.hands.pop().ok());
         let all = self.recorder.take().into_iter().chain(self.next.take().flatten());
@@ -238,7 +231,6 @@ impl RecordingTap {
 }
 
 impl DeviceTap for RecordingTap {
-    /// What is sent is what the process made of what was captured: a volume, or silence.
     #[inline(never)]
     fn after(&mut self, cycle: &mut Cycle<'_>) {
         match self.direction {

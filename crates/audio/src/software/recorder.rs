@@ -28,7 +28,6 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const PIECE: usize = 64 * 1024;
 /// A reader of standard output that takes nothing for so long at the end is not waited for.
 const LAST_WORD: Duration = Duration::from_secs(1);
-/// Silences that may wait between the sounds in the ring.
 const MOST_GAPS: usize = 256;
 
 pub(crate) struct Recorder {
@@ -44,7 +43,6 @@ pub(crate) struct Recorder {
 
 #[derive(Debug, Clone, Copy)]
 struct Gap {
-    /// Samples that went into the ring before it.
     after: u64,
     samples: u64,
 }
@@ -52,7 +50,6 @@ struct Gap {
 #[derive(Default)]
 struct RecorderShared {
     stop: AtomicBool,
-    /// Samples that became silence because the ring was full.
     lost: AtomicU64,
     tail: AtomicU64,
     stored: AtomicU64,
@@ -62,7 +59,6 @@ struct RecorderShared {
 pub(crate) struct StoredSamples(Arc<RecorderShared>);
 
 impl StoredSamples {
-    /// Samples that are in the file by now, with the silence that stands for others.
     pub(crate) fn count(&self) -> u64 {
         self.0.stored.load(Ordering::Relaxed)
     }
@@ -207,7 +203,6 @@ impl Drop for Recorder {
     }
 }
 
-/// The two ends of a ring, prefaulted.
 fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
     let (mut ring, mut samples) = RingBuffer::new(room);
     if let Ok(all) = ring.write_chunk(room) {

@@ -74,7 +74,6 @@ impl SampleSource {
 }
 
 pub(crate) struct FileSource {
-    /// `None` only while dropping.
     samples: Option<Consumer<f32>>,
     ended: Arc<AtomicBool>,
     /// Opens a file of these settings and decodes it, again and again if `looped`. Returns when enough is decoded to
@@ -94,7 +93,6 @@ impl FileSource {
         Self::decode((file, again), reader, settings, notes)
     }
 
-    /// Decodes `reader`, and then the file `again` and again, if given.
     pub(crate) fn decode(
         (path, again): (&Path, Option<(PathBuf, Wanted)>),
         reader: FileReader,
@@ -203,7 +201,6 @@ impl Decoder {
         }
     }
 
-    /// Pushes whole frames as there is room; `false` if nobody listens any more.
     fn push(&mut self, mut samples: &[f32]) -> bool {
         let channels = self.reader.format().channels.count();
         while !samples.is_empty() {
@@ -262,7 +259,6 @@ pub(super) fn ring_samples(settings: &Settings) -> usize {
     (2 * second).min(most).max(settings.channels.samples_in(settings.period) * 4)
 }
 
-/// Samples before a device begins to play: three quarters of half a second. A pipe keeps that delay.
 pub(super) fn enough_to_begin(settings: &Settings) -> usize {
     let half_second = settings.rate.hertz() as usize * settings.channels.count() / 2;
     half_second.min(ring_samples(settings)) * 3 / 4
@@ -287,14 +283,12 @@ impl Loopback {
         Self { channels: settings.channels.count(), length: length.count(), frames, next: 0 }
     }
 
-    /// The output played `samples` from `frame` on. Real-time.
     pub(crate) fn play(&mut self, frame: i64, samples: &[f32]) {
         for (played, frame) in samples.chunks_exact(self.channels).zip(frame..) {
             self.at(frame).copy_from_slice(played);
         }
     }
 
-    /// The next frames at the input. Real-time.
     pub(crate) fn fill(&mut self, samples: &mut [f32]) {
         for heard in samples.chunks_exact_mut(self.channels) {
             let frame = self.at(self.next - self.length);
@@ -304,7 +298,6 @@ impl Loopback {
         }
     }
 
-    /// Nobody takes the next `frames` of the input. Real-time.
     pub(crate) fn skip(&mut self, frames: Frames) {
         let held = (self.frames.len() / self.channels) as i64;
         let last = self.next + frames.count() - self.length;

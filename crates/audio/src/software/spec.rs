@@ -92,7 +92,6 @@ impl SoftwareSpec {
         }
     }
 
-    /// Whether its rate and channels are those of a file that is read, or of a cable's other end.
     pub(crate) const fn is_like_another(&self, direction: Direction) -> bool {
         match self {
             Self::Virtual(options) => {
@@ -104,7 +103,6 @@ impl SoftwareSpec {
         }
     }
 
-    /// The device that `given` names; `None` if its kind is unknown here.
     pub(crate) fn named(given: &OsStr) -> Option<Result<Self, DeviceError>> {
         let shown = &*given.to_string_lossy();
         let refuse = |answer: &str, mend: &str| Err(error(shown, answer, mend));

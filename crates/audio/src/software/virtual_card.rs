@@ -48,7 +48,6 @@ pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
 #[derive(Debug)]
 pub struct Disappearance {
     after: Span,
-    /// From then until it can be opened again.
     away: Span,
     /// When it went, in nanoseconds; [`Disappearance::NOT_YET`] before that.
     went: AtomicI64,

@@ -13,7 +13,6 @@ use tautline_io::output::{open_now, set_blocking};
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
-/// Samples that are coded and written at a time: at most 64 KiB.
 const BLOCK: usize = 16 * 1024;
 /// Lengths are counted in 32 bits; this leaves room for the header.
 pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
@@ -33,8 +32,10 @@ enum WavOutput {
     /// What was written can be written again: lengths are filled in as they come to be known.
     File(File),
     /// What was written is gone, and lengths are never known.
-    Pipe { pipe: File, begun: bool },
-    /// A pipe at a path that no program reads so far.
+    Pipe {
+        pipe: File,
+        begun: bool,
+    },
     Awaited(PathBuf),
 }
 
@@ -45,7 +46,6 @@ const SILENCE: [u8; 4096] = [0; 4096];
 pub(crate) struct WavFile {
     store: WavOutput,
     format: SampleFormat,
-    /// All that precedes the samples; its lengths are those of the last [`WavFile::flush`].
     header: Vec<u8>,
     bytes: u64,
     coded: Box<[u8]>,
@@ -54,7 +54,6 @@ pub(crate) struct WavFile {
 }
 
 impl WavFile {
-    /// Creates a file at `path`, or writes into the pipe or device there.
     pub(crate) fn create(
         path: &Path,
         settings: &Settings,
@@ -86,7 +85,6 @@ impl WavFile {
         Ok(wav)
     }
 
-    /// One for a pipe; nothing is written before the first [`WavFile::flush`].
     pub(crate) fn stream(pipe: File, settings: &Settings, format: SampleFormat) -> Self {
         Self::on(WavOutput::Pipe { pipe, begun: false }, settings, format)
     }

@@ -20,7 +20,6 @@ const FRAMES: usize = 1024;
 pub(super) enum WavCoding {
     /// Integers in the upper bits of a container: unsigned in one of one byte, else signed.
     Integer {
-        /// The width of the container, 1 to 4.
         bytes: usize,
         bits: u32,
     },
@@ -47,15 +46,10 @@ impl WavCoding {
 pub(super) struct WavHeader {
     pub(super) rate: u32,
     pub(super) channels: u16,
-    /// The coding of samples, or why it is not supported.
     pub(super) coding: Result<WavCoding, String>,
-    /// Bytes of sound according to the header; `None` if it gives a placeholder.
     promised: Option<u64>,
-    /// Bytes of sound in the file; `None` for a pipe.
     held: Option<u64>,
-    /// Bytes per frame, at least 1.
     block: u64,
-    /// The first bytes after the header, which had to be read to understand it.
     begun: Vec<u8>,
 }
 
@@ -150,12 +144,10 @@ impl WavHeader {
         Ok(Some(self))
     }
 
-    /// Frames according to the header, if it is to be believed.
     pub(super) fn promised_frames(&self) -> Option<u64> {
         self.promised.map(|bytes| bytes / self.block)
     }
 
-    /// Frames in the file; `None` for a pipe.
     pub(super) fn held_frames(&self) -> Option<u64> {
         self.held.map(|bytes| bytes / self.block)
     }
@@ -201,7 +193,6 @@ pub(super) struct WavReader {
 }
 
 impl WavReader {
-    /// Reads the frames that follow `header`, which has this coding and 1 to 64 channels.
     pub(super) fn new(
         input: BufReader<Box<dyn MediaSource>>,
         header: &WavHeader,

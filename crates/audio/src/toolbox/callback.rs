@@ -111,7 +111,6 @@ pub(crate) fn part(block: &mut [f32], samples: usize) -> &mut [f32] {
     &mut block[..samples]
 }
 
-/// What came in at the ports, from `from` frames into the cycle on. Real-time.
 pub(crate) fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
     if block.is_empty() {
         return;
@@ -125,7 +124,6 @@ pub(crate) fn interleave(ports: &impl Ports, channels: usize, from: usize, block
     }
 }
 
-/// Gives a block to the ports, from `from` frames into the cycle on. Real-time.
 pub(crate) fn lay_out(block: &[f32], channels: usize, from: usize, ports: &mut impl Ports) {
     if block.is_empty() {
         return;

@@ -17,7 +17,6 @@ use super::{STACK, spawn_error};
 /// How often the opener's thread looks whether the device went: waking it would be a system call.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Opens the device anew. Called on an ordinary thread.
 pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
 
 pub(crate) struct Fallback {
@@ -33,7 +32,6 @@ impl Fallback {
     }
 }
 
-/// What the device's thread, the opener's and whoever asks share.
 #[derive(Debug)]
 struct SupervisionShared {
     losses: AtomicU64,
@@ -138,7 +136,6 @@ impl Supervised {
         Ok((supervised, supervision))
     }
 
-    /// Gives the device that went to the opener's thread, which also drops it. Real-time.
     fn lose(&mut self, error: DeviceError) {
         let _realtime = realtime::scope();
         self.shared.losses.fetch_add(1, Ordering::Relaxed);
@@ -228,7 +225,6 @@ struct Bridge {
 }
 
 impl Bridge {
-    /// Adds what lies between the last block and this one.
     fn span_gap(&self, cycle: &mut Cycle<'_>) {
         let Some(end) = self.shared.end() else { return };
         let rate = self.settings.rate;
@@ -302,7 +298,6 @@ impl DeviceWatch {
         }
     }
 
-    /// Tries until it is there; `None` if nobody waits for it any more.
     fn reopen(&mut self) -> Option<Box<dyn Device>> {
         let mut said = None;
         loop {

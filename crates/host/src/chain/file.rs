@@ -115,7 +115,6 @@ impl ChainFile {
         Ok(Self { path: path.to_owned(), definitions })
     }
 
-    /// What is defined, of plugins that `plugin` finds by `FILE:LABEL`: in the file's order.
     pub fn outlines(
         &self,
         plugin: &dyn Fn(&str) -> Option<Outline>,

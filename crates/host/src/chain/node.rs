@@ -104,7 +104,6 @@ impl ChainNode {
         }
     }
 
-    /// What was told at the end of the last run; of copies, by the first.
     pub fn told(&self, control: usize) -> f32 {
         match self {
             Self::Plugin(plugin) => plugin.told(control),

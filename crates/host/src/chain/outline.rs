@@ -5,7 +5,6 @@ use super::Recipe;
 use crate::ladspa::abi::{AUDIO, CONTROL, HARD_RT_CAPABLE, INPUT, OUTPUT, REALTIME};
 use crate::ladspa::description::{PluginDescription, PortDescription};
 
-/// What can be run, with its ports by kind, each in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outline {
     pub label: String,

@@ -24,7 +24,6 @@ impl SoiledLink {
     }
 }
 
-/// The same datagram with the mark, if it is a part of one of these blocks.
 fn soiled<'a>(datagram: &[u8], fatal: &[BlockOfEpoch], room: &'a mut [u8]) -> Option<&'a [u8]> {
     let (head, _) = Head::read(datagram).ok()?;
     let place = BlockOfEpoch { epoch: head.epoch, block: head.block };

@@ -40,7 +40,6 @@ const STACK_BYTES: usize = 512 << 10;
 const DATAGRAMS_PER_SECOND: u32 = 6000;
 const BATCH: usize = 32;
 
-/// Of the descriptors the first is where it makes its notes, and the others are sockets.
 pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let mut parent = parent()?;
     let mut lines = BufReader::new(io::stdin());
@@ -109,7 +108,6 @@ fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
     Ok(Opened { note, links: links(plan, handed, heard)? })
 }
 
-/// Loads what is to be run, and gives it to the thread, which takes blocks once it is sent the order; or why it cannot be run.
 fn prepare(
     plan: &Plan,
     opened: Opened,

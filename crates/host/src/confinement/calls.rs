@@ -100,7 +100,6 @@ const CONDITIONAL: &[c_long] = &[
     libc::SYS_dup3,
 ];
 
-/// Makes a descriptor of the number that it is given; only x86-64 has it.
 #[cfg(target_arch = "x86_64")]
 const DUP2: c_long = libc::SYS_dup2;
 #[cfg(not(target_arch = "x86_64"))]
@@ -347,7 +346,6 @@ fn denied(own: u32) -> Result<Rules, seccompiler::BackendError> {
 
 type Condition = (u8, SeccompCmpOp, u64);
 
-/// A call is refused if all conditions of any of these lists hold.
 fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
     use SeccompCmpOp::{Eq, Ge, Le, MaskedEq, Ne};
     let signal = |number: libc::c_int| number as u64;

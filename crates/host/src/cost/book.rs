@@ -45,7 +45,6 @@ struct KeptCost {
 }
 
 impl CostBook {
-    /// With what the file has, which is written whenever something is measured; without one nothing is kept.
     pub(crate) fn open(path: Option<PathBuf>) -> Self {
         let known = path.as_deref().map(read).unwrap_or_default();
         Self { path, known }

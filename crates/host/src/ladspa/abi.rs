@@ -24,7 +24,6 @@ pub const AUDIO: c_int = 0x8;
 
 pub const BOUNDED_BELOW: c_int = 0x1;
 pub const BOUNDED_ABOVE: c_int = 0x2;
-/// On above 0, off otherwise.
 pub const TOGGLED: c_int = 0x4;
 pub const SAMPLE_RATE: c_int = 0x8;
 pub const LOGARITHMIC: c_int = 0x10;
@@ -48,7 +47,6 @@ pub const LATENCY: &str = "latency";
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RangeHint {
     pub hints: c_int,
-    /// Of use with [`BOUNDED_BELOW`] alone.
     pub lower: Data,
     pub upper: Data,
 }
@@ -101,7 +99,6 @@ impl RangeHint {
         (bound(BOUNDED_BELOW, self.lower), bound(BOUNDED_ABOVE, self.upper))
     }
 
-    /// The default value, if the hints and bounds give one.
     pub fn default(&self, rate: u32) -> Option<Data> {
         let (lower, upper) = self.bounds(rate);
         let between = |share: Data| Some(self.between(lower?, upper?, share));

@@ -134,7 +134,6 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
     (0..count).map(port).collect()
 }
 
-/// A bound that is no figure bounds nothing.
 fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
     let (below, above) = (lower.is_finite(), upper.is_finite());
     let lost = if below { 0 } else { BOUNDED_BELOW } | if above { 0 } else { BOUNDED_ABOVE };

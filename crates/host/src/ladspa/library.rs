@@ -108,7 +108,6 @@ fn lend_mathematics() {
     });
 }
 
-/// What the loader says, without the path before it, which its reader has already.
 fn words_of(error: &libloading::Error, path: &Path) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {

@@ -18,7 +18,6 @@ const RATES: core::ops::RangeInclusive<u32> = 1_000..=1_536_000;
 const MOST_HISTORY: u32 = 65_536;
 const MOST_CARRIED: usize = 4096;
 const MOST_COPIES: u8 = 8;
-/// What UDP over IPv4 carries at most, less a seal.
 const MOST_DATAGRAM: usize = 65_507 - seal::ROOM;
 
 /// Frames of a run if unknown: the shortest usual block. With a longer one, plugins with a high cost per run would book

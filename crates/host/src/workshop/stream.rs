@@ -331,7 +331,6 @@ impl Keeper {
         locked(&self.setting.admission).correct(self.plan.stream, took.max(promised));
     }
 
-    /// What it counted since it told before: it says so when it is left alone.
     fn hear_out(&self, child: &mut ChildProcess) {
         child.leave_alone();
         let until = now() + LAST_WORD;

@@ -11,7 +11,6 @@ use crate::plan::{ChildStanding, Plan};
 pub(super) struct StreamTold {
     pub(super) state: WorkStreamState,
     pub(super) process: Option<u32>,
-    /// The process that can take over from it at once, as far as was looked.
     pub(super) standby: Option<u32>,
     before: WorkCounters,
     newest: ChildStanding,

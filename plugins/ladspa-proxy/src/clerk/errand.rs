@@ -25,14 +25,8 @@ pub(crate) struct StreamErrand {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrandState {
-    /// Without a stream, until the next attempt.
-    Apart {
-        until: LocalTime,
-    },
-    Open {
-        id: u32,
-        quiet: Quiet,
-    },
+    Apart { until: LocalTime },
+    Open { id: u32, quiet: Quiet },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -56,7 +56,6 @@ impl HttpCalls {
     }
 }
 
-/// Streams that were opened one after the other, the last first: each worker is told where the one is that it feeds.
 #[derive(Default)]
 struct OpenedPipeline(Vec<(String, WorkOpened)>);
 

@@ -11,7 +11,6 @@ use crate::say::say;
 use crate::twin::TwinSpan;
 
 pub(crate) struct ClerkStanding {
-    /// Runs that the host's thread began, and those that it ended.
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
@@ -197,7 +196,6 @@ impl ClerkStanding {
         papers.said.push(sentence);
     }
 
-    /// Says how the last span of sound was, which is kept elsewhere.
     pub(crate) fn tell(&self, sentence: &str) {
         say(sentence);
     }

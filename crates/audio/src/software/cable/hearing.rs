@@ -14,7 +14,6 @@ pub(crate) struct HearingEnd {
     plug: CablePlug,
     channels: usize,
     delay: Span,
-    /// That of the card; none before it starts.
     clock: Option<CardClock>,
     next: i64,
     resampler: Resampler,
@@ -45,7 +44,6 @@ impl HearingEnd {
         (self.clock, self.next) = (Some(*clock), 0);
     }
 
-    /// The next frames, at most a period. Real-time.
     pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
         let first = self.next;
         self.next += (out.len() / self.channels) as i64;

@@ -85,7 +85,6 @@ impl RingLayout {
 pub(super) struct Playing {
     epoch: u64,
     pub(super) clock: CardClock,
-    /// Frames from 0 on that were written.
     pub(super) written: i64,
 }
 
@@ -141,7 +140,6 @@ impl CableRing {
         self.layout.frames()
     }
 
-    /// A card begins to play, whose frames are counted by `clock`.
     pub(super) fn begin(&self, clock: &CardClock) {
         // A player that was killed at it left an odd one behind.
         let changing = self.at(At::Epoch).load(Relaxed) | 1;
@@ -160,7 +158,6 @@ impl CableRing {
         self.write_each(first, samples.chunks_exact(channels));
     }
 
-    /// So many frames of silence. Real-time.
     pub(super) fn write_silence(&self, first: i64, frames: i64) {
         const SILENCE: [f32; Channels::MAX as usize] = [0.0; Channels::MAX as usize];
         let end = first + frames;
@@ -182,7 +179,6 @@ impl CableRing {
         self.at(At::Written).store(end, Release);
     }
 
-    /// What is played by now; `None` before anything was. Real-time.
     pub(super) fn playing(&self) -> Option<Playing> {
         let epoch = self.at(At::Epoch).load(Acquire);
         let [start, error] =

@@ -14,7 +14,6 @@ use crate::toolbox::Notes;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lap {
-    /// Longer than it meant to, the thread did not run.
     pub(super) overslept: Span,
     pub(super) spent: Spent,
 }
@@ -110,7 +109,6 @@ impl Scribe {
         }
     }
 
-    /// Waits for a pipe's reader, and skips what is played until then; `false` if stopped first.
     fn await_reader(&mut self) -> Result<bool, Unwritten> {
         while !self.file.has_reader()? {
             if self.shared.stop.load(Ordering::Acquire) {

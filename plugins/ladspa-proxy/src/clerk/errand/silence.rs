@@ -9,7 +9,6 @@ const PAUSED: Span = Span::from_secs(1);
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SilenceCounts {
     pub(super) runs: u64,
-    /// The host is in a run, which may wait for an answer.
     pub(super) is_inside: bool,
     pub(super) answers: u64,
     pub(super) replaced: u64,
