@@ -57,8 +57,8 @@ pub trait Link: Send {
         None
     }
 
-    /// Delivers the transmit stamps that came back since the last call.
-    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp));
+    /// Delivers the transmit stamps that came back since the last call, if the link has any.
+    fn transmit_stamps(&mut self, _deliver: &mut dyn FnMut(TransmitStamp)) {}
 
     /// What was counted so far.
     fn counters(&self) -> LinkCounters;

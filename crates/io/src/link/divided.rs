@@ -122,8 +122,6 @@ impl Link for AsideLink {
         }
     }
 
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
-
     fn counters(&self) -> LinkCounters {
         let ring_drops = self.dropped.load(Ordering::Relaxed);
         LinkCounters { received: self.received, ring_drops, ..LinkCounters::default() }

@@ -276,19 +276,28 @@ fn send_all(
 }
 
 fn sample_request() -> Fixed<u64> {
-    // SAFETY: arithmetic on a length.
-    let space = unsafe { libc::CMSG_SPACE(size_of::<u32>() as u32) } as usize;
-    let request = Fixed::<u64>::zeroed(space.div_ceil(8));
-    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for the header
-    // and the data behind it.
+    let request = control_message::<u32>(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+    // SAFETY: the message has room for its header and a u32.
     unsafe {
-        let control = request.at(0).cast::<libc::cmsghdr>();
-        (*control).cmsg_level = libc::SOL_SOCKET;
-        (*control).cmsg_type = libc::SO_TIMESTAMPING;
-        (*control).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
-        libc::CMSG_DATA(control).cast::<u32>().write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
+        let data = libc::CMSG_DATA(request.at(0).cast()).cast::<u32>();
+        data.write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
     }
     request
+}
+
+/// A control message (cmsg(3)) with room for a `T`, which is zero.
+fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
+    let len = size_of::<T>() as u32;
+    // SAFETY: arithmetic on a length.
+    let space = unsafe { libc::CMSG_SPACE(len) } as usize;
+    let message = Fixed::<u64>::zeroed(space.div_ceil(8));
+    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for it and the data behind it.
+    unsafe {
+        let control = message.at(0).cast::<libc::cmsghdr>();
+        ((*control).cmsg_level, (*control).cmsg_type) = (level, kind);
+        (*control).cmsg_len = libc::CMSG_LEN(len) as usize;
+    }
+    message
 }
 
 /// Segments that the oldest kernel with this option takes in one message.
@@ -304,18 +313,7 @@ pub(crate) struct Segments {
 
 impl Segments {
     pub(crate) fn new(known: bool) -> Self {
-        // SAFETY: arithmetic on a length.
-        let space = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
-        let request = Fixed::<u64>::zeroed(space.div_ceil(8));
-        // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for the header
-        // and the data behind it.
-        unsafe {
-            let control = request.at(0).cast::<libc::cmsghdr>();
-            (*control).cmsg_level = libc::SOL_UDP;
-            (*control).cmsg_type = libc::UDP_SEGMENT;
-            (*control).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as usize;
-        }
-        Self { request, known }
+        Self { request: control_message::<u16>(libc::SOL_UDP, libc::UDP_SEGMENT), known }
     }
 
     pub(crate) fn may_hold(&self, batch: &Batch, queued: usize) -> bool {

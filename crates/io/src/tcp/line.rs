@@ -22,7 +22,7 @@ use crate::link::muxed::line::{
     Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
 use crate::link::told::Teller;
-use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable};
 use crate::socket::batch::Batch;
 use crate::socket::seal::{Seal, room};
 use crate::system::errno;
@@ -194,8 +194,6 @@ impl Link for TcpSender {
 
     fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
 
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
-
     fn counters(&self) -> LinkCounters {
         self.counters
     }
@@ -320,8 +318,6 @@ impl Link for TcpReceiver {
         }
     }
 
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
-
     fn counters(&self) -> LinkCounters {
         self.counters
     }
@@ -338,10 +334,6 @@ impl Pollable for TcpReceiver {
 }
 
 impl Half for TcpReceiver {
-    fn release(&mut self) -> Option<Teller> {
-        None
-    }
-
     fn is_over(&self) -> bool {
         self.is_over
     }

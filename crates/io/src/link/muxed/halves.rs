@@ -138,17 +138,11 @@ impl MuxedReceiver {
 }
 
 impl Link for MuxedReceiver {
-    fn tell(&mut self, _teller: Teller) {}
-
     fn queue(&mut self, _: &Outgoing<'_>) -> bool {
         false
     }
 
     fn flush(&mut self) {}
-
-    fn set_destinations(&mut self, _: &Destinations) -> bool {
-        false
-    }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
         self.turn(deliver);
@@ -163,8 +157,6 @@ impl Link for MuxedReceiver {
     fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
         Some(self.watched.as_fd())
     }
-
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
 
     /// Of the packets alone; reports without room count as ring drops.
     fn counters(&self) -> LinkCounters {

@@ -10,7 +10,9 @@ use crate::link::told::Teller;
 use crate::socket::seal::Seal;
 
 pub(crate) trait Half: Pollable {
-    fn release(&mut self) -> Option<Teller>;
+    fn release(&mut self) -> Option<Teller> {
+        None
+    }
 
     /// Whether it has ended: its descriptor would be readable for ever.
     fn is_over(&self) -> bool {
