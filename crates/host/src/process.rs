@@ -220,7 +220,8 @@ pub(crate) fn kill_with_parent() -> io::Result<()> {
 
 /// Closes all descriptors but the standard ones and `kept` on execution.
 fn keep_only(kept: &[RawFd]) -> io::Result<()> {
-    // SAFETY: no pointers. A kernel that lacks this (before 5.11) lacks Landlock, too: a plugin opens files itself there.
+    // SAFETY: no pointers. A kernel that lacks this (before 5.11) lacks Landlock, too: a plugin opens files itself
+    // there.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     for fd in kept {
         // SAFETY: no pointers.

@@ -78,7 +78,8 @@ pub fn sleep_until(due: LocalTime) {
     {}
 }
 
-/// The wall clock of a stream: the monotonic clock plus an offset frozen at its start, so that an NTP step moves nothing.
+/// The wall clock of a stream: the monotonic clock plus an offset frozen at its start, so that an NTP step moves
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
     offset: Span,

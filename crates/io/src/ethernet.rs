@@ -96,7 +96,8 @@ impl EthernetOptions {
     }
 }
 
-/// Opens a stream's link, on the thread that will call it or on a wire thread one priority below `device`, without reports.
+/// Opens a stream's link, on the thread that will call it or on a wire thread one priority below `device`, without
+/// reports.
 pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,

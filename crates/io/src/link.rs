@@ -1,5 +1,5 @@
-//! What every link does, whether the device's thread makes the system calls ([`DirectLink`](crate::link::direct::DirectLink))
-//! or a wire thread does ([`Ringed`](crate::link::ringed::Ringed)).
+//! What every link does, whether the device's thread makes the system calls
+//! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does ([`Ringed`](crate::link::ringed::Ringed)).
 
 pub mod awaiting;
 pub mod destinations;
@@ -26,11 +26,12 @@ pub trait Link: Send {
     /// Gives the link its [`Teller`], once, before the first packet.
     fn tell(&mut self, _teller: Teller) {}
 
-    /// Copies a packet, and the earlier one that leaves again with it, into the next batch. False if there is no room (counted).
+    /// Copies a packet, and the earlier one that leaves again with it, into the next batch. False if there is no room
+    /// (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 
-    /// The same for a packet that `write` writes, straight to its place where the link can, else by `room`. Returns what
-    /// `write` did: the packet's bytes, or `None` if there is none, and then nothing is queued.
+    /// The same for a packet that `write` writes, straight to its place where the link can, else by `room`. Returns
+    /// what `write` did: the packet's bytes, or `None` if there is none, and then nothing is queued.
     fn queue_written(
         &mut self,
         instants: Departure,
@@ -52,7 +53,8 @@ pub trait Link: Send {
     /// Delivers every datagram that has arrived, oldest first, each with its stamps.
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
 
-    /// A descriptor that becomes readable once [`Link::receive`] has something to deliver; to be asked for before each wait.
+    /// A descriptor that becomes readable once [`Link::receive`] has something to deliver; to be asked for before each
+    /// wait.
     fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -1,8 +1,8 @@
-//! Sound that programs exchange with a device's thread, by a [`ProgramBuffer`](buffer::ProgramBuffer) in memory of their own
-//! process, or shared with the process that has the device.
+//! Sound that programs exchange with a device's thread, by a [`ProgramBuffer`](buffer::ProgramBuffer) in memory of
+//! their own process, or shared with the process that has the device.
 //!
-//! That process makes the buffer and hands it over ([`listening`], [`attaching`]). It bounds what a program writes there. A
-//! program can give pages back: they are zeros then, and cost the device's thread a page fault each.
+//! That process makes the buffer and hands it over ([`listening`], [`attaching`]). It bounds what a program writes
+//! there. A program can give pages back: they are zeros then, and cost the device's thread a page fault each.
 
 pub mod attaching;
 pub mod buffer;

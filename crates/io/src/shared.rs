@@ -1,7 +1,8 @@
 //! Memory that processes of one user share by a name.
 //!
-//! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a [`SharedMemory`] is its contents. Another
-//! process may write anything there at any time: they are read and written by atomic operations only, and never trusted.
+//! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a [`SharedMemory`] is its contents.
+//! Another process may write anything there at any time: they are read and written by atomic operations only, and never
+//! trusted.
 
 use core::ffi::{c_int, c_short};
 use core::ptr::NonNull;
@@ -76,7 +77,8 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Opens this user's file `name`, and makes it if it is missing. Files that other users own, read or write are refused.
+    /// Opens this user's file `name`, and makes it if it is missing. Files that other users own, read or write are
+    /// refused.
     pub fn open(name: &str) -> Result<Self, SharedError> {
         let user = crate::local::effective_user();
         let path = Path::new(FOLDER).join(format!("{name}-{user}"));

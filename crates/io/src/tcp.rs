@@ -1,8 +1,8 @@
 //! RTP and RTCP over TCP, framed per RFC 4571: for networks that let nothing else through.
 //!
-//! TCP retransmits, and later data waits. So that the delay does not grow, the kernel gets little more than it can send at
-//! once (`TCP_NOTSENT_LOWAT`); packets that wait here longer than [`TcpOptions::most_wait`] are dropped, oldest first, in
-//! whole frames ([decision 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
+//! TCP retransmits, and later data waits. So that the delay does not grow, the kernel gets little more than it can send
+//! at once (`TCP_NOTSENT_LOWAT`); packets that wait here longer than [`TcpOptions::most_wait`] are dropped, oldest
+//! first, in whole frames ([decision 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
 //!
 //! A connection is a [`MuxedLine`](crate::link::muxed::MuxedLine); [`keep`] connects, accepts and replaces lost ones.
 

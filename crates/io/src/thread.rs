@@ -245,7 +245,8 @@ pub fn spawn<T: Send + 'static>(
     Ok((handle, granted))
 }
 
-/// Runs `start` with all signals blocked, which threads that it starts inherit: handlers of a foreign program never run there.
+/// Runs `start` with all signals blocked, which threads that it starts inherit: handlers of a foreign program never run
+/// there.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are valid and writable; sigfillset fills the one that is blocked.

@@ -189,8 +189,8 @@ unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
     };
     match answer {
         Ok(position) => position as c_long,
-        // In a fork, or of a card that is gone. An error would make it an xrun, of which a drain is done and `prepare` the mend.
-        // SAFETY: called by ALSA.
+        // In a fork, or of a card that is gone. An error would make it an xrun, of which a drain is done and `prepare`
+        // the mend. SAFETY: called by ALSA.
         Err(error) if error == -libc::ENODEV => unsafe {
             let disconnected = SND_PCM_STATE_DISCONNECTED as c_int;
             let state = (&raw const (*io).state).read_volatile();

@@ -99,7 +99,8 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     Ok(Reached { wish, resolved, claim, clock, announced })
 }
 
-/// What the sender announces until then, or what its packets prove; no longer than until `silent` if nothing comes at all.
+/// What the sender announces until then, or what its packets prove; no longer than until `silent` if nothing comes at
+/// all.
 fn hear_of(
     opened: ListenedAt,
     until: LocalTime,

@@ -184,7 +184,8 @@ const KEYS: [&str; 12] = [
 ];
 
 impl OffloadOptions {
-    /// What to do about a run that was not complete: a render, if it was one, perhaps on a thread with real-time priority.
+    /// What to do about a run that was not complete: a render, if it was one, perhaps on a thread with real-time
+    /// priority.
     pub(crate) fn hint_after(&self, rendered: bool, in_real_time: bool) -> &'static str {
         match (rendered, self.wait_offline) {
             (true, WaitOffline::Never) => {

@@ -209,7 +209,8 @@ impl Working {
         })
     }
 
-    /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of it.
+    /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of
+    /// it.
     pub(crate) const fn rendered(&self) -> bool {
         matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }

@@ -46,7 +46,8 @@ pub struct Canceller {
     loudspeakers: usize,
 }
 
-// SAFETY: the state is memory of its own which libspeexdsp touches only in calls that are given it, from whatever thread.
+// SAFETY: the state is memory of its own which libspeexdsp touches only in calls that are given it, from whatever
+// thread.
 unsafe impl Send for Canceller {}
 
 impl Canceller {
@@ -95,7 +96,8 @@ impl Canceller {
         if !is_held(&self.captured, heard) || !is_held(&self.played, plays) {
             return;
         }
-        // SAFETY: the state is alive, and was made for blocks of as many frames and channels as each of these three holds.
+        // SAFETY: the state is alive, and was made for blocks of as many frames and channels as each of these three
+        // holds.
         unsafe {
             speex_echo_cancellation(
                 self.state.as_ptr(),

@@ -41,7 +41,8 @@ pub struct Ptp4l {
 }
 
 impl Ptp4l {
-    /// The daemon that runs here, if any; unless `thorough`, at the usual sockets alone. May read `/proc`. Sends nothing.
+    /// The daemon that runs here, if any; unless `thorough`, at the usual sockets alone. May read `/proc`. Sends
+    /// nothing.
     pub fn find(thorough: bool) -> Option<Self> {
         let usual = Self::at(&SOCKETS);
         if usual.is_none() && !thorough {

@@ -155,8 +155,8 @@ fn keeping(
             uncertainty: uncertainty + kept.uncertainty,
         });
     }
-    // Without a hardware clock the daemon sets the system clock itself. Otherwise it follows some hardware clock that the
-    // system clock does not.
+    // Without a hardware clock the daemon sets the system clock itself. Otherwise it follows some hardware clock that
+    // the system clock does not.
     Some(if own && kernel.most <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {

@@ -10,8 +10,9 @@ use crate::thread::realtime::permit;
 /// Maximum number of descriptors of one wait.
 pub const MOST: usize = 4;
 
-/// Waits until one of the first [`MOST`] descriptors (absent ones are skipped) has something to read, or `until`: false.
-/// Allocates nothing. It wakes 5 to 50 µs late, and without real-time priority up to the timer slack (50 µs) later.
+/// Waits until one of the first [`MOST`] descriptors (absent ones are skipped) has something to read, or `until`:
+/// false. Allocates nothing. It wakes 5 to 50 µs late, and without real-time priority up to the timer slack (50 µs)
+/// later.
 pub fn await_any<'a>(
     descriptors: impl IntoIterator<Item = Option<BorrowedFd<'a>>>,
     until: LocalTime,

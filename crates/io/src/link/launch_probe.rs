@@ -39,7 +39,8 @@ impl LaunchProbe {
     }
 }
 
-/// Sends packets by a link whose driver launches them `after` they are due, and reads when they left. Takes up to 60 ms.
+/// Sends packets by a link whose driver launches them `after` they are due, and reads when they left. Takes up to 60
+/// ms.
 pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     let begin = now();
     for packet in 0..PACKETS {

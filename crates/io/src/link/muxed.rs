@@ -1,12 +1,13 @@
 //! RTP both ways and its RTCP by one transport (RFC 5761), which an ordinary thread may exchange while the device runs:
 //! when a call is made again, or goes on by TCP instead of UDP.
 //!
-//! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both: sessions
-//! skip foreign ones), and the [`LineSwitch`]. A transport is a [`MuxedLine`]; without one halves send and receive nothing.
-//! Everything is reported to come from the one place that they were made with. Each half takes the next line as it is next
-//! called, by a wait-free exchange, and the one before goes back to be dropped.
+//! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both:
+//! sessions skip foreign ones), and the [`LineSwitch`]. A transport is a [`MuxedLine`]; without one halves send and
+//! receive nothing. Everything is reported to come from the one place that they were made with. Each half takes the
+//! next line as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
 //!
-//! With [`FarAddress::Newest`], packets and reports go where the newest datagram came from that the seal opened, for NATs.
+//! With [`FarAddress::Newest`], packets and reports go where the newest datagram came from that the seal opened, for
+//! NATs.
 
 pub mod halves;
 pub(crate) mod held;
@@ -82,8 +83,8 @@ impl LineTransport {
     }
 }
 
-/// The halves of a link without a line, for datagrams of so many bytes at most before they are sealed. Everything arrives
-/// from `named`.
+/// The halves of a link without a line, for datagrams of so many bytes at most before they are sealed. Everything
+/// arrives from `named`.
 pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
     let cannot = |error: std::io::Error| {
         let mend = "raise the limit of open files (`ulimit -n`)";
@@ -154,8 +155,8 @@ impl LineSwitch {
         self.peer = line.peer;
     }
 
-    /// Sends packets and reports there from now on by the same UDP line, and receives from there alone unless it follows
-    /// the newest. False of other transports, or without a line.
+    /// Sends packets and reports there from now on by the same UDP line, and receives from there alone unless it
+    /// follows the newest. False of other transports, or without a line.
     pub fn redirect(&self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
         // Only the receiving half writes too, seldom and briefly.

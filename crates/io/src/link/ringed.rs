@@ -1,8 +1,8 @@
 //! Runs any link on a thread of its own, the *wire thread*: for periods of several packets, which it spaces by their
 //! departure times, and for device threads of foreign programs.
 //!
-//! Wait-free rings carry descriptions of packets and their bytes each way. The wire thread waits in `ppoll` for the next
-//! departure, a datagram or a hand-over; its timeout has the same high-resolution timer as `clock_nanosleep`.
+//! Wait-free rings carry descriptions of packets and their bytes each way. The wire thread waits in `ppoll` for the
+//! next departure, a datagram or a hand-over; its timeout has the same high-resolution timer as `clock_nanosleep`.
 
 mod waking;
 
@@ -47,8 +47,8 @@ pub struct WireOptions {
 /// How a wire thread spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Packets that it hands over at once, none from two [`Link::flush`]es; `usize::MAX` for those that may leave together
-    /// as they are no burst.
+    /// Packets that it hands over at once, none from two [`Link::flush`]es; `usize::MAX` for those that may leave
+    /// together as they are no burst.
     pub together: usize,
     /// How long after it is due it hands a packet over: at least what the device's thread takes for a period's.
     pub lead: Span,
@@ -306,7 +306,8 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    /// Sends due packets. When to look again: if none waits, when the next is expected by the rhythm, or the bell rings.
+    /// Sends due packets. When to look again: if none waits, when the next is expected by the rhythm, or the bell
+    /// rings.
     fn depart_all(&mut self) -> LocalTime {
         let next = self.depart();
         if !next.is_never() {

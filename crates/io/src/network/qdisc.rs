@@ -62,7 +62,8 @@ pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     Ok(found)
 }
 
-/// Takes in one answer of the kernel; whether it was the last. Unreadable parts are skipped; an error is the kernel's own.
+/// Takes in one answer of the kernel; whether it was the last. Unreadable parts are skipped; an error is the kernel's
+/// own.
 pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
     each(answer, |kind, body| {
         if kind == libc::RTM_NEWQDISC {

@@ -16,7 +16,8 @@ use crate::socket::descriptor::Socket;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
 
-/// Bytes kept of a frame: all headers to RTP's with the extension of `taut`, behind two tags, IPv6 and an extension header.
+/// Bytes kept of a frame: all headers to RTP's with the extension of `taut`, behind two tags, IPv6 and an extension
+/// header.
 pub const SNAP: u32 = 128;
 /// A block is reported when it is full, or after so long.
 pub const RETIRES: Span = Span::from_millis(50);
@@ -117,7 +118,8 @@ impl FrameTap {
 /// `BPF_RET | BPF_K` (linux/filter.h): so many bytes are kept.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older ones would hide such frames once asked to.
+/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older ones would hide such frames once asked
+/// to.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
@@ -204,7 +206,8 @@ const VIRTIO: usize = 10;
 const VIRTIO_PARTED: usize = 1;
 const VIRTIO_PIECE: usize = 4;
 
-/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps the wall clock's nanoseconds.
+/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps the wall clock's
+/// nanoseconds.
 pub fn frames<'a>(
     block: &'a [u8],
     sized: bool,

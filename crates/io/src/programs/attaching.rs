@@ -53,8 +53,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches to the device of this name, to play or to record: the first that is found in those of these folders that
-    /// are private to this user (anybody may make them in /tmp). Waits at most 0.7 s.
+    /// Attaches to the device of this name, to play or to record: the first that is found in those of these folders
+    /// that are private to this user (anybody may make them in /tmp). Waits at most 0.7 s.
     pub fn open<'a>(
         folders: impl IntoIterator<Item = &'a Path>,
         name: &ProgramsName,

@@ -1,7 +1,8 @@
 //! Frames between a program and a device's thread, with a few words about them. Each word has one writer; writing is
 //! wait-free.
 //!
-//! Another process may write anything at any time: the device's thread bounds what it reads, and never reads its own words.
+//! Another process may write anything at any time: the device's thread bounds what it reads, and never reads its own
+//! words.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ pub struct DeviceProgress {
     pub stint: u64,
     /// Frames of this stint that it has taken, silence included, or given.
     pub position: MediaTime,
-    /// Frame of the card's clock at which frame 0 of the stint met it, as if it had run without a pause. Known once it runs.
+    /// Frame of the card's clock at which frame 0 of the stint met it, as if it had run without a pause. Known once it
+    /// runs.
     pub anchor: Option<i64>,
     /// Of a recorder: frames that were put into the ring before this stint's.
     pub origin: u64,

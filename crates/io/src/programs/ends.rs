@@ -1,7 +1,7 @@
 //! The device's end of an application's sound, per period and direction.
 //!
-//! Positions count the stint's frames on the card's clock. For late frames the card plays silence, and they are dropped: so
-//! a frame's position always determines when it meets the wire.
+//! Positions count the stint's frames on the card's clock. For late frames the card plays silence, and they are
+//! dropped: so a frame's position always determines when it meets the wire.
 
 use std::sync::Arc;
 

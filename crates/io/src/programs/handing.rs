@@ -117,8 +117,8 @@ pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
 
 /// The program's end: readable when the device's thread has rung.
 ///
-/// It is an epoll descriptor that watches the device's event descriptor, and not that one itself: the flags of an open file
-/// belong to all its descriptors (fcntl(2)), so a program could make it block and hold up the device's thread.
+/// It is an epoll descriptor that watches the device's event descriptor, and not that one itself: the flags of an open
+/// file belong to all its descriptors (fcntl(2)), so a program could make it block and hold up the device's thread.
 #[derive(Debug)]
 pub struct WakeSign(OwnedFd);
 

@@ -1,5 +1,5 @@
-//! Lets programs attach to a device, on an ordinary thread: each gets a buffer and what wakes it. The device's half goes to
-//! its thread by a wait-free ring, and comes back by another to be freed.
+//! Lets programs attach to a device, on an ordinary thread: each gets a buffer and what wakes it. The device's half
+//! goes to its thread by a wait-free ring, and comes back by another to be freed.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::fs::{self, File, TryLockError};

@@ -95,7 +95,8 @@ impl Batch {
         self.queued += 1;
     }
 
-    /// Writes the hand-over and the launch of each packet that wants them, and seals it. Repeats come last, as they left first.
+    /// Writes the hand-over and the launch of each packet that wants them, and seals it. Repeats come last, as they
+    /// left first.
     pub(crate) fn finish(
         &mut self,
         handed: LocalTime,

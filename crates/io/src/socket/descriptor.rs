@@ -198,8 +198,8 @@ pub(crate) fn buffered_packets(per_second: u32, batch: usize) -> usize {
     (per_second as usize / 4).max(2 * batch).max(64)
 }
 
-/// The bytes of a buffer for so many datagrams, at most 64 MiB. The kernel allocates the next power of two above a packet's
-/// bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its `struct sk_buff`.
+/// The bytes of a buffer for so many datagrams, at most 64 MiB. The kernel allocates the next power of two above a
+/// packet's bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its `struct sk_buff`.
 pub(crate) fn buffer_bytes(datagram_bytes: usize, packets: usize) -> usize {
     let packet = (datagram_bytes + 512).next_power_of_two() + 256;
     packets.saturating_mul(packet).min(64 << 20)

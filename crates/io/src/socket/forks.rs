@@ -1,5 +1,5 @@
-//! Sockets of a process that forks. While the fork lives, its copies keep UDP ports taken and groups joined, and it has none
-//! of the threads that use them.
+//! Sockets of a process that forks. While the fork lives, its copies keep UDP ports taken and groups joined, and it has
+//! none of the threads that use them.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;

@@ -132,8 +132,8 @@ impl Launcher {
     }
 }
 
-/// TAI's offset from the monotonic clock, by the known one and a reading. Both run at one rate: a reading that agrees with
-/// what was known would only add its error.
+/// TAI's offset from the monotonic clock, by the known one and a reading. Both run at one rate: a reading that agrees
+/// with what was known would only add its error.
 fn kept(known: Span, reading: Bracket) -> Span {
     let nanos = known.as_nanos();
     if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }

@@ -31,7 +31,8 @@ pub(crate) struct Outlet {
     samples: bool,
 }
 
-// SAFETY: the raw pointers lead into arrays that the outlet alone owns, or to packets, and are then set before each use.
+// SAFETY: the raw pointers lead into arrays that the outlet alone owns, or to packets, and are then set before each
+// use.
 unsafe impl Send for Outlet {}
 
 impl Outlet {
@@ -160,8 +161,8 @@ impl Outlet {
         }
     }
 
-    /// Hands everything to the kernel. A refused datagram is left out and the rest goes on, unless the kernel has no room.
-    /// Of launched packets, `dropped` counts one that the queue reported as dropped, and tells whether it was.
+    /// Hands everything to the kernel. A refused datagram is left out and the rest goes on, unless the kernel has no
+    /// room. Of launched packets, `dropped` counts one that the queue reported as dropped, and tells whether it was.
     pub(crate) fn send(
         &mut self,
         batch: &Batch,
@@ -216,8 +217,8 @@ impl Outlet {
         self.segments.send(&self.socket, header, batch.datagram(0).len())
     }
 
-    /// Hands `count` datagrams from `next` on to the kernel; how many it took, or a negative number. A single one goes by
-    /// `sendto`: `sendmmsg` copies its arrays first, a tenth of a datagram's cost.
+    /// Hands `count` datagrams from `next` on to the kernel; how many it took, or a negative number. A single one goes
+    /// by `sendto`: `sendmmsg` copies its arrays first, a tenth of a datagram's cost.
     fn hand_over(&self, next: usize, count: usize) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let message = self.messages.at(next);
@@ -326,8 +327,8 @@ impl Segments {
         alike && last <= segment && segment <= LONGEST && queued * segment <= MOST_BYTES
     }
 
-    /// Sends the header's vectors in segments of so many bytes. False if the system refuses; if it refuses segments as such,
-    /// it is not asked again.
+    /// Sends the header's vectors in segments of so many bytes. False if the system refuses; if it refuses segments as
+    /// such, it is not asked again.
     pub(crate) fn send(
         &mut self,
         socket: &Socket,

@@ -4,10 +4,10 @@ use std::io;
 
 /// Protects datagrams that leave by a link, and opens those that arrive.
 ///
-/// A packet is sealed once, after its hand-over was written into it; all networks and repeats get the same bytes. So the
-/// same bytes may arrive twice, and are no reason to refuse them here (offload's seal refuses them: there each datagram is
-/// sealed again). One value opens the datagrams of all senders of a link. Both calls are real-time: bounded work, no
-/// allocation, lock or blocking call.
+/// A packet is sealed once, after its hand-over was written into it; all networks and repeats get the same bytes. So
+/// the same bytes may arrive twice, and are no reason to refuse them here (offload's seal refuses them: there each
+/// datagram is sealed again). One value opens the datagrams of all senders of a link. Both calls are real-time: bounded
+/// work, no allocation, lock or blocking call.
 pub trait Seal: Send {
     /// The most bytes that it adds to a datagram.
     fn room(&self) -> usize;
@@ -24,7 +24,8 @@ pub(crate) fn room(seal: Option<&dyn Seal>) -> usize {
     seal.map_or(0, Seal::room)
 }
 
-/// Seals a datagram in `copy`, for ordinary threads. An error if the seal makes nothing of it: it must not leave unsealed.
+/// Seals a datagram in `copy`, for ordinary threads. An error if the seal makes nothing of it: it must not leave
+/// unsealed.
 pub(crate) fn sealed_copy<'a>(
     seal: &mut dyn Seal,
     datagram: &[u8],

@@ -1,7 +1,7 @@
 //! Kernel time stamps, brought to the monotonic clock at the edge.
 //!
-//! Software stamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is constant but for steps (NTP slews
-//! both alike): each reading of both narrows it, until one disagrees, after a step.
+//! Software stamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is constant but for steps (NTP
+//! slews both alike): each reading of both narrows it, until one disagrees, after a step.
 //!
 //! `SO_TIMESTAMPING` is never used with `SO_TIMESTAMPNS`: the kernel would answer under the other's name
 //! (`Documentation/networking/timestamping.rst`, §1.4).
@@ -70,8 +70,8 @@ impl StampClock {
         }
     }
 
-    /// `stamp` (nanoseconds of `CLOCK_REALTIME`) on the monotonic clock, with its uncertainty, for a datagram read at `read`.
-    /// `None` if the stamp makes no sense even after reading the clocks again.
+    /// `stamp` (nanoseconds of `CLOCK_REALTIME`) on the monotonic clock, with its uncertainty, for a datagram read at
+    /// `read`. `None` if the stamp makes no sense even after reading the clocks again.
     pub(crate) fn localise(&mut self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
         let found = self.map(stamp, read).or_else(|| {
             self.learn(Bracket::tightest(BRACKETS), crate::clock::now());
@@ -128,8 +128,8 @@ pub(crate) struct Ancillary {
     pub(crate) interface: u32,
 }
 
-/// 8-byte words for the control messages of one datagram: a stamp of three times, an overflow count, the interface, and an
-/// extended error with an IPv6 address.
+/// 8-byte words for the control messages of one datagram: a stamp of three times, an overflow count, the interface, and
+/// an extended error with an IPv6 address.
 pub(crate) const CONTROL_WORDS: usize = 24;
 
 /// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h): both halves of a launch time.

@@ -1,5 +1,5 @@
-//! Transmit stamps: when a sampled packet left the network stack. The kernel returns them on the error queue, without the
-//! packet and numbered in the order of requests (`SOF_TIMESTAMPING_OPT_TSONLY`, `SOF_TIMESTAMPING_OPT_ID`).
+//! Transmit stamps: when a sampled packet left the network stack. The kernel returns them on the error queue, without
+//! the packet and numbered in the order of requests (`SOF_TIMESTAMPING_OPT_TSONLY`, `SOF_TIMESTAMPING_OPT_ID`).
 
 use core::mem::MaybeUninit;
 

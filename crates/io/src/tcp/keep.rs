@@ -33,8 +33,9 @@ const AGAIN: Span = Span::from_millis(250);
 const SILENT: Span = Span::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Connects to `to` and sends a stream there, from the calling thread or a wire thread below `device`. Reconnects by itself;
-/// meanwhile packets are dropped. `seal` makes what seals packets and reports, and counts on across connections.
+/// Connects to `to` and sends a stream there, from the calling thread or a wire thread below `device`. Reconnects by
+/// itself; meanwhile packets are dropped. `seal` makes what seals packets and reports, and counts on across
+/// connections.
 pub fn connect_stream(
     to: SocketAddr,
     options: &TcpOptions,
@@ -63,8 +64,8 @@ pub fn connect_stream(
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }
 
-/// Lets one sender at a time in at `at`, and receives it on the calling thread or a wire thread below `device`. Others are
-/// turned away, unless nothing that `seal` opened came for a second.
+/// Lets one sender at a time in at `at`, and receives it on the calling thread or a wire thread below `device`. Others
+/// are turned away, unless nothing that `seal` opened came for a second.
 pub fn listen_stream(
     at: SocketAddr,
     options: &TcpOptions,
@@ -253,8 +254,8 @@ impl Control for KeptControl {
     }
 }
 
-/// A seal for one connection after the other. Their halves change lines on the thread that uses them, so that no two ever
-/// want it at once: the second would go without.
+/// A seal for one connection after the other. Their halves change lines on the thread that uses them, so that no two
+/// ever want it at once: the second would go without.
 #[derive(Clone)]
 struct LentSeal {
     seal: Arc<TryLock<Box<dyn Seal>>>,

@@ -83,8 +83,8 @@ impl MuxedLine {
     }
 }
 
-/// Frames packets. Those that the connection does not take wait here, and the oldest are dropped after a time, so that the
-/// delay never grows. A frame that has begun is finished.
+/// Frames packets. Those that the connection does not take wait here, and the oldest are dropped after a time, so that
+/// the delay never grows. A frame that has begun is finished.
 struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,
@@ -215,8 +215,8 @@ impl Half for TcpSender {
     }
 }
 
-/// Takes frames apart. Arrivals have the time of their reading: the kernel stamps segments, and one may have waited for a
-/// lost one before it, with a stamp from before anybody could have it.
+/// Takes frames apart. Arrivals have the time of their reading: the kernel stamps segments, and one may have waited for
+/// a lost one before it, with a stamp from before anybody could have it.
 struct TcpReceiver {
     reader: FrameReader,
     datagram_bytes: usize,

@@ -44,8 +44,8 @@ pub fn lock() -> Result<(), LockRefused> {
     }
 }
 
-/// Returns memory that only the start needed: free heap, and unmodified pages of the program's file, which the kernel maps
-/// again when used. Call it before [`lock`], and not in a process that runs other programs' code.
+/// Returns memory that only the start needed: free heap, and unmodified pages of the program's file, which the kernel
+/// maps again when used. Call it before [`lock`], and not in a process that runs other programs' code.
 pub fn release_start() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it changes only memory that is free.
@@ -66,8 +66,8 @@ pub fn release_start() {
     }
 }
 
-/// Address and length of an unwritten mapping of the program: code, or the constants before it, which have no relocations.
-/// `line` is of /proc/PID/maps (proc(5)).
+/// Address and length of an unwritten mapping of the program: code, or the constants before it, which have no
+/// relocations. `line` is of /proc/PID/maps (proc(5)).
 fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);

@@ -1,6 +1,6 @@
 //! Marks real-time code for the real-time sanitizer. Both guards cost nothing unless built with
-//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`; then an allocation, a lock or a blocking system call inside a
-//! [`Scope`] ends the program with a stack trace.
+//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`; then an allocation, a lock or a blocking system call inside
+//! a [`Scope`] ends the program with a stack trace.
 
 use core::marker::PhantomData;
 

@@ -1,5 +1,5 @@
-//! Tells a frozen host from a late program: a high-priority thread on each watched core notes when it woke late. Stalls of
-//! all at once are the host's, unless this program was stopped (SIGSTOP, Ctrl-Z).
+//! Tells a frozen host from a late program: a high-priority thread on each watched core notes when it woke late. Stalls
+//! of all at once are the host's, unless this program was stopped (SIGSTOP, Ctrl-Z).
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -153,11 +153,11 @@ struct StallWatch {
 }
 
 impl StallWitness {
-    /// Sees every freeze of 11 ms, one in five of 3 ms, and every one of 3 ms for 30 s after any: two cores stand for all,
-    /// each looked at 100 times a second, or 500 times after a stall.
+    /// Sees every freeze of 11 ms, one in five of 3 ms, and every one of 3 ms for 30 s after any: two cores stand for
+    /// all, each looked at 100 times a second, or 500 times after a stall.
     ///
-    /// Its threads run at `fifo:99`, or as high as a limit leaves. Without the privilege they run as any thread, and a busy
-    /// program looks like a stalled host ([`StallWitness::trust`]).
+    /// Its threads run at `fifo:99`, or as high as a limit leaves. Without the privilege they run as any thread, and a
+    /// busy program looks like a stalled host ([`StallWitness::trust`]).
     pub fn start() -> Self {
         Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }

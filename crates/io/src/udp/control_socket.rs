@@ -58,7 +58,8 @@ impl ControlSocket {
         self.local
     }
 
-    /// Sends one datagram, sealed once, to a group by every network it was opened for. A refusal is counted and returned.
+    /// Sends one datagram, sealed once, to a group by every network it was opened for. A refusal is counted and
+    /// returned.
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
         let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
         let mut sealed = std::mem::take(&mut self.sealed);

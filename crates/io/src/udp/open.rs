@@ -32,8 +32,8 @@ pub enum FragmentPolicy {
 /// Assured Forwarding 41 (RFC 2597), which AES67 §6.2 gives media.
 pub const DSCP_MEDIA: u8 = 34;
 
-/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h), the first band of `pfifo_fast` and the highest without privileges. The kernel
-/// would read DSCP 34 as the bulk of RFC 1349, which goes last.
+/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h), the first band of `pfifo_fast` and the highest without privileges. The
+/// kernel would read DSCP 34 as the bulk of RFC 1349, which goes last.
 const PRIORITY: u8 = 6;
 
 /// The largest RTCP compound: what fits an Ethernet frame.
@@ -42,8 +42,8 @@ const CONTROL_BYTES: usize = 1472;
 /// How a UDP link is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Local address and UDP port (0: a free one). Unspecified with [`Self::join`], it binds to the group, so that nothing
-    /// else arrives. A receiver at `[::]` receives IPv4 too.
+    /// Local address and UDP port (0: a free one). Unspecified with [`Self::join`], it binds to the group, so that
+    /// nothing else arrives. A receiver at `[::]` receives IPv4 too.
     pub bind: SocketAddr,
     /// Where every packet goes: unicast addresses and groups, of the same family as `bind`.
     pub destinations: Vec<SocketAddr>,
@@ -51,7 +51,8 @@ pub struct UdpOptions {
     pub most_destinations: usize,
     /// Interface by name or address. A unicast socket uses it alone; a multicast one joins and sends there.
     pub interface: Option<String>,
-    /// More interfaces to join a group on and to send its reports by. A unicast socket with some receives by every interface.
+    /// More interfaces to join a group on and to send its reports by. A unicast socket with some receives by every
+    /// interface.
     pub also_heard_at: Vec<String>,
     /// Everything is sent by these options too: over a second network.
     pub also: Option<Box<UdpOptions>>,
@@ -61,8 +62,8 @@ pub struct UdpOptions {
     pub loopback: bool,
     /// The group to join.
     pub join: Option<IpAddr>,
-    /// The only sources to receive, or all if empty: joined source-specifically (RFC 4607) with `join`; other datagrams count
-    /// as foreign.
+    /// The only sources to receive, or all if empty: joined source-specifically (RFC 4607) with `join`; other datagrams
+    /// count as foreign.
     pub sources: Vec<IpAddr>,
     /// Differentiated services code point of everything sent, 0 to 63.
     pub dscp: u8,
@@ -86,8 +87,8 @@ pub struct UdpOptions {
     pub succeeds: bool,
 }
 
-/// Lets a succeeding UDP socket bind this one's address. That one gets new packets, and this one keeps older ones: none is
-/// lost. An error if `socket` is no socket.
+/// Lets a succeeding UDP socket bind this one's address. That one gets new packets, and this one keeps older ones: none
+/// is lost. An error if `socket` is no socket.
 pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1 as libc::c_int])
 }
@@ -470,8 +471,8 @@ pub const fn header_bytes(destination: &SocketAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
 }
 
-/// The largest IP packet, headers included ([`header_bytes`]), that the path to `destination` is known to carry whole, in
-/// bytes; `None` without a route.
+/// The largest IP packet, headers included ([`header_bytes`]), that the path to `destination` is known to carry whole,
+/// in bytes; `None` without a route.
 pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
     let socket = Socket::for_family_of(&destination).ok()?;
     socket.connect(destination).ok()?;

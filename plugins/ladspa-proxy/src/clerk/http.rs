@@ -12,7 +12,8 @@ use tautline_io::udp::UdpOptions;
 
 use super::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
-/// A worker starts a process for a stream, and gives a plugin ten seconds to begin: it is to say itself that it gave up.
+/// A worker starts a process for a stream, and gives a plugin ten seconds to begin: it is to say itself that it gave
+/// up.
 const OPEN_LIMIT: Duration = Duration::from_secs(12);
 /// An absent host must not delay the next attempt.
 const LOOK_LIMIT: Duration = Duration::from_millis(250);

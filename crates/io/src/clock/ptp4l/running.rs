@@ -1,4 +1,5 @@
-//! The `ptp4l` that run on this host: in which domain they answer, and where, by their command lines and configurations.
+//! The `ptp4l` that run on this host: in which domain they answer, and where, by their command lines and
+//! configurations.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;

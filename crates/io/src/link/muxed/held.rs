@@ -55,7 +55,8 @@ impl<T> Held<T> {
         self.now.as_deref()
     }
 
-    /// Takes the newest that was given, after `turn` saw both, and sends back its predecessor. Wait-free. Whether it took one.
+    /// Takes the newest that was given, after `turn` saw both, and sends back its predecessor. Wait-free. Whether it
+    /// took one.
     pub(crate) fn turn(&mut self, turn: impl FnOnce(Option<&mut T>, &mut T)) -> bool {
         if self.next.is_empty() {
             return false;

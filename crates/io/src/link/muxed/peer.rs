@@ -3,7 +3,8 @@
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Whether a datagram is RTCP: payload types 64 to 95 with the marker, which RTP beside RTCP must not use (RFC 5761 §4).
+/// Whether a datagram is RTCP: payload types 64 to 95 with the marker, which RTP beside RTCP must not use (RFC 5761
+/// §4).
 pub fn is_report(datagram: &[u8]) -> bool {
     datagram.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }
@@ -88,7 +89,8 @@ fn decode([kind, high, low, beside]: [u64; 4]) -> Option<SocketAddr> {
     }
 }
 
-/// Tells which datagrams are newer than all before, and no copies or late ones; holds stream and number of the newest RTP.
+/// Tells which datagrams are newer than all before, and no copies or late ones; holds stream and number of the newest
+/// RTP.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Newest(Option<(u32, u16)>);
 

@@ -60,8 +60,8 @@ impl Bell {
     }
 }
 
-/// Predicts when the next packets come, so that the wire thread wakes up once per period to hand them over, and not also
-/// to learn that they are there.
+/// Predicts when the next packets come, so that the wire thread wakes up once per period to hand them over, and not
+/// also to learn that they are there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
     last: LocalTime,
