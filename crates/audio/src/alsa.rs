@@ -1,22 +1,9 @@
-//! Sound cards, and any other PCM, by ALSA.
-//!
-//! `params` sets a PCM up as asked or says what it offers instead, `card` is the loop of its
-//! thread over the calls of `pcm`, and `pace` says when its frames meet the converter: by
-//! [`tautline_proto::card_line`], or by a timer where a PCM has no card behind it.
-//! The mixer is nobody's business here: volumes stay as they are.
-
-use tautline_proto::device::{Device, DeviceError, Direction, Directions, Settings};
-
-use self::end::CardSide;
-pub use self::spec::AlsaSpec;
-use crate::toolbox::description::{ChannelsOffered, DeviceDescription};
-use crate::toolbox::notes::Notes;
+//! Sound cards, and any other PCM, by ALSA. `pace` knows when frames meet the converter, by
+//! [`tautline_proto::card_line`] or by a timer for a PCM without a card. The mixer stays as it is.
 
 mod card;
 mod configured;
-mod end;
 mod list;
-mod open;
 mod pace;
 mod params;
 mod pcm;
@@ -25,7 +12,17 @@ pub(crate) mod spec;
 #[cfg(test)]
 mod tests;
 
-/// How the device would run: as wanted, or not at all.
+use std::ffi::CString;
+
+use ::alsa::Output;
+use ::alsa::pcm::PCM;
+use tautline_proto::device::{Device, DeviceError, Direction, Directions, Settings};
+
+use self::card::CardSide;
+pub(crate) use self::list::cards as list;
+pub use self::spec::AlsaSpec;
+use crate::toolbox::{ChannelsOffered, Notes};
+
 pub(crate) fn settle(
     spec: &AlsaSpec,
     directions: Directions,
@@ -38,7 +35,6 @@ pub(crate) fn settle(
     Ok(wanted)
 }
 
-/// How it would run as one or another of these: those that it can, as they are wanted.
 pub(crate) fn offered(
     spec: &AlsaSpec,
     direction: Direction,
@@ -49,7 +45,6 @@ pub(crate) fn offered(
     Ok(wanted.iter().filter(can).copied().collect())
 }
 
-/// The channels it has; `None` if it cannot be asked.
 pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<ChannelsOffered> {
     let pcm = spec.open(direction).ok()?;
     let (params, _) = params::all(&pcm).ok()?;
@@ -57,7 +52,6 @@ pub(crate) fn channels(spec: &AlsaSpec, direction: Direction) -> Option<Channels
     Some(ChannelsOffered { least, most, converter: spec.plugged() })
 }
 
-/// Whether there is such a PCM in this direction, be it another program's or not this user's: it is opened for a moment.
 pub(crate) fn goes(spec: &AlsaSpec, direction: Direction) -> bool {
     spec.is_there(direction)
 }
@@ -77,7 +71,6 @@ pub(crate) fn open(
     Ok(Box::new(card::Card::new(ends, settings, spec.wakeup, losses, timed)))
 }
 
-/// Opens one direction of it.
 fn end(spec: &AlsaSpec, direction: Direction, settings: Settings) -> Result<CardSide, DeviceError> {
     let pcm = spec.open(direction)?;
     let coding = {
@@ -90,7 +83,34 @@ fn end(spec: &AlsaSpec, direction: Direction, settings: Settings) -> Result<Card
     Ok(CardSide::new(direction, pcm))
 }
 
-/// Those that are here.
-pub(crate) fn list() -> Vec<DeviceDescription> {
-    list::cards()
+const fn alsa_direction(direction: Direction) -> ::alsa::Direction {
+    match direction {
+        Direction::Capture => ::alsa::Direction::Capture,
+        Direction::Playback => ::alsa::Direction::Playback,
+    }
+}
+
+impl AlsaSpec {
+    fn is_there(&self, direction: Direction) -> bool {
+        let _said = Output::local_error_handler();
+        let Ok(name) = CString::new(self.pcm.as_str()) else { return false };
+        match PCM::open(&name, alsa_direction(direction), true) {
+            Ok(_) => true,
+            Err(error) => [libc::EBUSY, libc::EAGAIN, libc::EACCES, libc::EPERM]
+                .contains(&error.errno().abs()),
+        }
+    }
+
+    /// Never waits: neither for its user, nor later for the card.
+    fn open(&self, direction: Direction) -> Result<PCM, DeviceError> {
+        // What ALSA's library would print on standard error. Without it that is printed.
+        let said = Output::local_error_handler().ok();
+        let refused = |errno| {
+            let said = said.map(|said| said.borrow().to_string()).unwrap_or_default();
+            refuse::not_opened(self, direction, errno, &said)
+        };
+        let Ok(name) = CString::new(self.pcm.as_str()) else { return Err(refused(libc::EINVAL)) };
+        PCM::open(&name, alsa_direction(direction), true)
+            .map_err(|error| refused(error.errno().abs()))
+    }
 }

@@ -1,9 +1,6 @@
-//! A client of JACK: a port for each channel, called by the server in every cycle.
-//!
-//! `jack:NAME` becomes the client NAME of the server that runs; none is started. The server's rate
-//! and buffer are the device's rate and period. Whoever runs the device waits on its thread while
-//! the library's own calls the process (`client`); what a cycle means is worked out by `cycle`. No
-//! thread that matters waits for the server: `clerk` has one that can be given up.
+//! A client of JACK: a port for each channel, called by the server in every cycle. `jack:NAME` joins the server that
+//! runs; none is started. The server's rate and buffer are the device's. No thread that matters waits for the server:
+//! `clerk` has one that can be given up.
 
 mod clerk;
 mod client;
@@ -12,17 +9,18 @@ mod cycle_clock;
 mod latency;
 mod library;
 mod notified;
-mod pace;
 mod ports;
 mod processing;
 mod signals;
 pub(crate) mod spec;
 
 use std::ffi::CString;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::{env, fs};
 
-use tautline_io::clock::{now, sleep_until};
+use tautline_io::clock::{host_clock, now, sleep_until};
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
     Device, DeviceError, Direction, Directions, Ended, Process, Settings, Stop,
@@ -38,23 +36,17 @@ pub use self::signals::ServerWord;
 use self::spec::Connect;
 pub use self::spec::JackSpec;
 use crate::toolbox::callback::CallWatch;
-use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
-use crate::toolbox::notes::Notes;
-use crate::toolbox::sides::Sides;
-use crate::toolbox::stream_latency::StreamLatency;
-use crate::toolbox::thread::spawn_error;
+use crate::toolbox::{
+    DeviceDescription, DeviceSide, Notes, Offers, Sides, StreamLatency, spawn_error,
+};
 
-/// A server takes a client in within milliseconds; an open is to take a second at most.
+/// An open takes at most a second; servers need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// People who want a list wait less long.
 const LIST_PATIENCE: Duration = Duration::from_millis(300);
-/// How often a running client looks at what the server told it.
 const LOOK: Span = Span::from_millis(10);
 
-/// What to do with a server that does nothing.
 const STALLED: &str = "see whether it was stopped (ps, state T), and end it or let it go on";
 
-/// How the device would run: the server says.
 pub(crate) fn settle(
     spec: &JackSpec,
     directions: Directions,
@@ -65,7 +57,6 @@ pub(crate) fn settle(
     Ok(enter(spec, directions, PATIENCE, work)?.1)
 }
 
-/// Opens it. A server whose buffer is not the period that was settled is taken all the same.
 pub(crate) fn open(
     spec: &JackSpec,
     directions: Directions,
@@ -78,8 +69,7 @@ pub(crate) fn open(
     Ok(Box::new(JackDevice { notes, latency, ..device }.opened()?))
 }
 
-/// Opens a client that plays, as the server runs, joined to whatever its name says; with the server's own word beside
-/// the device's: [`Cycle`](tautline_proto::device::Cycle) has xruns too that were found out without it, and instants that
+/// Opens a client that plays; with the server's own report of its driver's wake-ups beside the device, whose instants
 /// are filtered.
 pub fn open_with_word(
     spec: &JackSpec,
@@ -92,7 +82,6 @@ pub fn open_with_word(
     Ok((Box::new(device), word))
 }
 
-/// The server, if one runs.
 pub(crate) fn list() -> Vec<DeviceDescription> {
     let spec = JackSpec::named("taut");
     let Some((hertz, period, [inputs, outputs])) = looked_at(&spec) else { return Vec::new() };
@@ -115,12 +104,10 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     }]
 }
 
-/// Of a server that runs: the ports of its card that are captured from, and those that are played to.
 pub(crate) fn card_ports() -> Option<[usize; 2]> {
     looked_at(&JackSpec::named("taut")).map(|(_, _, ports)| ports)
 }
 
-/// Of a server that runs: frames per second, frames of a period, and ports of its card, captured from and played to.
 fn looked_at(spec: &JackSpec) -> Option<(u32, Frames, [usize; 2])> {
     let look = |client: &mut Client| {
         let ports = [Direction::Capture, Direction::Playback]
@@ -131,7 +118,6 @@ fn looked_at(spec: &JackSpec) -> Option<(u32, Frames, [usize; 2])> {
     found.ok().map(|(_, found)| found)
 }
 
-/// Becomes a client of the server and works with it, if the server answers soon enough.
 fn enter<T: Send + 'static>(
     spec: &JackSpec,
     directions: Directions,
@@ -187,7 +173,6 @@ fn not_taken_in(spec: &JackSpec, JackStatus(status): JackStatus) -> DeviceError 
     )
 }
 
-/// How a client of this server runs.
 fn settings(spec: &JackSpec, client: &Client, channels: Channels) -> Result<Settings, DeviceError> {
     let hertz = client.rate();
     let rate = Rate::new(hertz).map_err(|error| {
@@ -202,8 +187,6 @@ fn settings(spec: &JackSpec, client: &Client, channels: Channels) -> Result<Sett
     Ok(Settings { rate, channels, period, periods: latency.periods(period) })
 }
 
-/// The direction that the buffer of a device is told by: a block that is played has all of it before
-/// itself.
 fn last(directions: Directions) -> Direction {
     match directions {
         Directions::One(direction) => direction,
@@ -211,7 +194,6 @@ fn last(directions: Directions) -> Direction {
     }
 }
 
-/// The device's ports of a direction, one for each channel.
 fn add_ports(
     spec: &JackSpec,
     client: &mut Client,
@@ -241,7 +223,6 @@ fn other_rate(spec: &JackSpec, was: Rate, hertz: u32) -> DeviceError {
     )
 }
 
-/// What the ports are to be connected with, channel by channel, as the device's name asks for it.
 fn counterparts(
     spec: &JackSpec,
     client: &Client,
@@ -293,13 +274,10 @@ struct JackDevice {
     settings: Settings,
     notes: Notes,
     latency: StreamLatency,
-    /// `None` only until it is opened. It closes the client when the device is dropped, because
-    /// that may take long and the process is to go on meanwhile.
+    /// `None` only until it is opened. It closes the client on drop, which may take long.
     clerk: Option<Clerk>,
-    /// What sets the server's pace.
     pace: Option<ClockId>,
     word: ServerWord,
-    /// A client runs once.
     has_run: bool,
 }
 
@@ -310,14 +288,12 @@ impl JackDevice {
         Self { spec, directions, settings, notes, latency, clerk, pace, word, has_run }
     }
 
-    /// A client of the server.
     fn opened(mut self) -> Result<Self, DeviceError> {
         self.clerk = Some(self.enter()?);
-        self.pace = pace::of_server(self.spec.server.as_deref());
+        self.pace = of_server(self.spec.server.as_deref());
         Ok(self)
     }
 
-    /// A client with its ports, not yet running.
     fn enter(&self) -> Result<Clerk, DeviceError> {
         let (spec, directions, wanted) = (self.spec.clone(), self.directions, self.settings);
         let work = move |client: &mut Client| {
@@ -339,7 +315,6 @@ impl JackDevice {
         Ok(clerk)
     }
 
-    /// Waits until there is a reason to end.
     fn wait(&self, clerk: &Clerk, stop: &Stop) -> Ended {
         let signals = clerk.signals();
         let mut watch = CallWatch::new(signals.seat.calls(), now());
@@ -442,4 +417,20 @@ impl Device for JackDevice {
         self.clerk = Some(clerk);
         (process.expect("it was put in above, and only this takes it out"), ended)
     }
+}
+
+/// Where the servers of this host, or of a container, know each other. JACK makes it once.
+const REGISTRY: &str = "/dev/shm/jack-shm-registry";
+
+/// The clock of this server, or of the usual one: a user has one of each name. `None` for PipeWire's library, which may
+/// drive each client by another card.
+fn of_server(name: Option<&str>) -> Option<ClockId> {
+    Library::get().ok().filter(|library| library.is_jacks())?;
+    let usual = || env::var("JACK_DEFAULT_SERVER").unwrap_or_else(|_| "default".to_owned());
+    let name = name.map_or_else(usual, str::to_owned);
+    let registry = fs::metadata(REGISTRY).ok()?;
+    let user = fs::metadata("/proc/self").ok()?.uid();
+    let numbers = [registry.dev(), registry.ino(), user.into()].map(u64::to_be_bytes);
+    let parts = [b"jack", name.as_bytes(), &numbers[0], &numbers[1], &numbers[2]];
+    Some(host_clock()?.id().with(&parts))
 }

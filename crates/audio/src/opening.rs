@@ -1,5 +1,3 @@
-//! Opens what a name means: the one place that knows every kind of device.
-
 use std::sync::Arc;
 
 use tautline_proto::device::{Device, DeviceError, Direction, Directions, Settings};
@@ -10,13 +8,10 @@ use crate::software::pace::Pace;
 use crate::software::virtual_card::{Dock, VirtualCard};
 use crate::software::{self, Extras};
 use crate::spec::DeviceSpec;
-use crate::toolbox::description::{ChannelsOffered, DeviceDescription};
-use crate::toolbox::notes::Notes;
-use crate::toolbox::stream_latency::StreamLatency;
 use crate::toolbox::supervise::{Fallback, Opener, Supervised, Supervision};
+use crate::toolbox::{ChannelsOffered, DeviceDescription, Notes, StreamLatency};
 use crate::{alsa, jack, pipewire};
 
-/// The devices that can be opened here.
 pub fn list() -> Vec<DeviceDescription> {
     let mut found = software::list();
     found.extend(alsa::list());
@@ -25,21 +20,15 @@ pub fn list() -> Vec<DeviceDescription> {
     found
 }
 
-/// A device that was opened.
 pub struct Opened {
     pub device: Box<dyn Device>,
-    /// What it has to tell, then and now.
     pub notes: Notes,
-    /// How it fares; never away if it is not supervised.
     pub supervision: Supervision,
-    /// To be told what the stream takes; others in the device's graph hear it.
     pub latency: StreamLatency,
 }
 
-/// How the device that `spec` names would run if it were asked for `wanted`: a server of sound has
-/// a rate and a period of its own, a virtual card may say its period in its name. An error if it
-/// cannot be asked. [`open`] takes what this says. For both directions the settings are those of
-/// either side.
+/// How the device would run if it were asked for `wanted`; either side's settings for both directions. Servers have a
+/// rate and a period of their own, and a virtual card may name its period. An error if it cannot be asked.
 pub fn settle(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -54,10 +43,9 @@ pub fn settle(
     }
 }
 
-/// How the device that `spec` names would run if it were asked for one or another of `wanted`, the better first: as
-/// [`settle`] says for each, without those that it refuses. It is asked once. A server of sound has its own rate alone,
-/// which is asked for by the first, and the channels of all that are wanted at that one's rate; what goes by another's
-/// frames (a file, a cable) is asked for the first alone. An error if it cannot be asked.
+/// How the device would run for each of `wanted`, the better first, without those that it refuses. It is asked once: a
+/// server for the first rate and the channels of all at that rate, a file or a cable for the first alone. An error if
+/// it cannot be asked.
 pub fn offered(
     spec: &DeviceSpec,
     direction: Direction,
@@ -79,8 +67,8 @@ pub fn offered(
     }
 }
 
-/// What is in the file that `spec` names, or comes on standard input, if it is one of them: which is
-/// waited for. What cannot be carried as is `wanted` is refused with the command that converts it.
+/// The format of the file, or of standard input, which is waited for. Unsupported formats are refused with the command
+/// that converts them.
 pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, DeviceError> {
     match spec {
         DeviceSpec::Software(card) => software::probe(card, wanted),
@@ -88,8 +76,6 @@ pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, De
     }
 }
 
-/// The channels that the device which `spec` names has, and the device that converts for it, where
-/// the one is known to be limited.
 pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffered> {
     match spec {
         DeviceSpec::Alsa(card) => alsa::channels(card, direction),
@@ -97,9 +83,8 @@ pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffer
     }
 }
 
-/// Opens the device that `spec` names, as [`settle`] says that it would run. A file of another rate
-/// or with other channels is refused. For [`Directions::Both`] it is one device, which calls its
-/// process once a period with both sides of the cycle; what cannot go both ways is refused.
+/// Opens the device as [`settle`] reports that it would run. [`Directions::Both`] is one device that calls its process
+/// once a period. A file of another rate or channels, and what cannot go both ways, is refused.
 pub fn open(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -107,13 +92,11 @@ pub fn open(
     extras: Extras,
 ) -> Result<Opened, DeviceError> {
     let (notes, latency) = (Notes::default(), StreamLatency::default());
-    let request = OpenRequest { spec, directions: directions.into(), settings: wanted };
-    let device = open_alone(request, extras, &notes, &latency)?;
+    let device = open_alone(spec, directions.into(), wanted, extras, (&notes, &latency))?;
     Ok(Opened { device, notes, supervision: Supervision::default(), latency })
 }
 
-/// As [`open`] for what has no hardware, by another clock than the host's: for tests that are their
-/// own clock.
+/// As [`open`] for devices without hardware, by a test's own clock.
 pub fn open_paced(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -149,8 +132,7 @@ pub fn open_supervised(
         let parts = software::parts(spec, direction.into(), wanted);
         (Box::new(card), Box::new(move || software::reopen_card(&parts, &dock)))
     } else {
-        let request = OpenRequest { spec, directions: direction.into(), settings: wanted };
-        let device = open_alone(request, extras, &notes, &latency)?;
+        let device = open_alone(spec, direction.into(), wanted, extras, (&notes, &latency))?;
         (device, open_again(spec, direction, wanted, &notes, &latency))
     };
     let timer = Box::new(VirtualCard::timer(direction, device.settings()));
@@ -159,21 +141,13 @@ pub fn open_supervised(
     Ok(Opened { device: Box::new(device), notes, supervision, latency })
 }
 
-/// Which device is to be opened, and how.
-struct OpenRequest<'a> {
-    spec: &'a DeviceSpec,
+fn open_alone(
+    spec: &DeviceSpec,
     directions: Directions,
     settings: Settings,
-}
-
-/// The device that is named. What is no file takes nothing of `extras`.
-fn open_alone(
-    request: OpenRequest<'_>,
     extras: Extras,
-    notes: &Notes,
-    latency: &StreamLatency,
+    (notes, latency): (&Notes, &StreamLatency),
 ) -> Result<Box<dyn Device>, DeviceError> {
-    let OpenRequest { spec, directions, settings } = request;
     match spec {
         DeviceSpec::Alsa(card) => alsa::open(card, directions, settings, notes),
         DeviceSpec::Jack(client) => jack::open(client, directions, settings, notes, latency),
@@ -184,7 +158,6 @@ fn open_alone(
     }
 }
 
-/// Opens again what has no ends that are to outlive it.
 fn open_again(
     spec: &DeviceSpec,
     direction: Direction,
@@ -194,7 +167,6 @@ fn open_again(
 ) -> Opener {
     let (spec, notes, latency) = (spec.clone(), notes.clone(), latency.clone());
     Box::new(move || {
-        let request = OpenRequest { spec: &spec, directions: direction.into(), settings };
-        open_alone(request, Extras::default(), &notes, &latency)
+        open_alone(&spec, direction.into(), settings, Extras::default(), (&notes, &latency))
     })
 }

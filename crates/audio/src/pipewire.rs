@@ -1,17 +1,13 @@
-//! A node of PipeWire, by its own name: a sink that other programs play to, a source that they
-//! record from, or a stream that is connected to a sound card.
-//!
-//! The graph calls the process, on a thread of PipeWire's, once per cycle: `node` is the device,
-//! `course` decides where a block lies in time. What needs the library is behind the feature
-//! `pipewire`; without it every name is understood and answered with what is missing.
+//! A node of PipeWire: a sink, a source, or a stream that is connected to a card. The graph calls the process on its
+//! own thread once per cycle. `node` is the device, `course` times blocks. Without the feature `pipewire` every name is
+//! refused with what is missing.
 
 use tautline_proto::device::{Device, DeviceError, Directions, Settings};
 
 pub use self::spec::PipeWireSpec;
-use crate::toolbox::description::DeviceDescription;
-use crate::toolbox::notes::Notes;
-use crate::toolbox::sides::Sides;
-use crate::toolbox::stream_latency::StreamLatency;
+#[cfg(not(feature = "pipewire"))]
+use crate::toolbox::{DeviceDescription, Sides};
+use crate::toolbox::{Notes, StreamLatency};
 
 #[cfg(feature = "pipewire")]
 mod callee;
@@ -31,27 +27,16 @@ mod offer;
 #[cfg(feature = "pipewire")]
 mod pods;
 #[cfg(feature = "pipewire")]
-mod priority;
-#[cfg(feature = "pipewire")]
 mod server;
 pub(crate) mod spec;
-#[cfg(feature = "pipewire")]
-mod time;
 #[cfg(feature = "pipewire")]
 mod wired;
 
 pub use graph::Graph;
-
-/// How the device would run: at the rate and with the channels that are wanted, because the graph
-/// converts, and in cycles as long as the graph grants.
 #[cfg(feature = "pipewire")]
-pub(crate) fn settle(
-    spec: &PipeWireSpec,
-    directions: Directions,
-    wanted: Settings,
-) -> Result<Settings, DeviceError> {
-    offer::settle(spec, directions, wanted)
-}
+pub use offer::graph;
+#[cfg(feature = "pipewire")]
+pub(crate) use offer::{devices, list, settle};
 
 #[cfg(feature = "pipewire")]
 pub(crate) fn open(
@@ -64,25 +49,6 @@ pub(crate) fn open(
     Ok(Box::new(node::Node::open(spec, directions, settings, notes, latency)?))
 }
 
-/// Those that are here.
-#[cfg(feature = "pipewire")]
-pub(crate) fn list() -> Vec<DeviceDescription> {
-    offer::list()
-}
-
-/// In which directions the server that runs has a device; `None` without one that answers. Starts none.
-#[cfg(feature = "pipewire")]
-pub(crate) fn devices() -> Option<Sides<bool>> {
-    offer::devices()
-}
-
-/// How the graph runs; `None` without a server that answers. Starts none.
-#[cfg(feature = "pipewire")]
-pub fn graph() -> Option<Graph> {
-    offer::graph()
-}
-
-/// How the device would run, if this build had any.
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn settle(
     spec: &PipeWireSpec,
@@ -92,7 +58,6 @@ pub(crate) fn settle(
     Err(left_out(spec))
 }
 
-/// Opens it, if this build had any.
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn open(
     spec: &PipeWireSpec,
@@ -104,19 +69,16 @@ pub(crate) fn open(
     Err(left_out(spec))
 }
 
-/// Those that are here: none.
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn list() -> Vec<DeviceDescription> {
     Vec::new()
 }
 
-/// In which directions the server has a device: this build cannot ask.
 #[cfg(not(feature = "pipewire"))]
 pub(crate) fn devices() -> Option<Sides<bool>> {
     None
 }
 
-/// How the graph runs: this build cannot ask.
 #[cfg(not(feature = "pipewire"))]
 pub fn graph() -> Option<Graph> {
     None

@@ -1,20 +1,15 @@
-//! Devices without hardware: virtual cards, files, tones, silence. Each is the card of
-//! [`virtual_card`] with another source or sink.
+//! Devices without hardware: virtual cards, files, tones, silence, each a [`virtual_card`] with another source or sink.
 
 pub(crate) mod cable;
 pub(crate) mod convert;
-mod duplex;
 pub(crate) mod file;
 mod flac;
-mod loopback;
 pub mod pace;
 mod programs;
 pub(crate) mod recorded;
 pub(crate) mod recorder;
-mod ring;
 pub(crate) mod source;
 pub(crate) mod spec;
-pub(crate) mod standard;
 pub(crate) mod virtual_card;
 pub(crate) mod wav;
 mod wav_reader;
@@ -32,23 +27,17 @@ use tautline_proto::units::{Ppm, Rate};
 use self::cable::{CableName, HearingEnd, PlayingEnd};
 use self::convert::Wanted;
 use self::file::{FileFormat, SoundFile};
-use self::loopback::Loopback;
 use self::pace::{HostPace, Pace};
 use self::programs::ProgramsEnd;
 use self::recorder::Recorder;
-use self::source::{FileSource, SampleSource};
+use self::source::{FileSource, Loopback, SampleSource};
 use self::spec::{CardOptions, SoftwareSpec};
 use self::virtual_card::{Dock, Ends, Parts, VirtualCard, gone};
-use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
-use crate::toolbox::notes::Notes;
+use crate::toolbox::{DeviceDescription, DeviceSide, Notes, Offers};
 
-/// What a device without hardware can be given besides its settings.
 pub struct Extras {
-    /// Hears what a card plays.
     pub listener: Option<Box<dyn Listener>>,
-    /// How samples are coded in a file that is written.
     pub record_format: SampleFormat,
-    /// Whether a file that is read begins again at its end, without a gap.
     pub looped: bool,
 }
 
@@ -58,7 +47,6 @@ impl Default for Extras {
     }
 }
 
-/// How the device would run: as wanted, but for what a virtual card says in its name.
 pub(crate) fn settle(
     spec: &SoftwareSpec,
     directions: Directions,
@@ -88,7 +76,6 @@ pub(crate) fn probe(
     }
 }
 
-/// The kinds that there are.
 pub(crate) fn list() -> Vec<DeviceDescription> {
     const BOTH: &[Direction] = &[Direction::Capture, Direction::Playback];
     let device = |name: &str, directions: &[Direction], says: &str| DeviceDescription {
@@ -121,7 +108,6 @@ pub(crate) fn list() -> Vec<DeviceDescription> {
     ]
 }
 
-/// The card that `parts` describe, back with the ends that it left at `dock`.
 pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>, DeviceError> {
     check_there(parts)?;
     let ends = dock.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -130,7 +116,6 @@ pub(crate) fn reopen_card(parts: &Parts, dock: &Dock) -> Result<Box<dyn Device>,
     Ok(Box::new(card.docked(dock.clone())))
 }
 
-/// The card that `spec` names, which must be one without hardware.
 pub(crate) fn open_card(
     spec: &SoftwareSpec,
     directions: Directions,
@@ -149,7 +134,6 @@ fn check_there(parts: &Parts) -> Result<(), DeviceError> {
     if away { Err(gone(&parts.name)) } else { Ok(()) }
 }
 
-/// What the card that `spec` names is made of.
 pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Settings) -> Parts {
     let mut parts = Parts {
         name: spec.to_string(),
@@ -166,8 +150,7 @@ pub(crate) fn parts(spec: &SoftwareSpec, directions: Directions, wanted: Setting
             parts.settings.period = options.period.unwrap_or(wanted.period);
             parts.settings.periods = options.periods.unwrap_or(wanted.periods);
         }
-        // A file is no real card: it waits for a program that is late, and loses nothing.
-        // Nor do programs lose what lies in memory for them.
+        // Unlike a real card, files and programs' memory wait for a late program.
         SoftwareSpec::File(_) | SoftwareSpec::Standard(_) | SoftwareSpec::Programs(_) => {
             parts.patience = wanted.rate.frames_within(CardRing::PATIENCE);
         }
@@ -253,7 +236,6 @@ fn ends(
     Ok(ends)
 }
 
-/// A file is read or written.
 fn one_way(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
@@ -262,7 +244,6 @@ fn one_way(name: &str) -> DeviceError {
     }
 }
 
-/// A cable joins two sides of one card.
 fn half_a_loopback(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
@@ -272,7 +253,6 @@ fn half_a_loopback(name: &str) -> DeviceError {
     }
 }
 
-/// A cable has one player and any number of hearers, each as far away as it says.
 fn delay_of_a_player(name: &str, cable: &CableName) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
@@ -281,7 +261,6 @@ fn delay_of_a_player(name: &str, cable: &CableName) -> DeviceError {
     }
 }
 
-/// A tone is no output.
 fn not_played_to(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),

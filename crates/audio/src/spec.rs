@@ -11,33 +11,24 @@ use crate::jack::spec::JackSpec;
 use crate::pipewire::spec::PipeWireSpec;
 use crate::software::spec::SoftwareSpec;
 
-/// The devices of this build, for people.
 const KINDS: &str =
     "alsa:PCM, jack:CLIENT, pipewire:NODE, file:PATH, virtual:, programs:, tone:HZ or null:";
 
-/// Which device, and how.
 #[derive(Debug, Clone)]
 pub enum DeviceSpec {
-    /// A sound card, or any other PCM of ALSA.
     Alsa(AlsaSpec),
-    /// A client of JACK.
     Jack(JackSpec),
-    /// A node of PipeWire.
     PipeWire(PipeWireSpec),
-    /// A card without hardware: a virtual one, a file, a tone, or nothing.
     Software(SoftwareSpec),
 }
 
 impl DeviceSpec {
-    /// `null:`: silence is captured, and what is played goes nowhere.
     pub const fn null() -> Self {
         Self::Software(SoftwareSpec::Null)
     }
 
-    /// The same device, but if it has ports and no converter of its own (JACK, PipeWire), its
-    /// instants are those at which a frame is there. Else they lie beyond by what the graph says of
-    /// the rest of the way, which is right for sound that goes there, and wrong for who measures
-    /// that way.
+    /// The same device with instants at its ports, for measuring. Else JACK's and PipeWire's include what the graph
+    /// reports of the rest of the path.
     pub fn at_ports(mut self) -> Self {
         match &mut self {
             Self::Jack(client) => client.at_ports = true,
@@ -52,8 +43,6 @@ impl DeviceSpec {
         !matches!(self, Self::Software(_))
     }
 
-    /// Whether both name the same device with the same options: what one of them plays to is what the
-    /// other captures from. A device by two names is two.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Alsa(one), Self::Alsa(other)) => one == other,
@@ -68,7 +57,6 @@ impl DeviceSpec {
 impl TryFrom<&OsStr> for DeviceSpec {
     type Error = DeviceError;
 
-    /// A path in the name may be any bytes; everything else is text.
     fn try_from(given: &OsStr) -> Result<Self, DeviceError> {
         if let Some(text) = given.to_str() {
             return text.parse();
@@ -122,7 +110,6 @@ impl FromStr for DeviceSpec {
     }
 }
 
-/// What to write instead of a device without its kind.
 fn meant(given: &str) -> String {
     match given {
         "virtual" | "null" | "programs" => format!("use {given}:"),

@@ -1,11 +1,160 @@
 //! What every kind of device is built with: none of these knows a device by its kind.
 
 pub(crate) mod callback;
-pub(crate) mod description;
-pub(crate) mod notes;
-pub(crate) mod ports;
-pub(crate) mod sides;
-pub(crate) mod stream_latency;
 pub(crate) mod supervise;
 pub(crate) mod tapped;
-pub(crate) mod thread;
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tautline_proto::device::{DeviceError, Direction};
+use tautline_proto::time::{Frames, Span};
+
+/// Bytes of stack of ordinary threads, which nest shallowly.
+pub(crate) const STACK: usize = 256 * 1024;
+
+pub(crate) fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {
+    DeviceError {
+        tried: tried.to_owned(),
+        answer: format!("no thread could be started: {error}"),
+        mend: "end other programs or raise the limit: ulimit -u".to_owned(),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sides<T> {
+    pub(crate) capture: T,
+    pub(crate) playback: T,
+}
+
+impl<T> Sides<T> {
+    pub(crate) fn each(mut make: impl FnMut(Direction) -> T) -> Self {
+        Self { capture: make(Direction::Capture), playback: make(Direction::Playback) }
+    }
+
+    pub(crate) fn of(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Capture => &self.capture,
+            Direction::Playback => &self.playback,
+        }
+    }
+
+    pub(crate) fn of_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Capture => &mut self.capture,
+            Direction::Playback => &mut self.playback,
+        }
+    }
+}
+
+/// The link offset of a device's stream, which JACK and PipeWire report so that programs can align recordings.
+/// Wait-free; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct StreamLatency(Arc<AtomicI64>);
+
+impl StreamLatency {
+    /// It is this from now on; zero if nobody knows.
+    pub fn set(&self, latency: Span) {
+        self.0.store(latency.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    pub fn get(&self) -> Span {
+        Span::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceDescription {
+    pub name: String,
+    pub sides: Vec<DeviceSide>,
+    pub says: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceSide {
+    pub direction: Direction,
+    pub offers: Offers,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offers {
+    Anything,
+    These {
+        rates: Vec<u32>,
+        formats: Vec<String>,
+        channels: RangeInclusive<u32>,
+        least_period: Frames,
+    },
+    Unknown(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelsOffered {
+    pub least: u32,
+    pub most: u32,
+    pub converter: Option<String>,
+}
+
+/// Sentences for the user; clones share them. It locks, so a device's thread uses a `PreparedNote`.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(Arc<Mutex<Sentences>>);
+
+#[derive(Debug, Default)]
+struct Sentences {
+    left: Vec<String>,
+    prepared: Vec<(Arc<AtomicBool>, String)>,
+    failed: Vec<String>,
+}
+
+/// By which a device's thread leaves a sentence that was prepared. Wait-free.
+#[derive(Debug)]
+pub struct PreparedNote(Arc<AtomicBool>);
+
+impl PreparedNote {
+    pub fn arises(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Notes {
+    fn sentences(&self) -> std::sync::MutexGuard<'_, Sentences> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, sentence: String) {
+        self.sentences().left.push(sentence);
+    }
+
+    pub fn fail(&self, sentence: String) {
+        let mut sentences = self.sentences();
+        sentences.failed.push(sentence.clone());
+        sentences.left.push(sentence);
+    }
+
+    pub fn failed(&self) -> Vec<String> {
+        self.sentences().failed.clone()
+    }
+
+    /// Prepares a sentence, to be left once when its occasion arises. The same again takes its place.
+    pub fn prepare(&self, sentence: String) -> PreparedNote {
+        let occasion = Arc::new(AtomicBool::new(false));
+        let mut sentences = self.sentences();
+        sentences.prepared.retain(|(_, other)| *other != sentence);
+        sentences.prepared.push((Arc::clone(&occasion), sentence));
+        PreparedNote(occasion)
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        let mut sentences = self.sentences();
+        let arose = sentences.prepared.extract_if(.., |(flag, _)| flag.load(Ordering::Relaxed));
+        let arose: Vec<String> = arose.map(|(_, sentence)| sentence).collect();
+        sentences.left.extend(arose);
+        std::mem::take(&mut sentences.left)
+    }
+}

@@ -6,11 +6,9 @@ use crate::alsa::{self, AlsaSpec};
 use crate::jack::{self, JackSpec};
 use crate::pipewire::{self, PipeWireSpec};
 use crate::spec::DeviceSpec;
-use crate::toolbox::sides::Sides;
+use crate::toolbox::Sides;
 
-/// Of a client of JACK and of a stream of PipeWire.
 const NAME: &str = "taut";
-/// The PCM that ALSA leads to a user's card.
 const PCM: &str = "default";
 
 tautline_dsp::named_enum! {
@@ -35,20 +33,16 @@ impl UsualDevice {
     }
 }
 
-/// What was found at a moment, as far as it decides which devices are the usual ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsualDevices {
-    /// Of a PipeWire server that runs: in which directions it has a device.
     pipewire: Option<Sides<bool>>,
-    /// Of a JACK server that runs: in which directions its card has ports.
     jack: Option<Sides<bool>>,
-    /// In which directions there is ALSA's default PCM.
     alsa: Sides<bool>,
 }
 
 impl UsualDevices {
-    /// Looks, for these directions. Starts no server and opens no card that a server has; takes milliseconds, and where
-    /// a server is there that does not answer, 1.5 s at most.
+    /// Looks, for these directions. Starts no server and opens no card that a server has. Takes milliseconds, or up to
+    /// 1.5 s if a server does not answer.
     pub fn look(directions: impl Into<Directions>) -> Self {
         let directions = directions.into();
         let mut found = Self { pipewire: pipewire::devices(), ..Self::default() };
@@ -66,11 +60,9 @@ impl UsualDevices {
         found
     }
 
-    /// The device for a direction that was looked for; `None` where there is nothing to capture from, or to play to.
-    ///
-    /// What programs share comes first, as a card that a server has is taken. A JACK server is for either direction, be
-    /// there ports of a card or not, since a patch bay may connect others; beside a PipeWire server it is most often that
-    /// one again, and has to have ports. So is ALSA's default PCM there, which goes nowhere where it has no device.
+    /// The device for a direction that was looked for, if any: shared ones first. A JACK server counts without card
+    /// ports too, since a patch bay may connect others; beside a PipeWire server it is mostly that one, and must have
+    /// ports.
     pub fn of(&self, direction: Direction) -> Option<UsualDevice> {
         match self {
             Self { pipewire: Some(has), .. } if *has.of(direction) => Some(UsualDevice::PipeWire),

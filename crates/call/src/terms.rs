@@ -86,6 +86,7 @@ pub(crate) fn adopt_coding(
 mod tests {
     use std::cell::Cell;
 
+    use tautline_dsp::format::SampleFormat;
     use tautline_dsp::gain::Gain;
     use tautline_engine::control::{Fader, SendStanding};
     use tautline_proto::redundancy::Redundancy;

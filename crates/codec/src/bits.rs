@@ -1,6 +1,5 @@
 //! Bits, the highest of each byte first.
 
-/// Writes bits to the start of some room.
 pub(crate) struct RiceWriter<'a> {
     room: &'a mut [u8],
     bytes: usize,

@@ -14,7 +14,6 @@ use tautline_proto::units::Channels;
 
 use crate::bits::{RiceReader, RiceWriter};
 
-/// The highest order of prediction.
 const MOST_ORDER: usize = 3;
 /// Samples as they are, instead of a parameter of Rice's code.
 const VERBATIM: u8 = 31;
@@ -22,7 +21,6 @@ const VERBATIM: u8 = 31;
 const MOST_PARAMETER: u32 = 28;
 /// No quotient is longer: beyond, another parameter takes fewer bits.
 const MOST_QUOTIENT: u32 = 1 << 20;
-/// A channel's byte: a flag, two bits of order, five of parameter.
 const ORDER_SHIFT: u32 = 5;
 const PARAMETER: u8 = 0x1F;
 /// The flag of the second channel: it is a difference from the first. Of the first: the packet is of 24 bits.
@@ -123,7 +121,6 @@ impl Encode for LosslessEncoder {
     fn reset(&mut self) {}
 }
 
-/// A whole number of two or three bytes, big-endian.
 fn number_at(bytes: &[u8]) -> i32 {
     match *bytes {
         [a, b] => i16::from_be_bytes([a, b]).into(),
@@ -132,12 +129,10 @@ fn number_at(bytes: &[u8]) -> i32 {
     }
 }
 
-/// How a channel is coded.
 #[derive(Debug, Clone, Copy)]
 struct ChannelPlan {
     order: usize,
     parameter: u32,
-    /// Bits that it takes.
     cost: u64,
 }
 
@@ -194,7 +189,6 @@ impl ChannelPlan {
 struct Predictor([i32; MOST_ORDER]);
 
 impl Predictor {
-    /// After these, of which the last is the newest.
     fn after(begin: &[i32]) -> Self {
         let mut predictor = Self([0; MOST_ORDER]);
         begin.iter().for_each(|number| predictor.push(*number));
@@ -205,7 +199,6 @@ impl Predictor {
         self.0 = [number, self.0[0], self.0[1]];
     }
 
-    /// By a polynomial through as many samples as its order.
     fn next(&self, order: usize) -> i32 {
         let [a, b, c] = self.0;
         match order {

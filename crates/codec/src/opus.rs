@@ -36,7 +36,6 @@ const EXPECTED_LOSS: c_int = 10;
 /// period of 5 ms.
 const VOICE_COMPLEXITY: c_int = 5;
 
-/// Codes by Opus, with as many bits for each packet.
 #[derive(Debug)]
 pub struct OpusEncoder {
     state: NonNull<sys::OpusEncoder>,
@@ -149,7 +148,6 @@ impl Encode for OpusEncoder {
     }
 }
 
-/// Reads Opus, from whatever coder.
 #[derive(Debug)]
 pub struct OpusDecoder {
     state: NonNull<sys::OpusDecoder>,

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, now};
-use tautline_io::control::waiter::Waiter;
+use tautline_io::control::Waiter;
 use tautline_proto::device::{Device, Listener, Settings, Stop};
 use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::LocalTime;

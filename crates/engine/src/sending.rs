@@ -7,7 +7,7 @@ mod stream;
 mod transmitter;
 
 use tautline_dsp::gain::Volume;
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::host_clock;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;

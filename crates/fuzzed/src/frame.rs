@@ -1,12 +1,13 @@
-use tautline_io::network::tap::block::frames;
+use tautline_io::network::tap::frames;
 use tautline_lab::traffic::frames::{LayerBytes, TapLink, read_frame};
+use tautline_proto::time::LocalTime;
 
 /// Reads the bytes as a block of a packet socket's ring, and as one frame. Every frame lies within the block, and no
 /// layer is longer than the layer around it.
 pub fn frame(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     for sized in [false, true] {
-        frames(rest, sized, &mut |frame| {
+        frames(rest, sized, &mut LocalTime::from_nanos, &mut |frame| {
             assert!(rest.as_ptr_range().contains(&frame.head.as_ptr()) || frame.head.is_empty());
             assert!(frame.head.len() <= rest.len());
             count(TapLink::of(frame.hardware), frame.bytes, frame.segment, frame.head);

@@ -6,18 +6,13 @@ use tautline_api::v1::PluginCost;
 
 use crate::cost::of_run;
 
-/// What a stream asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// What its plugin takes.
     pub cost: PluginCost,
-    /// Frames of a run.
     pub frames: f64,
-    /// From one run to the next, in nanoseconds.
     pub period_ns: f64,
 }
 
-/// A stream for which there is no time left.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "the plugin takes {run:.0} us of every {period:.0} us, {share:.0} % of a core, and of the core that has most \
@@ -25,17 +20,13 @@ pub struct Demand {
      blocks are (block), if they are longer"
 )]
 pub struct OverloadError {
-    /// Microseconds of a run.
     run: f64,
-    /// Microseconds of a period.
     period: f64,
-    /// Of a core, in percent.
     share: f64,
     left: f64,
 }
 
-/// What is promised of each core. Which core a thread runs on is the kernel's choice; that all streams fit,
-/// each on one core, is what this sees to.
+/// What is promised of each core. The kernel chooses cores; this only sees to it that all streams fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoreAdmission {
     cores: usize,
@@ -50,7 +41,6 @@ struct CorePromise {
 }
 
 impl Demand {
-    /// The share of a core's time.
     pub fn share(&self) -> f64 {
         let share = of_run(self.cost, self.frames) / self.period_ns;
         // A period of nothing cannot be kept.
@@ -59,12 +49,10 @@ impl Demand {
 }
 
 impl CoreAdmission {
-    /// Of a host with so many cores, of each of which streams may have `most_share`.
     pub fn new(cores: usize, most_share: f64) -> Self {
         Self { cores: cores.max(1), most_share, streams: BTreeMap::new() }
     }
 
-    /// Whether there is room for it: then it has it, until it is [released](Self::release), and this is its share.
     pub fn admit(&mut self, stream: u32, demand: &Demand) -> Result<f64, OverloadError> {
         let used = self.used();
         let least = used.iter().enumerate().min_by(|one, other| one.1.total_cmp(other.1));
@@ -82,8 +70,8 @@ impl CoreAdmission {
         Ok(share)
     }
 
-    /// Which of these streams, in this order, would have to end so that there is room for such a share: the fewest of
-    /// those of one core. `None` if all of them would not do, as for a share that no core has when nothing runs.
+    /// Which of these streams to end for such a share: the fewest of one core, in this order. `None` if no core can
+    /// have it.
     pub fn making_room(&self, share: f64, among: &[u32]) -> Option<Vec<u32>> {
         let used = self.used();
         let of_core = |(core, used): (usize, &f64)| {
@@ -114,14 +102,12 @@ impl CoreAdmission {
         self.streams.remove(&stream);
     }
 
-    /// Of each core, the share that is promised.
     pub fn used(&self) -> Vec<f64> {
         let mut used = vec![0.0; self.cores];
         self.streams.values().for_each(|promise| used[promise.core] += promise.share);
         used
     }
 
-    /// What of each core may be promised.
     pub const fn most_share(&self) -> f64 {
         self.most_share
     }

@@ -1,15 +1,11 @@
-//! What a child process does: `scan-child FILE` says what a library has, `work-child` runs plugins
-//! for one stream. Before either loads a library it confines itself.
-//!
-//! What is said to the parent goes by the standard output that the child was given; plugins that
-//! write to theirs write to standard error. Where the parent is gone, its end of the standard input
-//! is, and the child ends with it, whatever a plugin does.
+//! A child process: `scan-child FILE` reports a library's plugins, `work-child` runs plugins for one stream. It
+//! confines itself before it loads a library. It writes to its parent by the standard output that it was given, which
+//! plugins cannot reach, and ends when the parent closes its standard input.
 
 #![expect(unsafe_code, reason = "standard output is kept from plugins")]
 
 mod gauge;
 mod noted;
-mod scan;
 mod soiled;
 mod sound;
 mod work;
@@ -21,10 +17,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::confinement::{Confinement, folders_of};
+use crate::ladspa::library::PluginLibrary;
 use crate::process::kill_with_parent;
 pub use crate::process::{SCAN, WORK};
+use crate::scan::{AskedLibrary, LibraryAnswer};
 
-/// Does what the words of the command line say, the program's own name not among them.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     // Its start has asked for that already, and it cannot fail for a signal that there is.
@@ -32,7 +30,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match words.first().and_then(|word| word.to_str()) {
         Some(SCAN) if words.len() >= 2 => {
             let readable: Vec<_> = words[2..].iter().map(PathBuf::from).collect();
-            scan::run(Path::new(&words[1]), &readable)
+            run(Path::new(&words[1]), &readable)
         }
         Some(WORK) if matches!(words.len(), 3 | 4) => {
             let numbers = words[1..].iter().map(|word| word.to_str()?.parse().ok());
@@ -49,8 +47,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The pipe to the parent. From here on what is written to standard output goes where standard
-/// error goes.
+/// The pipe to the parent; from here on standard output goes where standard error goes.
 fn parent() -> io::Result<File> {
     let pipe = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     // SAFETY: two descriptors of this process, whose numbers stay theirs.
@@ -58,14 +55,11 @@ fn parent() -> io::Result<File> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(pipe) }
 }
 
-/// Writes a line to the parent.
 fn say(pipe: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
     let line = serde_json::to_string(line)? + "\n";
     pipe.write_all(line.as_bytes())
 }
 
-/// Reads the parent's lines on a thread of its own. When the parent closes its end, the process ends, at once but for its
-/// last word.
 fn end_with_the_parent(
     lines: BufReader<Stdin>,
     mut line: impl FnMut(Vec<u8>) + Send + 'static,
@@ -82,8 +76,29 @@ fn end_with_the_parent(
     std::thread::Builder::new().name("parent".into()).spawn(watch).map(drop)
 }
 
-/// Ends the process without what libraries do at the end of one.
 fn leave() -> ! {
     // SAFETY: it takes a number and does not come back.
     unsafe { libc::_exit(0) }
+}
+
+fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
+    let mut parent = parent()?;
+    let readable: Vec<_> = readable.iter().cloned().chain(folders_of(path)).collect();
+    // What the kernel lacks of it `taut doctor` reports.
+    let _ = Confinement::enter(&readable);
+    Confinement::fix_scheduling();
+    end_with_the_parent(BufReader::new(io::stdin()), |_| (), || ())?;
+    let answer = match PluginLibrary::load(path) {
+        Ok(library) => {
+            let skipped = library.skipped().iter();
+            let skipped =
+                skipped.map(|it| format!("plugin {} of it: {}", it.index, it.why)).collect();
+            let plugins = library.plugins().cloned().collect();
+            core::mem::forget(library);
+            LibraryAnswer::Library(AskedLibrary { plugins, skipped })
+        }
+        Err(error) => LibraryAnswer::Refused(error.to_string()),
+    };
+    say(&mut parent, &answer)?;
+    leave()
 }

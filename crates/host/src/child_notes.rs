@@ -1,5 +1,4 @@
-//! What a child leaves to the one that takes its place: at which block it died, and which datagrams it had opened. A dead
-//! child tells nothing, so it notes that in memory that its parent has too, the block before the plugin gets it.
+//! Notes of a child, in memory shared with its parent: at which block it died, and which datagrams it had opened.
 
 #![expect(unsafe_code, reason = "memory without a name is made")]
 
@@ -13,16 +12,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tautline_io::shared::{SharedError, SharedFile, SharedMemory};
 
-/// Whether a run is under way, and then its epoch and its block.
 const RUN_LONGS: usize = 3;
 /// Of the newest datagram that a link opened, its sender's incarnation and one, or 0 for none; and its count.
 const HEARD_LONGS: usize = 2;
-/// Links that blocks may come by: the master's, and that of the worker before.
 const LINKS: usize = 2;
 const LONGS: usize = RUN_LONGS + LINKS * HEARD_LONGS;
 const LONG: usize = size_of::<u64>();
 
-/// A block of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlockOfEpoch {
     pub(crate) epoch: u32,
@@ -45,7 +41,6 @@ impl ChildNotes {
         Ok(notes)
     }
 
-    /// Before another process is started: no run of its is under way. What was opened stays so.
     pub(crate) fn forget_run(&self) -> io::Result<()> {
         self.0.write_all_at(&[0; RUN_LONGS * LONG], 0)
     }
@@ -67,7 +62,6 @@ impl AsFd for ChildNotes {
     }
 }
 
-/// The child's end: a note of its run, and one for each link that blocks may come by.
 pub(crate) fn notes(handed: OwnedFd) -> Result<(RunNote, [HeardNote; LINKS]), SharedError> {
     let file = SharedFile::handed(handed);
     let memory = file.map(LONGS, 0)?;
@@ -79,7 +73,6 @@ pub(crate) fn notes(handed: OwnedFd) -> Result<(RunNote, [HeardNote; LINKS]), Sh
     Ok((RunNote(memory), heard))
 }
 
-/// Which datagrams of a link were opened, by this process and those before it.
 #[derive(Debug)]
 pub(crate) struct HeardNote {
     memory: Arc<SharedMemory>,
@@ -91,7 +84,6 @@ impl HeardNote {
         core::array::from_fn(|n| &self.memory.longs()[self.at + n])
     }
 
-    /// The newest: its sender's incarnation and its count.
     pub(crate) fn newest(&self) -> Option<(u32, u64)> {
         let [incarnation, count] = self.longs().map(|long| long.load(Ordering::Acquire));
         Some((u32::try_from(incarnation.checked_sub(1)?).ok()?, count))
@@ -99,13 +91,12 @@ impl HeardNote {
 
     pub(crate) fn note(&self, (incarnation, count): (u32, u64)) {
         let [noted, counted] = self.longs();
-        // Whoever dies between the two is taken to have opened too little of an older one, and never too much of this.
+        // A child that dies between the two has noted too little of an older one, never too much of this.
         counted.store(count, Ordering::Relaxed);
         noted.store(u64::from(incarnation) + 1, Ordering::Release);
     }
 }
 
-/// The block that a process works on.
 #[derive(Debug)]
 pub(crate) struct RunNote(Arc<SharedMemory>);
 

@@ -1,8 +1,6 @@
-//! Confines a child process before it loads a plugin's library, whose code may do anything.
-//!
-//! Two features of the kernel do it, and neither takes a privilege: Landlock limits which files can be opened
-//! (landlock(7)), and seccomp which system calls can be made (seccomp(2)). Both hold for the calling thread and the
-//! threads that it starts, so a child calls `Confinement::enter` while it has one thread.
+//! Confines a child process before it loads a plugin's library, by Landlock (files, landlock(7)) and seccomp (system
+//! calls, seccomp(2)), without privileges. Both hold for the calling thread and those that it starts: call
+//! `Confinement::enter` while there is one thread.
 
 #![expect(unsafe_code, reason = "a resource limit is set")]
 
@@ -10,7 +8,6 @@
 mod calls;
 mod files;
 
-/// On architectures without filters here.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod calls {
     use super::Missing;
@@ -27,25 +24,17 @@ mod calls {
 use core::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which of the two features hold. Its `Display` is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
-    /// Landlock: the version of its interface, or why it is missing.
     pub files: Result<u32, Missing>,
-    /// seccomp, or why it is missing.
     pub calls: Result<(), Missing>,
 }
 
-/// Why a feature is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// The kernel was built without it, or is too old.
     NotBuilt,
-    /// The kernel has it, and it was not enabled at boot.
     NotEnabled,
-    /// It is unsupported on this processor architecture.
     Architecture,
-    /// The kernel refused it, with this error.
     Refused(String),
 }
 
@@ -61,8 +50,8 @@ impl fmt::Display for Missing {
 }
 
 impl Confinement {
-    /// Confines this process for good: it reads what `readable` and the system's libraries need, writes no file, opens no
-    /// socket, starts no process and sends no signal to another one. Features that the kernel lacks are left out.
+    /// Confines this process for good: it reads `readable` and the system's libraries, writes no file, opens no socket,
+    /// starts no process and signals none. Missing kernel features are left out.
     pub(crate) fn enter(readable: &[PathBuf]) -> Self {
         // A core file would hold the stream's key and its sound.
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -71,14 +60,12 @@ impl Confinement {
         Self::of_thread(readable)
     }
 
-    /// Has all threads of this process keep the scheduling that they have, for good; before a library is loaded, whose code
-    /// could make its own thread one that no other gets past. Left out if the kernel lacks it.
+    /// Fixes the scheduling of all threads for good, before a library is loaded. Left out if the kernel lacks it.
     pub(crate) fn fix_scheduling() {
         // What it lacks was found by `enter` already.
         let _ = calls::fix();
     }
 
-    /// What would confine plugins here, tried on a thread that ends.
     pub fn of_this_kernel() -> Self {
         let failed = |why: &str| Self {
             files: Err(Missing::Refused(why.to_owned())),
@@ -90,7 +77,6 @@ impl Confinement {
         }
     }
 
-    /// Whether both features hold.
     pub const fn is_whole(&self) -> bool {
         self.files.is_ok() && self.calls.is_ok()
     }
@@ -117,7 +103,6 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// The folder of a library, and that of the file that it is a link to.
 pub(crate) fn folders_of(library: &Path) -> impl Iterator<Item = PathBuf> {
     let target = library.canonicalize().ok();
     let files = [Some(library.to_owned()), target];

@@ -1,5 +1,4 @@
-//! What a plugin takes: A + B·N nanoseconds for a run of N frames, measured where it is to run, as the LADSPA
-//! header asks of hosts.
+//! A plugin's cost: A + B·N nanoseconds for N frames, measured on this host, as the LADSPA header asks of hosts.
 
 pub(crate) mod book;
 
@@ -9,26 +8,19 @@ use tautline_proto::time::Span;
 
 use crate::chain::ChainNode;
 
-/// Runs of each length that are measured.
 const RUNS: usize = 24;
-/// Processor time that measuring may take, but for the run that it is noticed after.
 const MOST: Span = Span::from_millis(150);
 /// Of that, for each length: what it takes longer is short of the others.
 const MOST_EACH: Span = Span::from_millis(30);
-/// Frames of the longest run that is measured, whatever the runs of a stream may have: what was measured counts for all
-/// streams of the plugin at this rate, and a line through runs of one frame says nothing of longer ones.
+/// Frames of the longest run that is measured, for all streams of the plugin at this rate: short runs alone give no
+/// line.
 pub const MEASURED_FRAMES: usize = 1024;
-/// Of how many lengths, from the longest on, each half of the one before: down to 64 frames, the shortest that usual
-/// hosts have.
+/// Number of lengths, each half of the one before, down to 64 frames.
 const LENGTHS: u32 = 5;
-/// Of the runs of one length, how many in a hundred take no longer than what counts: the slowest are the
-/// host's doing as a rule, such as a cache that others emptied.
+/// Percentile of the runs of one length: the slowest are mostly the host's doing.
 const PERCENT: usize = 90;
-/// As loud as sound that is worth hearing: silence is quicker for some, and what is nearly silence slower.
 const LEVEL: f32 = 0.1;
 
-/// What `node`, which was loaded for runs of [`MEASURED_FRAMES`], takes in processor time of this thread: what others
-/// have of it meanwhile is no cost of the plugin's.
 pub fn measure(node: &mut ChainNode) -> PluginCost {
     let mut noise = 1u32;
     for channel in 0..node.inputs() {
@@ -62,13 +54,11 @@ pub fn measure(node: &mut ChainNode) -> PluginCost {
     fit(&measured)
 }
 
-/// What a run of so many frames takes, in nanoseconds.
 pub fn of_run(cost: PluginCost, frames: f64) -> f64 {
     cost.fixed_ns + cost.per_frame_ns * frames
 }
 
-/// The line through what was measured (least squares), which falls nowhere and begins at 0 or above; it is moved up
-/// until no measured length takes longer.
+/// The least-squares line, neither falling nor below 0, moved up until no measured length takes longer.
 fn fit(measured: &[(f64, f64)]) -> PluginCost {
     let count = measured.len().max(1) as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| measured.iter().map(of).sum::<f64>() / count;

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "plugins are C, and nobody vouches for them")]
 
 pub mod abi;
-mod buffer;
 pub mod description;
 pub mod instance;
 pub mod library;

@@ -1,12 +1,9 @@
 //! Runs other people's plugins, each in a process of its own.
 //!
-//! `ladspa` is the plugins' ABI and what can be done with one library in this process; `chain` makes one
-//! of several. `process` starts children, which do what `child` says. `scan` asks every library what it
-//! has, and `offers` says what of it masters are told. `cost` measures what a plugin takes, by which
-//! `admission` decides whether there is room for it. `workshop` is all of that as masters ask for it.
-//!
-//! A plugin may do anything, so nothing here but a child process ever loads one that a user did not
-//! choose, and `confinement` limits that process first.
+//! `ladspa` is their ABI, and `chain` makes one of several. `process` starts children, which do what `child` says.
+//! `scan` asks libraries for their plugins, `offers` announces them, `cost` measures them, `admission` finds room for
+//! them, and `workshop` is all of that as masters ask for it. Only child processes, limited by `confinement`, load
+//! plugins that a user did not choose.
 
 pub mod admission;
 pub mod chain;

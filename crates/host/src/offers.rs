@@ -11,48 +11,35 @@ use crate::chain::{ChainFile, ChainFileError, Outline, Recipe};
 use crate::ladspa::description::{PluginDescription, PortDescription, shown};
 use crate::scan::{Scan, ScannedLibrary, Skipped, hash_of, hex};
 
-/// All that is offered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PluginOffers {
     offers: Vec<OfferedPlugin>,
     skipped: Vec<Skipped>,
 }
 
-/// One plugin, or several that are offered as one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfferedPlugin {
-    /// As masters are told of it.
     pub plugin: Plugin,
-    /// How it is run.
     pub recipe: Recipe,
-    /// How many ports of each kind it has.
     pub ports: PortCounts,
-    /// Its libraries, each with the hash that it had when it was asked.
     libraries: Vec<(PathBuf, String)>,
 }
 
-/// How many ports of each kind a plugin has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounts {
     pub inputs: usize,
     pub outputs: usize,
-    /// Controls that the master sets.
     pub controls: usize,
-    /// Controls that are told.
     pub told: usize,
 }
 
-/// What became of a library since it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// It is not there, or cannot be read.
     Missing,
-    /// It is another by now.
     Changed,
 }
 
 impl PluginOffers {
-    /// All that was found, and what `chains` makes of it.
     pub fn new(scan: &Scan, chains: Option<&ChainFile>) -> Result<Self, ChainFileError> {
         let mut made = Self { offers: Vec::new(), skipped: scan.skipped.clone() };
         for library in &scan.libraries {
@@ -82,7 +69,7 @@ impl PluginOffers {
         Ok(made)
     }
 
-    /// Offers it if masters take it: they refuse all that a worker has for one plugin that cannot be so.
+    /// Skips plugins that masters would refuse: they would refuse all of a worker's.
     fn offer(&mut self, offered: OfferedPlugin, path: &Path) {
         let id = &offered.plugin.id;
         let why = match offered.plugin.check() {
@@ -100,12 +87,10 @@ impl PluginOffers {
         self.skipped.push(Skipped { path: path.to_owned(), why });
     }
 
-    /// In the order in which they are told.
     pub fn all(&self) -> &[OfferedPlugin] {
         &self.offers
     }
 
-    /// What is of no use, and why.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
@@ -120,7 +105,6 @@ impl PluginOffers {
 }
 
 impl OfferedPlugin {
-    /// Whether its libraries are still those that were asked. Reads them.
     pub fn check(&self) -> Result<(), Gone> {
         for (path, hash) in &self.libraries {
             match hash_of(path) {
@@ -196,7 +180,6 @@ fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> OfferedPlugin {
     }
 }
 
-/// Of how its members are put together and of all their libraries.
 fn hash_of_chain(outline: &Outline, libraries: &[(PathBuf, String)]) -> String {
     let mut context = Context::new(&SHA256);
     let mut add = |text: &str| context.update(text.as_bytes());

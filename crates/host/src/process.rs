@@ -1,4 +1,4 @@
-//! A child process that runs what nobody vouches for: its pipes and its end, each within a limit.
+//! A child process that runs untrusted code: its pipes and its end, with timeouts.
 
 #![expect(unsafe_code, reason = "a socket is handed over, and the end of a process is waited for")]
 
@@ -13,9 +13,7 @@ use tautline_io::clock::now;
 use tautline_io::control::wait;
 use tautline_proto::time::{LocalTime, Span};
 
-/// The word by which a child says what a library has.
 pub const SCAN: &str = "scan-child";
-/// The word by which a child runs plugins for a stream.
 pub const WORK: &str = "work-child";
 
 /// What a child says at once at most: the plugins of one library, of which each says some thousand bytes.
@@ -23,7 +21,6 @@ const LONGEST_LINE: usize = 16 << 20;
 /// How long a child that was killed may take to be gone: it is in the kernel's hands.
 const LAST_WAIT: Span = Span::from_secs(5);
 
-/// How a child is started: this program once more, as a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildProgram {
     path: PathBuf,
@@ -36,51 +33,39 @@ impl ChildProgram {
         Self::at("/proc/self/exe")
     }
 
-    /// Another that takes the same words: see [`crate::child::main`].
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), readable: Vec::new() }
     }
 
-    /// Lets plugins read what is in these folders, besides their own and the system's.
     #[must_use]
     pub fn reading(mut self, readable: Vec<PathBuf>) -> Self {
         self.readable = readable;
         self
     }
 
-    /// The folders that plugins may read besides.
     pub(crate) fn readable(&self) -> &[PathBuf] {
         &self.readable
     }
 }
 
-/// What a child is started with.
 #[derive(Debug, Default)]
 pub(crate) struct Starting<'a> {
     pub(crate) words: Vec<OsString>,
-    /// Stay open in the child, under the same numbers.
     pub(crate) kept: Vec<BorrowedFd<'a>>,
-    /// Whether what it writes on standard error is seen.
     pub(crate) heard: bool,
 }
 
-/// A child that runs; dropped, it is killed and gone.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     child: Child,
-    /// Readable once it has ended.
     ended: OwnedFd,
-    /// What it said after the last whole line.
     begun: Vec<u8>,
 }
 
-/// What a child said, or why it says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChildSaid {
     Line(String),
-    /// It closed its standard output, as it does when it ends.
     Nothing,
-    /// Not before the instant, or what else was waited for.
     Late,
 }
 
@@ -115,14 +100,12 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// Writes a line to it.
     pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
         let Some(stdin) = &mut self.child.stdin else { return Ok(()) };
         stdin.write_all(format!("{line}\n").as_bytes())?;
         stdin.flush()
     }
 
-    /// The next line that it writes, before `until` and before `also` can be read.
     pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildSaid {
         let Some(stdout) = &mut self.child.stdout else { return ChildSaid::Nothing };
         let mut room = [0; 4096];
@@ -153,13 +136,11 @@ impl ChildProcess {
         }
     }
 
-    /// Closes its standard input: it says what there is still to say, and ends.
     pub(crate) fn leave_alone(&mut self) {
         self.child.stdin = None;
     }
 
-    /// Its end, which is hastened if it has not come by `until`; `None` for one that stays in the
-    /// kernel.
+    /// Its end, hastened after `until`; `None` if it stays in the kernel.
     pub(crate) fn end(&mut self, until: LocalTime) -> Option<ExitStatus> {
         // Closed: it is not to wait for more.
         self.child.stdin = None;
@@ -172,7 +153,6 @@ impl ChildProcess {
         self.child.wait().ok()
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         wait(&[&self.ended], LocalTime::ZERO)
     }
@@ -203,7 +183,6 @@ impl ChildProcess {
     }
 
     pub(crate) fn kill(&mut self) {
-        // Refused only if it has ended.
         let _ = self.child.kill();
     }
 }
@@ -215,14 +194,13 @@ impl Drop for ChildProcess {
 }
 
 impl AsFd for ChildProcess {
-    /// Readable once it has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 }
 
-/// Has the kernel kill this process when the thread that started it ends, so also when `parent` is killed: a plugin can
-/// keep its process from noticing that itself.
+/// Has the kernel kill this process when the thread that started it ends, or `parent` has: a plugin could keep it from
+/// noticing.
 fn end_with(parent: u32) -> io::Result<()> {
     kill_with_parent()?;
     // SAFETY: no pointers.
@@ -233,18 +211,17 @@ fn end_with(parent: u32) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// The same without a look whether the parent has ended. The kernel forgets it when a program with file capabilities is
-/// executed, so a child repeats it.
+/// The same without that check. A program with file capabilities resets it, so a child repeats it.
 pub(crate) fn kill_with_parent() -> io::Result<()> {
     // SAFETY: no pointers.
     let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Closes all descriptors but the standard ones and `kept` when the program is executed: whatever started this process may
-/// have left files open in it.
+/// Closes all descriptors but the standard ones and `kept` on execution.
 fn keep_only(kept: &[RawFd]) -> io::Result<()> {
-    // SAFETY: no pointers. A kernel that lacks this (before 5.11) lacks Landlock, too: a plugin opens files itself there.
+    // SAFETY: no pointers. A kernel that lacks this (before 5.11) lacks Landlock, too: a plugin opens files itself
+    // there.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     for fd in kept {
         // SAFETY: no pointers.
@@ -263,7 +240,6 @@ fn pidfd(process: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How a process ended, in words.
 pub(crate) fn words_of(status: Option<ExitStatus>) -> String {
     match status {
         None => "it cannot be ended".to_owned(),

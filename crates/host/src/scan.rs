@@ -1,7 +1,4 @@
-//! Looks for libraries of plugins, and asks each what it has: in a child process, as some crash or
-//! never come back where they are loaded.
-
-pub(crate) mod asked;
+//! Finds libraries and asks each for its plugins in a child process, as some crash or hang when they are loaded.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -9,52 +6,43 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ring::digest::{SHA256, digest};
-use tautline_proto::time::Span;
+use serde::{Deserialize, Serialize};
+use tautline_io::clock::now;
+use tautline_proto::time::{LocalTime, Span};
 
 use crate::ladspa::description::PluginDescription;
-use crate::process::ChildProgram;
+use crate::process::{ChildProcess, ChildProgram, ChildSaid, SCAN, Starting, words_of};
 
 /// How long a library may take to say what it has. The slowest of Debian's take some milliseconds.
 pub const PATIENCE: Span = Span::from_secs(5);
-/// Libraries that are asked at once at most.
 const AT_ONCE: usize = 4;
 
-/// What a library has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScannedLibrary {
     pub path: PathBuf,
-    /// By which its plugins are named: the file's name without `.so`.
     pub file: String,
-    /// SHA-256 of the file, in hex.
     pub hash: String,
-    /// Those that can be used.
     pub plugins: Vec<PluginDescription>,
 }
 
-/// A file, or a plugin of one, that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub path: PathBuf,
     pub why: String,
 }
 
-/// All that was found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scan {
-    /// By name of their files, each of which stands there once.
     pub libraries: Vec<ScannedLibrary>,
-    /// What is of no use.
     pub skipped: Vec<Skipped>,
 }
 
-/// Where plugins are looked for: `LADSPA_PATH`, folders with a colon between, and where that is not
-/// set, where distributions have them.
+/// Plugin folders: `LADSPA_PATH` (colon-separated), or where distributions have them.
 pub fn folders() -> Vec<PathBuf> {
     named().unwrap_or_else(usual)
 }
 
-/// Folders that `LADSPA_PATH` names and that are not there, but for the usual ones: who names those
-/// means whichever of them this machine has.
+/// Folders of `LADSPA_PATH` that are missing, but for the usual ones.
 pub fn missing() -> Vec<PathBuf> {
     let usual = usual();
     let mut missing = named().unwrap_or_default();
@@ -62,7 +50,6 @@ pub fn missing() -> Vec<PathBuf> {
     missing
 }
 
-/// Those of `LADSPA_PATH`, if it is set.
 fn named() -> Option<Vec<PathBuf>> {
     let set = std::env::var_os("LADSPA_PATH").filter(|set| !set.is_empty())?;
     Some(std::env::split_paths(&set).filter(|it| !it.as_os_str().is_empty()).collect())
@@ -75,11 +62,9 @@ fn usual() -> Vec<PathBuf> {
         .to_vec()
 }
 
-/// The library by which hosts have the plugins of workers (`tautline.so`). Offered again, they would be so by each of two
-/// machines that work for each other, and once more each time.
+/// Our own library of workers' plugins (`tautline.so`), which must not be offered again.
 const OURS: &str = "tautline";
 
-/// Asks every library of these folders. Where two have a name in common, the first counts.
 pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan {
     let files = Mutex::new(libraries(folders));
     let found = Mutex::new(Scan::default());
@@ -92,7 +77,7 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan
                 OURS => {
                     Err("it shows plugins of other workers, which are asked themselves".to_owned())
                 }
-                _ => asked::ask(program, &path, patience),
+                _ => ask(program, &path, patience),
             };
             let hash = hash_of(&path);
             let mut found = found.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -124,11 +109,9 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan
     found
 }
 
-/// The libraries of these folders, in order, the first of each name.
 fn libraries(folders: &[PathBuf]) -> VecDeque<PathBuf> {
     let mut all: Vec<PathBuf> = Vec::new();
     for folder in folders {
-        // A folder that is not there has nothing.
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut here: Vec<_> =
             entries.map(|entry| entry.path()).filter(|it| is_library(it)).collect();
@@ -147,7 +130,6 @@ fn name_of(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
-/// SHA-256 of a file, in hex.
 pub fn hash_of(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path)
         .map_err(|error| format!("reading it: {error}; make it readable for this user"))?;
@@ -156,4 +138,49 @@ pub fn hash_of(path: &Path) -> Result<String, String> {
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LibraryAnswer {
+    Library(AskedLibrary),
+    Refused(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct AskedLibrary {
+    pub(crate) plugins: Vec<PluginDescription>,
+    pub(crate) skipped: Vec<String>,
+}
+
+pub(crate) fn ask(
+    program: &ChildProgram,
+    path: &Path,
+    patience: Span,
+) -> Result<AskedLibrary, String> {
+    let folders = program.readable().iter().map(|folder| folder.as_os_str().to_owned());
+    let words = [SCAN.into(), path.as_os_str().to_owned()].into_iter().chain(folders).collect();
+    let starting = Starting { words, ..Starting::default() };
+    let mut child = ChildProcess::start(program, &starting).map_err(|error| {
+        format!("starting a process for it: {error}; free some memory or processes")
+    })?;
+    let until = now() + patience;
+    match child.line(until, None) {
+        ChildSaid::Line(line) => match serde_json::from_str(&line) {
+            Ok(LibraryAnswer::Library(asked)) => Ok(asked),
+            Ok(LibraryAnswer::Refused(why)) => Err(why),
+            Err(error) => {
+                Err(format!("its process said nonsense: {error}; leave it out of LADSPA_PATH"))
+            }
+        },
+        ChildSaid::Late => Err(format!(
+            "loading it does not come to an end, within {patience}; leave it out of LADSPA_PATH"
+        )),
+        ChildSaid::Nothing => {
+            // A crashed child has ended by now; a silent one is ended.
+            let how =
+                words_of(child.end(until.min(now() + Span::from_secs(1)).max(LocalTime::ZERO)));
+            Err(format!("loading it: {how}; leave it out of LADSPA_PATH"))
+        }
+    }
 }

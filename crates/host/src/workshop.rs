@@ -1,8 +1,5 @@
-//! What a worker does for masters: it runs plugins, each stream's in a process of its own, and refuses what
-//! would be too much.
+//! A worker's service for masters: it runs plugins, each stream's in a process of its own, within limits.
 
-mod news;
-mod patience;
 mod request;
 mod standby;
 mod stream;
@@ -16,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use request::Agreed;
 use ring::rand::{SecureRandom, SystemRandom};
+use stream::{StreamProcess, StreamSetting, StreamSockets};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::v1::{
     Capacity, Catalogue, FedPort, PluginCost, SecretText, StreamRequest, VERSION, WorkRefused,
@@ -31,17 +30,10 @@ use crate::admission::{CoreAdmission, Demand};
 use crate::cost::book::CostBook;
 use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
-use crate::process::ChildProgram;
-use news::TellWork;
-use request::Agreed;
-use stream::{StreamProcess, StreamSetting, StreamSockets};
+use crate::process::{ChildProcess, ChildProgram};
 
-pub use news::{StreamOver, WorkNews};
-
-/// Streams that a worker takes where nobody says otherwise.
 pub const MOST_STREAMS: usize = 64;
-/// What of each core may be promised: the rest is for the kernel, which brings and takes the datagrams, and for what a
-/// run takes beyond what was measured.
+/// The rest is for the kernel's work on datagrams and for runs that take longer than measured.
 pub const MOST_SHARE: f64 = 0.8;
 /// A run that takes longer does not come to an end: no period of sound is as long.
 pub const PATIENCE: Span = Span::from_secs(1);
@@ -49,60 +41,41 @@ pub const PATIENCE: Span = Span::from_secs(1);
 /// A stream from which nothing came for so long makes room for one that finds none: its master may be gone.
 pub const SILENCE: Span = Span::from_secs(60);
 
-/// How a worker works.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkshopOptions {
-    /// What children are started as.
     pub program: ChildProgram,
-    /// As masters are told.
     pub name: String,
-    /// Where datagrams are heard.
     pub bind: IpAddr,
-    /// Of the threads that run plugins.
     pub scheduler: Scheduler,
-    /// [`MOST_STREAMS`], as a rule.
     pub most_streams: usize,
-    /// [`MOST_SHARE`], as a rule.
     pub most_share: f64,
-    /// [`PATIENCE`], as a rule.
     pub patience: Span,
-    /// [`SILENCE`], as a rule.
     pub silence: Span,
-    /// Whether masters of this host may have datagrams without a seal.
     pub cleartext: bool,
     /// The file that keeps what plugins were found to take; without one each start of a worker measures anew.
     pub costs: Option<PathBuf>,
 }
 
-/// Runs what it offers.
 pub struct PluginWorkshop {
     options: WorkshopOptions,
     offers: PluginOffers,
-    /// What plugins take at a rate, as far as that was measured.
     costs: Mutex<CostBook>,
     admission: Arc<Mutex<CoreAdmission>>,
     streams: Mutex<BTreeMap<u32, OpenStream>>,
-    /// Those that are open or being opened.
     taken: Arc<AtomicUsize>,
     next: Mutex<u32>,
-    /// Is told what becomes of streams.
     tell: TellWork,
 }
 
-/// A stream, and what is given back when it is over.
 struct OpenStream {
     process: StreamProcess,
     _promise: HeldPromise,
     _place: WorkPlace,
 }
 
-/// Why nothing was opened.
 enum NotOpened {
-    /// Whatever else ends, it is no.
     Refused(WorkRefused),
-    /// As many streams are open as there may be.
     NoPlace(WorkRefused),
-    /// It takes so much of a core, and none has that left.
     NoTime(f64, WorkRefused),
 }
 
@@ -112,7 +85,6 @@ impl From<WorkRefused> for NotOpened {
     }
 }
 
-/// A place among the streams that there may be.
 struct WorkPlace(Arc<AtomicUsize>);
 
 impl Drop for WorkPlace {
@@ -121,7 +93,6 @@ impl Drop for WorkPlace {
     }
 }
 
-/// What was promised of a core.
 struct HeldPromise(Arc<Mutex<CoreAdmission>>, u32);
 
 impl Drop for HeldPromise {
@@ -130,13 +101,11 @@ impl Drop for HeldPromise {
     }
 }
 
-/// What is locked is whole between two statements, whoever panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl PluginWorkshop {
-    /// Offers what was found.
     pub fn new(options: WorkshopOptions, offers: PluginOffers) -> Self {
         let admission = CoreAdmission::new(usable_cores().len(), options.most_share);
         // So that the streams of a worker that is started anew are none of those that it had before.
@@ -154,8 +123,6 @@ impl PluginWorkshop {
         }
     }
 
-    /// It tells this what becomes of streams that are opened from now on, by ordinary threads. That they were opened it
-    /// does not tell: it does not know by whom.
     #[must_use]
     pub fn telling(mut self, tell: impl Fn(&WorkNews) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
@@ -166,12 +133,10 @@ impl PluginWorkshop {
         &self.offers
     }
 
-    /// The process that runs a stream's plugin at the moment.
     pub fn process(&self, stream: u32) -> Option<u32> {
         locked(&self.streams).get(&stream)?.process.process()
     }
 
-    /// The process that has loaded a stream's plugin and waits to take over, if there is one at the moment.
     pub fn standby(&self, stream: u32) -> Option<u32> {
         locked(&self.streams).get(&stream)?.process.standby()
     }
@@ -190,8 +155,8 @@ impl PluginWorkshop {
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
     }
 
-    /// Ends streams that have been silent for long, those that were for longest first and no more than it takes: so many
-    /// that a core has this share of its time, or one. None if that would not do. Whether there is room now.
+    /// Ends streams silent for long, longest first, as few as needed for this share of a core, or one. None if that
+    /// would not do. Whether there is room now.
     fn make_room(&self, share: Option<f64>) -> bool {
         let mut streams = locked(&self.streams);
         let heard = streams.iter().map(|(number, stream)| (stream.process.heard(), *number));
@@ -218,7 +183,6 @@ impl PluginWorkshop {
         is_enough
     }
 
-    /// Ends it, gives back what it had, and tells.
     fn end(&self, stream: OpenStream, how: StreamOver) {
         let OpenStream { process, _promise: promise, _place: place } = stream;
         let state = process.end();
@@ -247,7 +211,6 @@ impl PluginWorkshop {
         Ok((share, HeldPromise(Arc::clone(&self.admission), number)))
     }
 
-    /// Where the datagrams of a stream are heard: of one that anybody could read, here alone.
     fn bind(&self, is_sealed: bool) -> Result<UdpSocket, WorkRefused> {
         let address = match self.options.bind {
             address if is_sealed => address,
@@ -261,7 +224,6 @@ impl PluginWorkshop {
         })
     }
 
-    /// Where a stream stands in a pipeline, and where it hears the worker before it.
     fn stand(
         &self,
         request: &StreamRequest,
@@ -331,7 +293,6 @@ impl PluginWorkshop {
         }
         let number = self.next_number();
         let known = locked(&self.costs).of(&offer.plugin, request.rate);
-        // Before a place is looked for: nobody's is taken for what has no time in the end.
         let promised = known.map(|known| self.admit(number, &agreed, known.cost));
         let promised = match promised {
             // No more than a reason to measure: what was kept is as old as the file.
@@ -454,5 +415,81 @@ impl Drop for PluginWorkshop {
     fn drop(&mut self) {
         let left = core::mem::take(&mut *locked(&self.streams));
         left.into_values().for_each(|stream| self.end(stream, StreamOver::WorkerEnds));
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkNews {
+    /// Its process died, or hung and was ended; its state says why. Another one is begun.
+    BegunAnew(WorkStreamState),
+    GivenUp(WorkStreamState),
+    Ended(WorkStreamState, StreamOver),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamOver {
+    Closed,
+    MadeRoom,
+    WorkerEnds,
+}
+
+/// Takes news. It is called while a stream waits for its next process, so it should be quick.
+type TellWork = Arc<dyn Fn(&WorkNews) + Send + Sync>;
+
+/// How long a process may take until it takes blocks: some plugins read samples or compute tables.
+const BEGINNING: Span = Span::from_secs(10);
+const MOST_IN_A_ROW: u32 = 20;
+/// The wait before the second process in a row that was no good; it doubles up to the longest.
+const FIRST_WAIT: Span = Span::from_millis(50);
+const LONGEST_WAIT: Span = Span::from_secs(5);
+const LOOK: Span = Span::from_millis(100);
+/// A process found stopped by so many looks is ended after a second. Looks are counted as this process may be stopped
+/// too.
+const MOST_STOPPED: u32 = 10;
+
+fn pause(in_a_row: u32) -> Span {
+    match in_a_row {
+        0 | 1 => Span::ZERO,
+        more => {
+            let doubled = FIRST_WAIT.as_nanos() << (more - 2).min(16);
+            Span::from_nanos(doubled).min(LONGEST_WAIT)
+        }
+    }
+}
+
+#[derive(Debug)]
+struct StopLooks {
+    next: LocalTime,
+    stopped: u32,
+}
+
+impl StopLooks {
+    fn from(now: LocalTime) -> Self {
+        Self { next: now + LOOK, stopped: 0 }
+    }
+
+    const fn next(&self) -> LocalTime {
+        self.next
+    }
+
+    fn look(&mut self, child: &ChildProcess, now: LocalTime) -> Option<bool> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + LOOK;
+        self.stopped = if child.is_stopped() { self.stopped + 1 } else { 0 };
+        Some(self.stopped >= MOST_STOPPED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_process_anew_is_started_at_once_and_the_next_ones_later_and_later() {
+        let pauses: Vec<_> = (1..=10).map(|n| pause(n).as_nanos() / 1_000_000).collect();
+        assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(pause(u32::MAX), LONGEST_WAIT);
     }
 }

@@ -10,8 +10,8 @@ use crate::clock::{BRACKETS, Bracket};
 use crate::ethernet::{EthernetOptions, socket_of};
 use crate::link::OpenError;
 use crate::socket::address::RawAddress;
+use crate::socket::descriptor::Fixed;
 use crate::socket::descriptor::Socket;
-use crate::socket::fixed::Fixed;
 use crate::socket::launch::{LAUNCH_WORDS, LaunchClock, LaunchOptions, ask, launch_messages};
 use crate::udp::UdpOptions;
 use crate::udp::open::open;
@@ -26,9 +26,7 @@ pub struct BareSocket {
 // SAFETY: the control message is an array that this alone owns.
 unsafe impl Send for BareSocket {}
 
-/// How its packets are launched.
 struct BareLaunch {
-    /// What is added to a launch for the time that the queue is told, by its clock.
     ahead: Span,
     message: Fixed<u64>,
 }
@@ -68,8 +66,7 @@ impl BareSocket {
         Ok(Self { socket, to, launch })
     }
 
-    /// Hands a packet over, to be launched at that time if they are launched at all. False where the kernel does not
-    /// take it.
+    /// Hands a packet over, to be launched at that time if they are launched at all. False if the kernel refuses it.
     pub fn send(&mut self, datagram: &[u8], launched: LocalTime) -> bool {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let (name, name_len) = ((&raw mut self.to.storage).cast(), self.to.len);

@@ -1,14 +1,18 @@
 //! The machine's clocks: the monotonic one that everything runs on, and the wall clock for RTCP.
 
-pub mod host;
 pub mod kept;
 pub mod ptp4l;
 pub mod tai;
-pub mod timer;
 
 use core::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::{fs, io};
 
+use tautline_proto::clock::HostClock;
 use tautline_proto::time::{LocalTime, Span};
+
+use crate::system::owned;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
@@ -22,8 +26,7 @@ pub fn thread_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// What the current thread has taken in user mode and in the kernel so far (getrusage(2)), told apart by the kernel's
-/// ticks: less sure than [`thread_time`] of both.
+/// User and kernel time of the current thread so far (getrusage(2)); less certain than [`thread_time`].
 pub fn thread_halves() -> [Span; 2] {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a writable rusage, of which all zeros are one; the call cannot fail for this thread.
@@ -50,12 +53,10 @@ fn read(clock: libc::clockid_t) -> i64 {
     nanos_of(&time)
 }
 
-/// A kernel time as nanoseconds, saturating.
 pub(crate) const fn nanos_of(time: &libc::timespec) -> i64 {
     time.tv_sec.saturating_mul(NANOS_PER_SECOND).saturating_add(time.tv_nsec)
 }
 
-/// Nanoseconds as a kernel time; what lies before zero counts as zero.
 pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
     let nanos = if nanos < 0 { 0 } else { nanos };
     libc::timespec { tv_sec: nanos / NANOS_PER_SECOND, tv_nsec: nanos % NANOS_PER_SECOND }
@@ -66,25 +67,19 @@ pub const fn limit(most: Span) -> libc::timespec {
     timespec(most.as_nanos())
 }
 
-/// Sleeps until `due`; returns at once if that has passed. A signal does not cut the sleep short.
-/// [`LocalTime::NEVER`] sleeps for ever.
+/// Sleeps until `due`, whatever signals come; [`LocalTime::NEVER`] sleeps for ever.
 pub fn sleep_until(due: LocalTime) {
     let due = timespec(due.as_nanos());
-    // SAFETY: `due` is a valid timespec and the remainder is not asked for, as it is an absolute
-    // time.
+    // SAFETY: `due` is a valid timespec; an absolute sleep has no remainder.
     while unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &due,
-            core::ptr::null_mut(),
-        )
+        let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+        libc::clock_nanosleep(clock, flags, &due, core::ptr::null_mut())
     } == libc::EINTR
     {}
 }
 
-/// The wall clock of a stream: the monotonic clock plus an offset frozen when the stream started,
-/// so that an NTP step moves nothing that was promised.
+/// The wall clock of a stream: the monotonic clock plus an offset frozen at its start, so that an NTP step moves
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
     offset: Span,
@@ -96,14 +91,12 @@ impl WallClock {
         Self { offset: Bracket::tightest(BRACKETS).offset() }
     }
 
-    /// The same of TAI as it is followed ([`tai::tai`]), which packets are presented by that say when. It is UTC where
-    /// nobody told the kernel how many seconds lie between. Reads files: for ordinary threads.
+    /// The same of TAI ([`tai::tai`]): UTC if the kernel knows no TAI offset. Reads files: for ordinary threads.
     pub fn tai() -> Self {
         Self { offset: tai::tai().offset(now()) }
     }
 
-    /// What to add to a [`LocalTime`]'s nanoseconds for nanoseconds since the Unix epoch (UTC
-    /// without leap seconds).
+    /// What to add to a [`LocalTime`]'s nanoseconds for nanoseconds since the Unix epoch (UTC without leap seconds).
     pub const fn offset(&self) -> Span {
         self.offset
     }
@@ -112,22 +105,18 @@ impl WallClock {
 /// How many readings [`Bracket::tightest`] chooses from: one of them is seldom interrupted.
 pub(crate) const BRACKETS: usize = 4;
 
-/// What one reading says about another clock − CLOCK_MONOTONIC: it lies between the two bounds.
+/// Bounds, in nanoseconds, of another clock − CLOCK_MONOTONIC by one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
-    /// Least possible offset in nanoseconds.
     pub(crate) least: i64,
-    /// Greatest possible offset in nanoseconds.
     pub(crate) most: i64,
 }
 
 impl Bracket {
-    /// The narrowest of `tries` readings of CLOCK_REALTIME.
     pub(crate) fn tightest(tries: usize) -> Self {
         Self::of(libc::CLOCK_REALTIME, tries)
     }
 
-    /// The narrowest of `tries` readings of such a clock.
     pub(crate) fn of(clock: libc::clockid_t, tries: usize) -> Self {
         let first = Self::read(clock);
         (1..tries).map(|_| Self::read(clock)).fold(first, |best, next| {
@@ -135,7 +124,6 @@ impl Bracket {
         })
     }
 
-    /// Monotonic, the other, monotonic: the other reading fell between the two.
     fn read(clock: libc::clockid_t) -> Self {
         let before = now().as_nanos();
         let other = read(clock);
@@ -143,20 +131,80 @@ impl Bracket {
         Self { least: other - after, most: other - before }
     }
 
-    /// The middle of the bounds.
     pub(crate) const fn offset(&self) -> Span {
         Span::from_nanos(self.least + (self.most - self.least) / 2)
     }
 
-    /// How far [`Self::offset`] may be from the truth.
     pub(crate) const fn uncertainty(&self) -> Span {
         Span::from_nanos((self.most - self.least + 1) / 2)
     }
 }
 
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// Offset of this program's time namespace from the host (time_namespaces(7)), if the kernel has them.
+const AHEAD: &str = "/proc/self/timens_offsets";
+
+/// The monotonic clock that all programs of this host share, containers too; `None` if the kernel does not name its
+/// boots. Reads files the first time: for ordinary threads.
+pub fn host_clock() -> Option<HostClock> {
+    static HOST: OnceLock<Option<HostClock>> = OnceLock::new();
+    *HOST.get_or_init(|| {
+        let boot = fs::read_to_string(BOOT).ok().filter(|boot| !boot.trim().is_empty())?;
+        let ahead = fs::read_to_string(AHEAD).unwrap_or_default();
+        Some(HostClock::of(format!("{boot}{}", monotonic(&ahead)).as_bytes()))
+    })
+}
+
+fn monotonic(ahead: &str) -> String {
+    let line = ahead.lines().find_map(|line| line.trim().strip_prefix("monotonic"));
+    let words = line.unwrap_or_default().split_whitespace().collect::<Vec<_>>();
+    if words.iter().all(|word| *word == "0") { String::new() } else { words.join(" ") }
+}
+
+/// Readable from the instant it was set to until it is set to another.
+#[derive(Debug)]
+pub struct Timer(OwnedFd);
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Timer {
+    /// A timer that is set to nothing.
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no pointers; the descriptor is new.
+        unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }.map(Self)
+    }
+
+    /// What to poll, for reading.
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Readable from `due` on, at once if that has passed; [`LocalTime::NEVER`] is never.
+    pub fn set(&self, due: LocalTime) {
+        // Zero would stop the timer.
+        let nanos = if due.is_never() { 0 } else { due.as_nanos().max(1) };
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let wanted = libc::itimerspec { it_interval: none, it_value: timespec(nanos) };
+        // SAFETY: a valid itimerspec; the old setting is not asked for. It cannot fail for a timer and a valid time.
+        unsafe {
+            let (wanted, old) = (&raw const wanted, core::ptr::null_mut());
+            libc::timerfd_settime(self.fd(), libc::TFD_TIMER_ABSTIME, wanted, old)
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
+
+    use tautline_proto::time::Span;
+
     use super::*;
+    use crate::clock::now;
 
     #[test]
     fn a_thread_that_works_has_taken_time_in_one_half_or_the_other() {
@@ -192,5 +240,37 @@ mod tests {
         let wall = now().as_nanos() + WallClock::frozen().offset().as_nanos();
         let system = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as i64;
         assert!((wall - system).abs() < NANOS_PER_SECOND, "{wall} against {system}");
+    }
+
+    #[test]
+    fn programs_of_one_boot_share_a_clock_unless_their_namespaces_move_it() {
+        assert_eq!(
+            monotonic("monotonic           0         0\nboottime            7         0\n"),
+            ""
+        );
+        assert_eq!(monotonic(""), "");
+        assert_eq!(monotonic("monotonic       86400         0\nboottime  0 0\n"), "86400 0");
+    }
+
+    fn is_readable(timer: &Timer, millis: i32) -> bool {
+        let mut one = libc::pollfd { fd: timer.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&raw mut one, 1, millis) == 1 }
+    }
+
+    #[test]
+    fn a_timer_is_readable_from_its_instant_until_it_is_set_to_another() {
+        let timer = Timer::new().unwrap();
+        assert!(!is_readable(&timer, 0));
+        let due = now() + Span::from_millis(2);
+        timer.set(due);
+        assert!(is_readable(&timer, -1) && now() >= due);
+        assert!(is_readable(&timer, 0), "still");
+        timer.set(now() + Span::from_secs(3600));
+        assert!(!is_readable(&timer, 0));
+        timer.set(LocalTime::ZERO);
+        assert!(is_readable(&timer, 0), "an instant long past");
+        timer.set(LocalTime::NEVER);
+        assert!(!is_readable(&timer, 0));
     }
 }

@@ -1,16 +1,14 @@
-//! The control channel beside a link, which the session's ordinary thread waits on. RTCP over UDP is
-//! one.
-
-pub mod waiter;
+//! The control channel beside a link, such as RTCP over UDP: the session's ordinary thread waits on it.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::LocalTime;
 
 use crate::socket::Arrival;
-use crate::socket::poll::{poll, readable};
+use crate::socket::descriptor::{poll, readable};
+use crate::system::{checked, owned};
 
 /// Carries datagrams between the ordinary threads of two ends, a few a second. Its descriptor becomes
 /// readable when one has arrived; nothing blocks.
@@ -22,10 +20,109 @@ pub trait Control: Send + AsFd {
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
 }
 
-/// Waits until one of `channels` has something to read (true) or `until` has come (false). Blocks:
-/// for ordinary threads. For many there is [`crate::control::waiter`].
+/// Waits until one of `channels` has something to read (true) or `until` (false). For ordinary threads; see [`Waiter`].
 pub fn wait<T: AsFd + ?Sized>(channels: &[&T], until: LocalTime) -> bool {
     let readable = |channel: &&T| readable(channel.as_fd().as_raw_fd());
     let mut polled: Vec<_> = channels.iter().map(readable).collect();
     poll(&mut polled, until)
+}
+
+/// Reports which of many sockets have something to read (epoll(7)). Closed sockets are forgotten.
+#[derive(Debug)]
+pub struct Waiter(OwnedFd);
+
+impl AsFd for Waiter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sockets that one call reports; the next reports others.
+const AT_ONCE: usize = 64;
+
+impl Waiter {
+    /// Waits for nothing yet.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the descriptor is new.
+        unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
+    }
+
+    /// Waits for `channel`, too, and calls it by `number`.
+    pub fn add<T: AsFd + ?Sized>(&self, channel: &T, number: u64) -> io::Result<()> {
+        self.change(libc::EPOLL_CTL_ADD, channel, libc::EPOLLIN, number)
+    }
+
+    /// Waits no longer for `channel`; one that was not waited for is refused.
+    pub fn remove<T: AsFd + ?Sized>(&self, channel: &T) -> io::Result<()> {
+        self.change(libc::EPOLL_CTL_DEL, channel, 0, 0)
+    }
+
+    pub(crate) fn change<T: AsFd + ?Sized>(
+        &self,
+        operation: i32,
+        channel: &T,
+        events: i32,
+        number: u64,
+    ) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: number };
+        let channel = channel.as_fd().as_raw_fd();
+        // SAFETY: both descriptors are open; the event is read during the call alone.
+        checked(unsafe { libc::epoll_ctl(self.fd(), operation, channel, &raw mut event) }).map(drop)
+    }
+
+    /// Readable itself when a socket is: to be waited for among others.
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Waits until a socket has something to read, or `until`; their numbers in rising order. For ordinary threads.
+    pub fn wait(&self, until: LocalTime) -> Vec<u64> {
+        if !poll(&mut [readable(self.fd())], until) {
+            return Vec::new();
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        // SAFETY: there is room for as many events.
+        let count = unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), AT_ONCE as i32, 0) };
+        let ready = &events[..usize::try_from(count).unwrap_or(0)];
+        let mut numbers: Vec<u64> = ready.iter().map(|event| event.u64).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+    use crate::udp::ControlSocket;
+    use crate::udp::open::UdpOptions;
+    use tautline_proto::time::Span;
+
+    fn socket() -> ControlSocket {
+        ControlSocket::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn those_that_have_something_to_read_are_told_and_no_others() {
+        let (waiter, mut from) = (Waiter::new().unwrap(), socket());
+        let mut sockets: Vec<ControlSocket> = (0..200).map(|_| socket()).collect();
+        for (number, socket) in (0..).zip(&sockets) {
+            waiter.add(socket, number).unwrap();
+        }
+        assert_eq!(waiter.wait(now()), []);
+        for to in [170, 3] {
+            from.send_to(b"!", sockets[to].local()).unwrap();
+        }
+        let until = now() + Span::from_secs(10);
+        while waiter.wait(until).len() < 2 {}
+        assert_eq!(waiter.wait(until), [3, 170]);
+        sockets[3].receive(&mut |_| {});
+        assert_eq!(waiter.wait(until), [170]);
+        waiter.remove(&sockets[170]).unwrap();
+        assert_eq!(waiter.wait(now()), []);
+        waiter.add(&sockets[170], 170).unwrap();
+        assert_eq!(waiter.wait(until), [170]);
+        sockets.truncate(100);
+        assert_eq!(waiter.wait(now()), [], "it was closed");
+    }
 }

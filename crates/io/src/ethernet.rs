@@ -3,7 +3,6 @@
 //! The kernel writes and takes off the head of each frame. It hands on what is of AVTP's ethertype and, by a
 //! filter that it runs itself, of the address and the stream asked for: what else is on the network wakes nobody.
 
-mod filter;
 pub mod maap;
 
 use std::io;
@@ -11,16 +10,17 @@ use std::io;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::packet::StreamId;
 use tautline_proto::wire::avtp::ETHERTYPE;
+use tautline_proto::wire::avtp::maap::SUBTYPE as MAAP;
 
+use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::direct::{DirectLink, DirectRoom};
 use crate::link::ringed::{Ringed, Spacing, WireOptions};
-use crate::link::{Link, OpenError};
-use crate::rights::granting;
 use crate::socket::address::{self, RawAddress, interface_index};
-use crate::socket::descriptor::Socket;
+use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers};
 use crate::socket::launch::LaunchOptions;
-use crate::socket::{buffers, timestamp};
+use crate::socket::timestamp;
+use crate::system::granting;
 use crate::thread::Scheduler;
 use crate::udp::pair::OpenedStream;
 
@@ -29,30 +29,19 @@ pub type EthernetAddress = [u8; 6];
 
 /// The address of an interface of Ethernet.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
-    let mut request = address::request(interface)?;
-    let socket = Socket::for_questions()?;
-    // SAFETY: the request names an interface, and the kernel writes an address of it there.
-    if unsafe { libc::ioctl(socket.fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let answer = address::ask(interface, libc::SIOCGIFHWADDR)?;
     // SAFETY: the call succeeded, so an address was written; any bytes are one.
-    let found = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let found = unsafe { answer.ifr_ifru.ifru_hwaddr };
     if found.sa_family != libc::ARPHRD_ETHER {
         return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
     }
     Ok(core::array::from_fn(|at| found.sa_data[at] as u8))
 }
 
-/// Bytes that a frame of an interface holds behind its head.
 fn most_bytes(interface: &str) -> io::Result<usize> {
-    let mut request = address::request(interface)?;
-    let socket = Socket::for_questions()?;
-    // SAFETY: the request names an interface, and the kernel writes its MTU there.
-    if unsafe { libc::ioctl(socket.fd(), libc::SIOCGIFMTU, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let answer = address::ask(interface, libc::SIOCGIFMTU)?;
     // SAFETY: the call succeeded, so an MTU was written.
-    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+    Ok(usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
 /// The number of an interface.
@@ -92,7 +81,7 @@ pub struct EthernetOptions {
 impl EthernetOptions {
     /// Packets that wait at a wire thread at most: a quarter of a second of them.
     pub fn ring_packets(&self) -> usize {
-        buffers::packets(self.packets_per_second, self.batch)
+        buffered_packets(self.packets_per_second, self.batch)
     }
 
     /// What a link that is opened so sends to.
@@ -107,8 +96,8 @@ impl EthernetOptions {
     }
 }
 
-/// Opens what a stream takes, to be sent or heard, on the thread that will call it, or on a wire thread below one
-/// that runs as `device` says. Nobody reports by Ethernet alone.
+/// Opens a stream's link, on the thread that will call it or on a wire thread one priority below `device`, without
+/// reports.
 pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
@@ -126,13 +115,8 @@ pub fn open_stream(
     }
     let direct = DirectLink::open_ethernet(options)?;
     let outbound = options.outbound(direct.place().network(), device.is_some());
-    let link: Box<dyn Link> = match device {
-        Some(device) => {
-            let wire = WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
-            Box::new(Ringed::start(direct, wire)?)
-        }
-        None => Box::new(direct),
-    };
+    let wire = |device| WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
+    let link = Ringed::boxed(direct, device.map(wire))?;
     Ok(OpenedStream { link, control: None, outbound, local: None })
 }
 
@@ -153,7 +137,6 @@ impl DirectLink {
     }
 }
 
-/// A packet socket, set up, and the number of its interface.
 pub(crate) fn socket_of(options: &EthernetOptions) -> Result<(Socket, u32), OpenError> {
     let interface = &options.interface;
     let tried = || format!("opening {interface} for AVTP");
@@ -168,13 +151,13 @@ pub(crate) fn socket_of(options: &EthernetOptions) -> Result<(Socket, u32), Open
 }
 
 fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Result<()> {
-    buffers::set(socket, buffers::bytes(options.datagram_bytes, options.ring_packets()))?;
+    set_buffers(socket, buffer_bytes(options.datagram_bytes, options.ring_packets()))?;
     timestamp::enable(socket)?;
     socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
     if options.sends {
         return Ok(());
     }
-    filter::attach(socket, options.subtype, options.address, options.stream)?;
+    attach(socket, options.subtype, options.address, options.stream)?;
     if options.address[0] & 1 != 0 {
         join(socket, options.address, index)?;
     }
@@ -182,7 +165,6 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
     socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))
 }
 
-/// Who may not send or hear frames is told how he may.
 fn missing_right(tried: String, error: &io::Error) -> OpenError {
     let mend = format!("frames without IP take CAP_NET_RAW: {}", granting("cap_net_raw"));
     OpenError::new(tried, error, mend)
@@ -197,4 +179,64 @@ fn join(socket: &Socket, group: EthernetAddress, index: u32) -> io::Result<()> {
         mr_address: [a, b, c, d, e, f, 0, 0],
     };
     socket.set_plain(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// `BPF_LD | BPF_ABS` with the width, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K` (linux/bpf_common.h).
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const IS: u16 = 0x15;
+const RETURN: u16 = 0x06;
+/// Loads from here on are of the frame's head (`SKF_LL_OFF`, linux/filter.h).
+const HEAD: u32 = -0x20_0000_i32 as u32;
+const WHOLE: u32 = u32::MAX;
+
+/// A load, its offset and the value that it must have.
+type Condition = (u16, u32, u32);
+
+/// Passes frames to `address` with AVTP of this subtype, of `stream` alone if there is one.
+fn attach(
+    socket: &Socket,
+    subtype: u8,
+    address: EthernetAddress,
+    stream: Option<StreamId>,
+) -> io::Result<()> {
+    run(socket, &of_stream(subtype, address, stream))
+}
+
+/// Passes messages of MAAP alone, whatever their destination: defences go to one host.
+fn attach_maap(socket: &Socket) -> io::Result<()> {
+    run(socket, &[(LOAD_BYTE, 0, MAAP.into())])
+}
+
+fn run(socket: &Socket, conditions: &[Condition]) -> io::Result<()> {
+    let program = program(conditions);
+    let program =
+        libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+fn of_stream(subtype: u8, address: EthernetAddress, stream: Option<StreamId>) -> Vec<Condition> {
+    let [a, b, c, d, e, f] = address;
+    let mut conditions: Vec<Condition> = vec![
+        (LOAD_BYTE, 0, subtype.into()),
+        (LOAD_WORD, HEAD, u32::from_be_bytes([a, b, c, d])),
+        (LOAD_HALF, HEAD.wrapping_add(4), u16::from_be_bytes([e, f]).into()),
+    ];
+    if let Some(StreamId(id)) = stream {
+        conditions.extend([(LOAD_WORD, 4, (id >> 32) as u32), (LOAD_WORD, 8, id as u32)]);
+    }
+    conditions
+}
+
+fn program(conditions: &[Condition]) -> Vec<libc::sock_filter> {
+    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut program = Vec::new();
+    for (index, (load, at, value)) in conditions.iter().enumerate() {
+        // A mismatch jumps over the conditions that are left and the return of a match.
+        let left = conditions.len() - 1 - index;
+        program.extend([step(*load, 0, *at), step(IS, (2 * left + 1) as u8, *value)]);
+    }
+    program.extend([step(RETURN, 0, WHOLE), step(RETURN, 0, 0)]);
+    program
 }

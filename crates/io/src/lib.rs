@@ -13,7 +13,6 @@ pub mod local;
 pub mod network;
 pub mod output;
 pub mod programs;
-mod rights;
 pub mod shared;
 pub mod socket;
 mod system;

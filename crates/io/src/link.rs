@@ -1,17 +1,13 @@
-//! What every link to the network can do, whatever it goes by, and whether the device's thread makes
-//! the system calls itself, as of [`DirectLink`](crate::link::direct::DirectLink), or a wire thread does
-//! ([`Ringed`](crate::link::ringed::Ringed)).
+//! What every link does, whether the device's thread makes the system calls
+//! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does ([`Ringed`](crate::link::ringed::Ringed)).
 
 pub mod awaiting;
 pub mod destinations;
 pub mod direct;
 pub mod divided;
-pub mod event;
 pub mod launch_probe;
 pub mod muxed;
-pub(crate) mod ring;
 pub mod ringed;
-pub(crate) mod shared;
 pub mod told;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,17 +23,15 @@ pub use crate::socket::{Arrival, LinkCounters, OpenError, TransmitStamp};
 /// A link to the network. All methods but [`Link::tell`] are real-time: bounded work, no allocation,
 /// lock or blocking call.
 pub trait Link: Send {
-    /// Gives the link its end of what it tells the ordinary thread: before the first packet, and
-    /// once. A link to which nothing happens that the counters do not hold tells nothing.
+    /// Gives the link its [`Teller`], once, before the first packet.
     fn tell(&mut self, _teller: Teller) {}
 
-    /// Copies a packet into the next batch, and the earlier one that leaves once more with it, if the
-    /// link still has that. False if there was no room (counted).
+    /// Copies a packet, and the earlier one that leaves again with it, into the next batch. False if there is no room
+    /// (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 
-    /// The same for a packet that `write` writes, which leaves as it is: where the link can, straight to where it waits,
-    /// and otherwise to `room`, from where it is copied. What `write` returned: the packet's bytes, or `None` if there is
-    /// none, and then nothing is queued.
+    /// The same for a packet that `write` writes, straight to its place where the link can, else by `room`. Returns
+    /// what `write` did: the packet's bytes, or `None` if there is none, and then nothing is queued.
     fn queue_written(
         &mut self,
         instants: Departure,
@@ -50,9 +44,8 @@ pub trait Link: Send {
     /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
     fn flush(&mut self);
 
-    /// Sends everything from now on to these destinations instead, of the kind that the link was
-    /// opened for. False if there is no room for so many, one is of another kind, or the link sends
-    /// nowhere: it keeps to those it has.
+    /// Sends everything from now on to these destinations. False, and nothing changes, if there is no room for so many,
+    /// one is of another kind, or the link sends nowhere.
     fn set_destinations(&mut self, _destinations: &Destinations) -> bool {
         false
     }
@@ -60,20 +53,19 @@ pub trait Link: Send {
     /// Delivers every datagram that has arrived, oldest first, each with its stamps.
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
 
-    /// A descriptor that becomes readable once [`Link::receive`] has something to deliver, for a wait that its caller
-    /// can spare ([`awaiting`]); to be asked for anew before each wait. `None` where there is none.
+    /// A descriptor that becomes readable once [`Link::receive`] has something to deliver; to be asked for before each
+    /// wait.
     fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Delivers the transmit stamps that came back since the last call.
-    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp));
+    /// Delivers the transmit stamps that came back since the last call, if the link has any.
+    fn transmit_stamps(&mut self, _deliver: &mut dyn FnMut(TransmitStamp)) {}
 
     /// What was counted so far.
     fn counters(&self) -> LinkCounters;
 }
 
-/// Lets `write` write a packet to `room`, and `queue` copy it from there: see [`Link::queue_written`].
 pub(crate) fn queue_from(
     room: &mut [u8],
     instants: Departure,
@@ -86,16 +78,14 @@ pub(crate) fn queue_from(
     Some(len)
 }
 
-/// A link that a wire thread can run: one with a descriptor that becomes readable when a datagram or
-/// a transmit stamp has arrived.
+/// A link that a wire thread can run: its descriptor is readable when a datagram or a transmit stamp has arrived.
 pub trait Pollable: Link + AsFd {
     /// A second descriptor on which errors may come to be read, and nothing else that is wanted.
     fn second(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// [`Link::transmit_stamps`], after a poll has said that there are errors: as long as any are left unread, each
-    /// poll returns at once, so they are read whether or not something was waited for.
+    /// [`Link::transmit_stamps`] after a poll reported errors: unread ones would end each further poll at once.
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.transmit_stamps(deliver);
     }
@@ -103,8 +93,7 @@ pub trait Pollable: Link + AsFd {
     /// The largest datagram in bytes that it was opened for.
     fn datagram_bytes(&self) -> usize;
 
-    /// Whether it may take no packet, and one that leaves with it once more, before the next
-    /// [`Link::flush`].
+    /// Whether it may take no packet, and one that leaves again with it, before the next [`Link::flush`].
     fn is_full(&self) -> bool;
 }
 

@@ -1,14 +1,15 @@
 //! Local sockets: reaching one without waiting, who is at its other end, and who we are.
 
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::system::checked;
-
-pub mod place;
+use crate::socket::descriptor::option;
+use crate::system::{checked, owned};
 
 /// The number of the user as whom this process acts.
 pub fn effective_user() -> u32 {
@@ -16,9 +17,8 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Connects to the socket at this path and waits for nobody, then or later: the stream does not block.
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) where more wait to be let in than the other end keeps,
-/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) where nobody listens.
+/// Connects a stream that does not block to the socket at this path. [`WouldBlock`](io::ErrorKind::WouldBlock) if its
+/// backlog is full, [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if there is no listener.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     // SAFETY: all zeros are a valid value of this plain structure.
     let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
@@ -32,10 +32,8 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
         *room = *byte as libc::c_char;
     }
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    let socket = checked(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
-    // SAFETY: the descriptor is new and belongs to nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: no pointers; the descriptor is new.
+    let socket = unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }?;
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: a whole address of this length, which outlives the call.
     checked(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
@@ -44,25 +42,61 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 
 /// The number of the user who opened the other end (`SO_PEERCRED`, unix(7)).
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `stream` is borrowed; `peer` is a writable ucred of the
-    // length that is told.
-    let answer = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut length,
-        )
-    };
-    if answer == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
+    option::<libc::ucred>(stream, libc::SOL_SOCKET, libc::SO_PEERCRED).map(|peer| peer.uid)
 }
 
 /// Whether this user or root opened the other end: whoever that is has what is ours already.
 pub fn is_of_our_user(stream: &UnixStream) -> io::Result<bool> {
     peer_user(stream).map(|user| user == effective_user() || user == 0)
+}
+
+/// This user's folders for sockets, the one for new ones first: `$XDG_RUNTIME_DIR/tautline` if that is unusual, else
+/// `/run/user/UID/tautline` if there is one, and `/tmp/tautline-UID`.
+pub fn places() -> Vec<PathBuf> {
+    let user = effective_user();
+    let usual = PathBuf::from(format!("/run/user/{user}"));
+    let set = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    // The XDG specification has relative ones ignored.
+    if let Some(set) = set.filter(|set| set.is_absolute() && *set != usual) {
+        return vec![set.join("tautline")];
+    }
+    let usual = usual.is_dir().then(|| usual.join("tautline"));
+    usual.into_iter().chain([without_runtime(user)]).collect()
+}
+
+/// Where the system makes no folder for users that are logged in.
+pub fn without_runtime(user: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/tautline-{user}"))
+}
+
+/// Why a folder is not to be had.
+#[derive(Debug)]
+pub enum NotPrivate {
+    /// It is somebody else's, or others may look into it.
+    Others,
+    /// It cannot be made.
+    System(io::Error),
+}
+
+/// Makes the folder, if it is not there.
+pub fn make_private(folder: &Path) -> Result<(), NotPrivate> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if fs::symlink_metadata(folder).is_err() => Err(NotPrivate::System(error)),
+        _ if is_private(folder) => Ok(()),
+        _ => Err(NotPrivate::Others),
+    }
+}
+
+/// Whether this is a folder of this user's alone, and no link to another.
+pub fn is_private(folder: &Path) -> bool {
+    is_private_to(folder, effective_user())
+}
+
+/// The same of the user with this number.
+pub fn is_private_to(folder: &Path, user: u32) -> bool {
+    let belongs =
+        |found: fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+    fs::symlink_metadata(folder).is_ok_and(belongs)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, metadata};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,13 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::system::checked;
 
-/// How long one write waits for the reader of a pipe.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it looks for one.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Opens a file without waiting: `None` if it is a pipe (FIFO) that has no reader. Writing to a pipe
-/// that is full does not wait either, see [`set_blocking`].
+/// Opens a file without waiting: `None` if it is a FIFO without a reader. Its writes do not wait; see [`set_blocking`].
 pub fn open_now(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     match options.custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(file) => Ok(Some(file)),
@@ -27,7 +24,6 @@ pub fn open_now(path: &Path, options: &mut OpenOptions) -> io::Result<Option<Fil
 
 /// Lets writes to `file` wait for its reader.
 pub fn set_blocking(file: &File) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
     let fd = file.as_raw_fd();
     // SAFETY: the descriptor is open as long as `file` is; the call touches no memory of ours.
     let flags = checked(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
@@ -36,8 +32,7 @@ pub fn set_blocking(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, as on a full
-/// disk. By default the kernel ends the process.
+/// Makes a write beyond `ulimit -f` fail with an error, as on a full disk; by default the kernel ends the process.
 pub fn ignore_file_size_signal() {
     // SAFETY: to ignore a signal calls no handler.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -47,8 +42,7 @@ fn is_fifo(path: &Path) -> bool {
     metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// Standard output or standard error, if `path` is one of them: a file that it leads to is neither
-/// truncated nor replaced.
+/// Standard output or error, if `path` is one: a file that it leads to is neither truncated nor replaced.
 fn standard(path: &Path) -> Option<io::Result<File>> {
     let shared = match path.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
@@ -62,7 +56,7 @@ fn standard(path: &Path) -> Option<io::Result<File>> {
     Some(shared.map(File::from))
 }
 
-/// How to fix an error of an [`OutputFile`]: by starting the reader of a pipe that no program reads, or as `otherwise` says.
+/// How to fix an error of an [`OutputFile`]: start the reader of a pipe, or as `otherwise` says.
 pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
     match error.kind() {
         ErrorKind::TimedOut => format!("start its reader first, as in: cat {}", path.display()),
@@ -70,8 +64,7 @@ pub fn write_hint(error: &io::Error, path: &Path, otherwise: &str) -> String {
     }
 }
 
-/// A file, pipe or device for a report, a ledger or the like. A write waits at most a second for the
-/// reader of a pipe; then this and all later writes fail.
+/// A file, pipe or device for a report. A write waits at most a second for a pipe's reader; later ones then fail.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -81,7 +74,6 @@ pub struct OutputFile {
 #[derive(Debug)]
 enum State {
     Open(File),
-    /// A pipe without a reader so far.
     Awaited,
     Failed,
 }

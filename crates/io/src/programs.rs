@@ -1,11 +1,8 @@
-//! Sound that programs exchange with a device's thread: by memory of their own process, or by memory that is shared
-//! with the process whose device it is.
+//! Sound that programs exchange with a device's thread, by a [`ProgramBuffer`](buffer::ProgramBuffer) in memory of
+//! their own process, or shared with the process that has the device.
 //!
-//! A [`ProgramBuffer`](buffer::ProgramBuffer) lies between a program and a device's thread, which takes from it or puts
-//! into it once per period ([`ends`]). It is the same buffer in either case. Where another process has the device, it
-//! makes the buffer and hands it over ([`listening`], [`attaching`]): what a program writes there is bounded here, and
-//! what wakes it ([`waking`]) has it no hand on. It can give pages of the buffer back, though: they are zeros then, and
-//! cost the device's thread a page fault each, in which the others are late.
+//! That process makes the buffer and hands it over ([`listening`], [`attaching`]). It bounds what a program writes
+//! there. A program can give pages back: they are zeros then, and cost the device's thread a page fault each.
 
 pub mod attaching;
 pub mod buffer;
@@ -14,9 +11,52 @@ pub mod greeting;
 mod handing;
 pub mod listening;
 pub mod mixing;
-pub mod place;
-pub mod recording;
 #[cfg(test)]
 mod tests;
-mod track;
-pub mod waking;
+
+use core::fmt;
+use core::str::FromStr;
+use std::path::{Path, PathBuf};
+
+use tautline_proto::device::Direction;
+
+/// The name of a device that programs attach to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramsName(String);
+
+impl ProgramsName {
+    const LONGEST: usize = 32;
+
+    /// The socket by which programs play, or record, in this folder.
+    fn socket(&self, folder: &Path, direction: Direction) -> PathBuf {
+        let way = match direction {
+            Direction::Playback => "play",
+            Direction::Capture => "record",
+        };
+        folder.join(format!("programs-{self}.{way}"))
+    }
+}
+
+impl Default for ProgramsName {
+    /// That of who needs no other.
+    fn default() -> Self {
+        Self("taut".to_owned())
+    }
+}
+
+impl FromStr for ProgramsName {
+    type Err = ();
+
+    /// Up to 32 letters, digits, `-` and `_`, as it becomes the name of a file.
+    fn from_str(given: &str) -> Result<Self, ()> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let good = !given.is_empty() && given.len() <= Self::LONGEST && given.chars().all(fits);
+        if good { Ok(Self(given.to_owned())) } else { Err(()) }
+    }
+}
+
+impl fmt::Display for ProgramsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

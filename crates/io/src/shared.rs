@@ -1,9 +1,8 @@
 //! Memory that processes of one user share by a name.
 //!
-//! A [`SharedFile`] is a file in memory (`/dev/shm`) that its user alone may open, with locks that the
-//! system takes back from whoever is killed. A [`SharedMemory`] is what is in it. What another
-//! process writes there may be anything at any time: it is read and written by atomic operations
-//! only, and whoever reads it trusts none of it.
+//! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a [`SharedMemory`] is its contents.
+//! Another process may write anything there at any time: they are read and written by atomic operations only, and never
+//! trusted.
 
 use core::ffi::{c_int, c_short};
 use core::ptr::NonNull;
@@ -19,13 +18,10 @@ use tautline_proto::time::Span;
 use crate::clock::{now, sleep_until};
 use crate::system::checked;
 
-/// Where files are memory.
 const FOLDER: &str = "/dev/shm";
-/// How often a lock is asked for that somebody holds.
 const ASKED_EVERY: Span = Span::from_millis(1);
-/// What others may do with a file that is its user's alone: nothing.
 const OTHERS: u32 = 0o077;
-/// So much memory is asked for at once, in bytes: in a fraction of a millisecond it is there.
+/// Bytes that are asked for at once, which takes a fraction of a millisecond.
 const SLICE: u64 = 1 << 20;
 
 /// Memory that cannot be shared: one sentence with the mend.
@@ -58,7 +54,7 @@ pub enum SharedError {
     },
 }
 
-/// What is locked of a file, for as long as it is open: one of 256 locks that are independent of one another.
+/// One of 256 independent locks of a file, held as long as it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock(pub u8);
 
@@ -81,11 +77,10 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Opens this user's file `name`, which is made if it is not there: each user has names of their
-    /// own. Nobody else's file is opened, and none that others may read or write.
+    /// Opens this user's file `name`, and makes it if it is missing. Files that other users own, read or write are
+    /// refused.
     pub fn open(name: &str) -> Result<Self, SharedError> {
-        // SAFETY: no pointers, and it cannot fail.
-        let user = unsafe { libc::geteuid() };
+        let user = crate::local::effective_user();
         let path = Path::new(FOLDER).join(format!("{name}-{user}"));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
@@ -134,8 +129,7 @@ impl SharedFile {
         self.len().map(|len| len == 0)
     }
 
-    /// Makes it `bytes` of zeros, all of which there is memory for. For who knows that nobody has it
-    /// [mapped](Self::map): to who has, memory that is gone is the end.
+    /// Makes it `bytes` of zeros, all allocated. No process may have it [mapped](Self::map): lost memory ends that one.
     pub fn renew(&self, bytes: u64) -> Result<(), SharedError> {
         let renewed = self.file.set_len(0).and_then(|()| {
             libc::off_t::try_from(bytes).map_err(io::Error::other)?;
@@ -146,8 +140,7 @@ impl SharedFile {
             })
         });
         renewed.map_err(|error| {
-            // What there was room for would be taken for less than was asked for. Where that fails, too,
-            // the first error says more.
+            // What there was room for would look like less than was asked for. The first error says more.
             let _ = self.file.set_len(0);
             self.refused(error)
         })
@@ -161,7 +154,7 @@ impl SharedFile {
         }
     }
 
-    /// Takes or frees a lock; waits for who holds it, so long at most: who was stopped holds it for ever.
+    /// Takes or frees a lock; waits for its holder for `patience` at most: a stopped one holds it for ever.
     pub fn lock(&self, lock: Lock, hold: Hold, patience: Span) -> Result<(), SharedError> {
         let until = now() + patience;
         // The system's own wait has no end.
@@ -201,8 +194,7 @@ impl SharedFile {
         checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const asked) }).map(drop)
     }
 
-    /// Brings so many numbers of 64 bits and, behind them, so many of 32 into memory; `None` if the
-    /// file is shorter. Every page is there before this returns.
+    /// Maps so many numbers of 64 bits and then of 32, every page in memory; `None` if the file is shorter.
     pub fn map(&self, longs: usize, words: usize) -> Result<Option<SharedMemory>, SharedError> {
         let len = longs * size_of::<AtomicU64>() + words * size_of::<AtomicU32>();
         if len == 0 || self.len()? < len as u64 {
@@ -221,8 +213,8 @@ impl SharedFile {
     }
 }
 
-/// Asks for so many bytes by `allocate`, which is told from where on and how many and answers an errno. A
-/// signal undoes all of one call: one for the whole would never end where signals come faster than memory.
+/// Calls `allocate` with offset and length until all are there; it returns an errno. A signal undoes one call, so that
+/// one for the whole might never end.
 fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Result<()> {
     let mut from = 0;
     while from < bytes {
@@ -236,8 +228,7 @@ fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Res
     Ok(())
 }
 
-/// What is in a [`SharedFile`]: numbers that other processes change at any time. It stays when the file
-/// is closed.
+/// Numbers in a [`SharedFile`] that other processes change at any time. It outlives the open file.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<libc::c_void>,

@@ -1,19 +1,14 @@
-//! Sockets that carry datagrams, whatever the network: the kernel's arrays, its stamps, and what it tells beside
-//! a datagram. [`crate::udp`] and [`crate::ethernet`] open them; [`crate::link::direct`] runs them.
+//! Sockets that carry datagrams, whatever the network: the kernel's arrays and stamps. [`crate::udp`] and
+//! [`crate::ethernet`] open them; [`crate::link::direct`] runs them.
 
 pub(crate) mod address;
 pub(crate) mod batch;
-pub(crate) mod buffers;
 pub(crate) mod descriptor;
-pub(crate) mod fixed;
 pub mod forks;
 pub(crate) mod incoming;
 pub mod launch;
 pub(crate) mod outlet;
-pub(crate) mod poll;
-pub(crate) mod receive_batch;
 pub mod seal;
-pub(crate) mod segments;
 pub(crate) mod timestamp;
 pub(crate) mod transmit;
 
@@ -27,16 +22,37 @@ pub struct Arrival<'a> {
     pub datagram: &'a [u8],
     /// Who sent it, and by which interface it came where the kernel says that.
     pub source: Endpoint,
-    /// When the kernel took it from the network (its software stamp, mapped to the monotonic
-    /// clock). Never after [`Self::read`], and equal to it where the kernel gave no stamp.
+    /// Kernel software stamp on the monotonic clock; equals [`Self::read`], and is never after it, without one.
     pub arrival: LocalTime,
-    /// How far `arrival` may be from the truth by the mapping between the clocks;
-    /// [`Span::MAX`] where the kernel gave no stamp.
+    /// Uncertainty of `arrival` by the mapping between the clocks; [`Span::MAX`] without a kernel stamp.
     pub stamp_uncertainty: Span,
     /// When the program read it from the socket: one reading for all datagrams of a batch.
     pub read: LocalTime,
     /// Whether it was longer than the link was opened for and has been cut.
     pub truncated: bool,
+}
+
+/// All of an [`Arrival`] but its bytes, to be kept.
+#[derive(Clone, Copy)]
+pub(crate) struct ArrivalHead {
+    pub(crate) len: usize,
+    source: Endpoint,
+    arrival: LocalTime,
+    stamp_uncertainty: Span,
+    read: LocalTime,
+    pub(crate) truncated: bool,
+}
+
+impl ArrivalHead {
+    pub(crate) const fn new(arrival: &Arrival<'_>) -> Self {
+        let &Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated } = arrival;
+        Self { len: datagram.len(), source, arrival, stamp_uncertainty, read, truncated }
+    }
+
+    pub(crate) const fn of(self, datagram: &[u8]) -> Arrival<'_> {
+        let Self { source, arrival, stamp_uncertainty, read, truncated, .. } = self;
+        Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated }
+    }
 }
 
 /// What a link has counted since it was opened. All are totals.
@@ -50,8 +66,7 @@ pub struct LinkCounters {
     pub also: (u64, u64),
     /// The `errno` of the latest system call that failed, 0 if none did.
     pub last_error: i32,
-    /// Packets that found no room in the batch or the ring, or were longer than the link was opened
-    /// for.
+    /// Packets that found no room in the batch or the ring, or were too long.
     pub dropped: u64,
     /// Packets that were let go since there was no destination.
     pub let_go: u64,
@@ -61,22 +76,17 @@ pub struct LinkCounters {
     pub truncated: u64,
     /// Datagrams not delivered since they came from another than the source asked for.
     pub foreign: u64,
-    /// Datagrams not delivered since they were not sealed as the link's
-    /// [`Seal`](crate::socket::seal::Seal) opens them.
+    /// Datagrams not delivered since the link's [`Seal`](crate::socket::seal::Seal) did not open them.
     pub unopened: u64,
     /// Datagrams delivered for which the kernel gave no usable stamp.
     pub unstamped: u64,
-    /// Datagrams that the kernel dropped since the socket's buffer was full (`SO_RXQ_OVFL`). Known
-    /// only when a later datagram arrives.
+    /// Datagrams that the kernel dropped as the socket's buffer was full (`SO_RXQ_OVFL`), known with the next arrival.
     pub kernel_drops: u64,
     /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
     pub ring_drops: u64,
-    /// Packets that the interface's queue dropped since it could not launch them in time, each once, to however many
-    /// destinations and by however many networks it was to go.
+    /// Packets that the interface's queue dropped as too late, each once, whatever its destinations and networks.
     pub unlaunched: u64,
-    /// Of those, the ones that the ordinary thread was not told by name
-    /// ([`LinkEvent::Unlaunched`](crate::link::told::LinkEvent::Unlaunched)): nobody knew them any more, there was no
-    /// room, or nobody to tell.
+    /// Of those, the ones without a [`LinkEvent::Unlaunched`](crate::link::told::LinkEvent::Unlaunched).
     pub unnamed: u64,
     /// Packets dropped since a connection did not take them in time: newer ones went instead.
     pub overdue: u64,
@@ -84,29 +94,67 @@ pub struct LinkCounters {
     pub departures_lost: u64,
 }
 
+pub(crate) const TOTALS: usize = 17;
+
 impl LinkCounters {
-    /// The totals of both: of a link and of the one whose place it took.
+    /// The totals of both: of a link and of the newer one that took its place.
     #[must_use]
-    pub const fn plus(&self, newer: &Self) -> Self {
+    pub fn plus(&self, newer: &Self) -> Self {
+        let (one, other) = (self.totals(), newer.totals());
+        let error = if newer.last_error == 0 { self.last_error } else { newer.last_error };
+        Self::of(core::array::from_fn(|at| one[at] + other[at]), error)
+    }
+
+    pub(crate) const fn of(totals: [u64; TOTALS], last_error: i32) -> Self {
+        let [sent, send_errors, first, second, dropped, let_go, received, truncated, ..] = totals;
+        let [.., foreign, unopened, unstamped, kernel_drops, ring_drops, _, _, _, _] = totals;
+        let [.., unlaunched, unnamed, overdue, departures_lost] = totals;
+        let also = (first, second);
         Self {
-            sent: self.sent + newer.sent,
-            send_errors: self.send_errors + newer.send_errors,
-            also: (self.also.0 + newer.also.0, self.also.1 + newer.also.1),
-            last_error: if newer.last_error == 0 { self.last_error } else { newer.last_error },
-            dropped: self.dropped + newer.dropped,
-            let_go: self.let_go + newer.let_go,
-            received: self.received + newer.received,
-            truncated: self.truncated + newer.truncated,
-            foreign: self.foreign + newer.foreign,
-            unopened: self.unopened + newer.unopened,
-            unstamped: self.unstamped + newer.unstamped,
-            kernel_drops: self.kernel_drops + newer.kernel_drops,
-            ring_drops: self.ring_drops + newer.ring_drops,
-            unlaunched: self.unlaunched + newer.unlaunched,
-            unnamed: self.unnamed + newer.unnamed,
-            overdue: self.overdue + newer.overdue,
-            departures_lost: self.departures_lost + newer.departures_lost,
+            sent,
+            send_errors,
+            also,
+            last_error,
+            dropped,
+            let_go,
+            received,
+            truncated,
+            foreign,
+            unopened,
+            unstamped,
+            kernel_drops,
+            ring_drops,
+            unlaunched,
+            unnamed,
+            overdue,
+            departures_lost,
         }
+    }
+
+    pub(crate) const fn totals(&self) -> [u64; TOTALS] {
+        let &Self {
+            sent, send_errors, also, dropped, let_go, received, truncated, foreign, ..
+        } = self;
+        let &Self { unopened, unstamped, kernel_drops, ring_drops, unlaunched, unnamed, .. } = self;
+        [
+            sent,
+            send_errors,
+            also.0,
+            also.1,
+            dropped,
+            let_go,
+            received,
+            truncated,
+            foreign,
+            unopened,
+            unstamped,
+            kernel_drops,
+            ring_drops,
+            unlaunched,
+            unnamed,
+            self.overdue,
+            self.departures_lost,
+        ]
     }
 }
 

@@ -1,14 +1,44 @@
 //! What system calls answer, in Rust's types.
 
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// The answer of a system call that returns −1 with `errno` when it fails.
 pub(crate) fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
+/// The same of one that returns a descriptor.
+///
+/// # Safety
+/// The descriptor is new and has no other owner.
+pub(crate) unsafe fn owned(answer: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: as above.
+    checked(answer).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// The `errno` of the system call that failed last on this thread.
 pub(crate) fn errno() -> libc::c_int {
     // SAFETY: the location is valid for the life of the thread.
     unsafe { *libc::__errno_location() }
+}
+
+/// What to do to have such a capability, such as `cap_net_raw`, in the program that asks, which may be any that has
+/// loaded a plugin.
+pub(crate) fn granting(capability: &str) -> String {
+    let program = std::env::current_exe();
+    let program = program.map_or_else(|_| "PROGRAM".to_owned(), |path| path.display().to_string());
+    format!("run it as root, or grant it once with `setcap {capability}+ep {program}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::granting;
+
+    #[test]
+    fn a_capability_is_granted_to_the_program_that_asks_for_it() {
+        let told = granting("cap_net_raw");
+        let own = std::env::current_exe().unwrap();
+        assert!(told.ends_with(&format!("`setcap cap_net_raw+ep {}`", own.display())), "{told}");
+    }
 }

@@ -1,20 +1,15 @@
-//! RTP and RTCP over TCP, framed as RFC 4571 says: for networks that let nothing else through.
+//! RTP and RTCP over TCP, framed per RFC 4571: for networks that let nothing else through.
 //!
-//! What UDP loses TCP sends again, and what comes behind it waits. So that the delay does not grow with every loss, the
-//! kernel is given little more than it can send at once (`TCP_NOTSENT_LOWAT`), and what has waited here for longer than
-//! [`TcpOptions::most_wait`] is dropped, the oldest first, but never a part of a frame
-//! ([decision 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
+//! TCP retransmits, and later data waits. So that the delay does not grow, the kernel gets little more than it can send
+//! at once (`TCP_NOTSENT_LOWAT`); packets that wait here longer than [`TcpOptions::most_wait`] are dropped, oldest
+//! first, in whole frames ([decision 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
 //!
-//! A connection is a [`MuxedLine`](crate::link::muxed::MuxedLine) of a [muxed](crate::link::muxed) link. [`keep`] connects and
-//! accepts, on an ordinary thread, and hands down another where one is lost.
+//! A connection is a [`MuxedLine`](crate::link::muxed::MuxedLine); [`keep`] connects, accepts and replaces lost ones.
 
-mod claimed;
 mod connection;
-mod counting_on;
 pub mod keep;
 mod line;
 mod outflow;
-mod waiting;
 
 use std::io;
 
@@ -33,13 +28,12 @@ pub struct TcpOptions {
     pub packets_per_second: u32,
     /// Packets that are queued before a flush at most.
     pub batch: usize,
-    /// How long a packet may wait for the connection to take it: two packets and what a lost segment takes to be sent
-    /// again on a short way. Longer ones wait for what is newer to be worth more.
+    /// How long a packet may wait for the connection: two packets and a retransmission on a short path.
     pub most_wait: Span,
     /// Differentiated services code point of everything sent, 0 to 63.
     pub dscp: u8,
-    /// No packet goes before the connection's window has room for those of a round trip: null packets do, which its far
-    /// end is known to pass over ([`tautline_proto::call::window`]).
+    /// Null packets go first until the window holds those of a round trip; the far end must skip them
+    /// ([`tautline_proto::call::window`]).
     pub grows_window: bool,
 }
 
@@ -58,14 +52,12 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// Packets that may wait.
     fn waiting(&self) -> usize {
         let nanos = i128::from(self.most_wait.as_nanos()) * i128::from(self.packets_per_second);
         (nanos / 1_000_000_000).clamp(0, 4096) as usize + 2 * self.batch.max(1)
     }
 }
 
-/// Why a connected socket cannot be used.
 fn unusable(error: &io::Error) -> OpenError {
     let tried = "setting up a TCP connection for sound".to_owned();
     OpenError::new(tried, error, "connect again")

@@ -6,16 +6,14 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::system::checked;
 
-/// While it is there, what is pressed is read at once on standard input, and not shown. Signals by keys (Ctrl-C, Ctrl-Z)
-/// and all output are as they were. Dropped, the terminal is as it was before.
+/// While it lives, standard input returns each key at once and shows none; signals by keys and output are unchanged.
 #[derive(Debug)]
 pub struct TerminalKeys {
     before: libc::termios,
 }
 
 impl TerminalKeys {
-    /// `None` where standard input is no terminal, or one that others have in hand: a program in the background is
-    /// stopped by the kernel if it touches the terminal (`SIGTTOU`).
+    /// `None` if standard input is no terminal or this program is in the background (`SIGTTOU` would stop it).
     pub fn of_standard_input() -> io::Result<Option<Self>> {
         if !io::stdin().is_terminal() || !is_in_front(io::stdin()) {
             return Ok(None);
@@ -46,8 +44,7 @@ fn set(attributes: &libc::termios) -> io::Result<()> {
     checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, attributes) }).map(drop)
 }
 
-/// Whether this program's group of processes has this terminal in hand: what is in the background is to draw nothing
-/// over a shell. Not where it is no terminal, or that of another session.
+/// Whether this program's process group is in the terminal's foreground: a background one must not draw over a shell.
 pub fn is_in_front(terminal: impl AsFd) -> bool {
     let terminal = terminal.as_fd().as_raw_fd();
     // SAFETY: no pointers, and a descriptor that is open as long as it is borrowed.

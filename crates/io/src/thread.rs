@@ -103,8 +103,7 @@ impl fmt::Display for Scheduler {
 }
 
 impl Scheduler {
-    /// One real-time priority below, for a thread that serves this one. A deadline has none, and
-    /// the thread below it runs as `fifo:70`.
+    /// One real-time priority below, for a thread that serves this one; below a deadline `fifo:70`.
     pub const fn one_below(self) -> Self {
         match self {
             Self::Other => Self::Other,
@@ -219,13 +218,12 @@ pub(crate) fn sentence(errno: i32) -> String {
 
 /// The smallest stack that [`spawn`] makes: the standard library needs some itself.
 const LEAST_STACK: usize = 64 << 10;
-/// What is left untouched at the far end of the stack when it is prefaulted, for the frames that
-/// are there already.
+/// Left untouched at the far end of the stack when it is prefaulted, for the frames that are there.
 const STACK_MARGIN: usize = 24 << 10;
 const PAGE: usize = 4096;
 
-/// Starts a thread of `stack_bytes` of stack (at least 64 KiB, in memory before `run` begins), with
-/// a timer slack of 1 ns, under `scheduler` if the system grants it; returns once it knows that.
+/// Starts a thread with a prefaulted stack (at least 64 KiB) and a timer slack of 1 ns, under `scheduler` if the system
+/// grants it; returns once it knows.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     scheduler: Scheduler,
@@ -247,8 +245,8 @@ pub fn spawn<T: Send + 'static>(
     Ok((handle, granted))
 }
 
-/// Runs `start` with all signals blocked on the current thread: threads that it starts never hear
-/// one, so that the handlers of a program that is somebody else's run on its own threads only.
+/// Runs `start` with all signals blocked, which threads that it starts inherit: handlers of a foreign program never run
+/// there.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: both sets are valid and writable; sigfillset fills the one that is blocked.
@@ -270,7 +268,6 @@ fn set_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) };
 }
 
-/// Writes to each of the next `pages` of the stack.
 #[inline(never)]
 fn touch_stack(pages: usize) {
     let mut page = [0u8; PAGE - 256];

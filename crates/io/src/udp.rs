@@ -2,34 +2,39 @@
 
 pub mod blocked;
 mod control_socket;
-mod line;
 pub(crate) mod open;
 pub mod pair;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
+pub use control_socket::ControlSocket;
 use tautline_proto::endpoint::Endpoint;
 
-use crate::link::OpenError;
-use crate::link::direct::{DirectLink, DirectRoom};
-pub use crate::socket::address::{any, interface_label};
-use crate::socket::seal::Seal;
-pub use crate::udp::open::{
+pub use self::open::{
     DSCP_MEDIA, FragmentPolicy, PORT_HELD, UdpOptions, check_destinations, header_bytes, leaves_by,
     path_mtu, source_address, yield_address,
 };
-use crate::udp::open::{adopt, open};
-pub use control_socket::ControlSocket;
+use self::open::{adopt, open};
+use crate::link::OpenError;
+use crate::link::direct::{DirectLink, DirectRoom};
+use crate::link::muxed::line::{
+    FarAddress, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
+};
+use crate::link::muxed::peer::PeerAddress;
+pub use crate::socket::address::{any, interface_label};
+use crate::socket::descriptor::Socket;
+use crate::socket::seal::Seal;
 
 impl DirectLink {
-    /// Opens the socket and lays out everything that will ever be needed. Datagrams go and come as
-    /// they are.
+    /// Opens the socket and lays out everything that will ever be needed.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         Self::open_sealed(options, None)
     }
 
-    /// The same with a seal on every datagram, if there is one: what is sent is longer by its room.
+    /// The same with a seal on every datagram, if there is one.
     pub fn open_sealed(
         options: &UdpOptions,
         seal: Option<Box<dyn Seal>>,
@@ -44,8 +49,7 @@ impl DirectLink {
         Self::over(first, also, room_for(options), (local, seal)).launching(options.launch)
     }
 
-    /// The same over a UDP socket that somebody else opened and bound, as a parent process does that hands it down. Of
-    /// `options` the address, the second network and the launch times are not looked at.
+    /// The same over a bound UDP socket. The address, second network and launch times of `options` are not used.
     pub fn over_socket(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,
@@ -57,13 +61,12 @@ impl DirectLink {
         Ok(Self::over((socket, destinations), None, room_for(options), (local, seal)))
     }
 
-    /// The address that its socket is bound to; an unspecified one where it goes by another network.
+    /// The address that its socket is bound to; an unspecified one of another network.
     pub fn local(&self) -> SocketAddr {
         self.place().socket_address().unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into())
     }
 }
 
-/// What such a link makes room for.
 fn room_for(options: &UdpOptions) -> DirectRoom {
     DirectRoom {
         datagram_bytes: options.datagram_bytes,
@@ -71,5 +74,63 @@ fn room_for(options: &UdpOptions) -> DirectRoom {
         most_destinations: if options.sends() { options.most_destinations } else { 0 },
         transmit_stamp_every: options.transmit_stamp_every,
         sources: options.hosts(),
+    }
+}
+
+impl MuxedLine {
+    /// A bound UDP socket. Of `options` only the largest datagram, the batch, the packets per second and DSCP are used.
+    pub fn udp(
+        socket: impl Into<OwnedFd>,
+        options: &UdpOptions,
+        far: FarAddress,
+        seals: Seals,
+    ) -> Result<Self, OpenError> {
+        let socket: OwnedFd = socket.into();
+        let options = UdpOptions {
+            destinations: Vec::new(),
+            most_destinations: 1,
+            also: None,
+            join: None,
+            sources: Vec::new(),
+            transmit_stamp_every: 0,
+            launch: None,
+            ..options.clone()
+        };
+        let another = || -> Result<OwnedFd, OpenError> {
+            socket.as_fd().try_clone_to_owned().map_err(|error| {
+                let tried = "opening a UDP socket once more".to_owned();
+                OpenError::new(tried, &error, "raise the limit of open files (`ulimit -n`)")
+            })
+        };
+        let at = if let FarAddress::At(at) = far { Some(at) } else { None };
+        let peer = Arc::new(PeerAddress::new(at));
+        let link = DirectLink::over_socket(another()?, &options, seals.sending)?;
+        let sending = SendingLine { link: Box::new(link), peer: Some(Arc::clone(&peer)), seen: 0 };
+        let hears = UdpOptions { most_destinations: 0, ..options };
+        let link = DirectLink::over_socket(another()?, &hears, seals.receiving)?;
+        let hears = match far {
+            FarAddress::At(_) => Hears::Peer(Arc::clone(&peer)),
+            FarAddress::Newest => Hears::Newest(Arc::clone(&peer)),
+        };
+        let [one, other] = seals.reports;
+        let report = |seal| -> Result<ReportLine, OpenError> {
+            let socket = Socket::adopt(another()?).map_err(|error| {
+                let tried = "taking over a UDP socket for RTCP".to_owned();
+                OpenError::new(tried, &error, "hand over a UDP socket that is bound")
+            })?;
+            Ok(ReportLine { way: Box::new(Datagrams(socket)), seal, peer: Some(Arc::clone(&peer)) })
+        };
+        let reports = [report(one)?, report(other)?];
+        let receiving = ReceivingLine { link: Box::new(link), hears };
+        Ok(Self { sending, receiving, reports, peer: Some(peer) })
+    }
+}
+
+struct Datagrams(Socket);
+
+impl Speak for Datagrams {
+    fn speak(&mut self, report: &[u8], to: Option<SocketAddr>) -> io::Result<()> {
+        let to = to.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTCONN))?;
+        self.0.send_to(report, to)
     }
 }

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tautline_io::clock::{now, sleep_until};
+use tautline_io::programs::ProgramsName;
 use tautline_io::programs::listening::ProgramsSocket;
-use tautline_io::programs::place::ProgramsName;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

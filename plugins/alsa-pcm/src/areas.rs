@@ -4,12 +4,9 @@ use core::ffi::c_ulong;
 
 use alsa_sys::snd_pcm_channel_area_t;
 
-/// Frames of an application's memory: one area for each channel.
 pub(crate) struct Areas<'a> {
     channels: &'a [snd_pcm_channel_area_t],
-    /// The first frame that is meant.
     offset: usize,
-    /// Bytes of a sample.
     sample: usize,
 }
 
@@ -29,7 +26,6 @@ impl<'a> Areas<'a> {
         Self { channels, offset: offset as usize, sample }
     }
 
-    /// Where the sample of `frame` lies in this area.
     fn place(&self, area: &snd_pcm_channel_area_t, frame: usize) -> *mut u8 {
         let bits = area.first as usize + (self.offset + frame) * area.step as usize;
         area.addr.cast::<u8>().wrapping_add(bits / 8)
@@ -47,7 +43,6 @@ impl<'a> Areas<'a> {
         self.channels.iter().enumerate().all(in_line)
     }
 
-    /// Copies frames from `from` on into `bytes`, interleaved.
     pub(crate) fn gather(&self, from: usize, bytes: &mut [u8]) {
         if self.is_interleaved() {
             let start = self.place(&self.channels[0], from);
@@ -65,7 +60,6 @@ impl<'a> Areas<'a> {
         }
     }
 
-    /// Copies interleaved `bytes` to frames from `from` on.
     pub(crate) fn scatter(&self, from: usize, bytes: &[u8]) {
         if self.is_interleaved() {
             let start = self.place(&self.channels[0], from);

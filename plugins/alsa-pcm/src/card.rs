@@ -1,12 +1,10 @@
-//! The device between the application's sound and the engine: a clock, and one period per wake-up.
-//!
-//! It keeps the time of a card without hardware ([`tautline_proto::card_clock`]) and not the
-//! application's, so a slow application costs silence and the stream goes on. A thread that wakes late
-//! loses nothing, since the application's sound is there and waits too.
+//! The card between the application's sound and the engine: it keeps the time of a card without hardware
+//! ([`tautline_proto::card_clock`]), so that a slow application costs silence only. A thread that wakes late loses
+//! nothing.
 
 use std::sync::mpsc::SyncSender;
 
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::host_clock;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::programs::ends::{Feeder, Giver};
 use tautline_io::thread::realtime;
@@ -18,7 +16,6 @@ use tautline_proto::device::{
 use tautline_proto::time::Frames;
 use tautline_proto::units::Ppm;
 
-/// Which way sound goes, with its end of what holds it.
 pub(crate) enum BufferEnd {
     ToWire(Feeder),
     FromWire(Giver),
@@ -27,9 +24,7 @@ pub(crate) enum BufferEnd {
 pub(crate) struct DeviceProcess {
     settings: Settings,
     end: BufferEnd,
-    /// Is told the clock when the card starts.
     started: SyncSender<CardClock>,
-    /// The host's clock, which sets its pace.
     clock: Option<ClockId>,
     block: Box<[f32]>,
 }
@@ -109,8 +104,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::sync_channel;
 
+    use tautline_io::programs::buffer::RecordingEnd;
     use tautline_io::programs::buffer::{Mode, Order, ProgramBuffer};
-    use tautline_io::programs::recording::RecordingEnd;
     use tautline_proto::time::{LocalTime, MediaTime};
     use tautline_proto::units::{Channels, Rate};
 

@@ -1,6 +1,3 @@
-//! What an application is answered when something cannot be: an error number for it and a sentence
-//! for whoever runs it.
-
 use core::ffi::c_int;
 
 use tautline_engine::error::RunError;
@@ -17,12 +14,10 @@ pub(crate) struct Complaint {
 }
 
 impl Complaint {
-    /// It was asked for what cannot be.
     pub(crate) fn unusable(sentence: impl Into<String>) -> Self {
         Self { errno: libc::EINVAL, sentence: sentence.into() }
     }
 
-    /// An answer to the program alone.
     pub(crate) const fn of(errno: c_int) -> Self {
         Self { errno, sentence: String::new() }
     }

@@ -1,5 +1,3 @@
-//! Reads ALSA's configuration and says what is wrong with it, as ALSA's own plugins do.
-
 use core::ffi::{CStr, c_char};
 use std::ffi::CString;
 
@@ -75,9 +73,8 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Says one sentence where ALSA says its own: by the handler that the application installed, or to
-/// standard error. Never to standard output, and only on threads of the application's that called
-/// us: its handler need know no others.
+/// Reports a sentence by the application's error handler, or on standard error, and only on the application's own
+/// threads.
 pub(crate) fn complain(sentence: &str) {
     if sentence.is_empty() {
         return;

@@ -1,5 +1,4 @@
-//! The part of ALSA's external plugin interface that `alsa-sys` leaves out: `alsa/pcm_ioplug.h`,
-//! protocol 1.0.2, and the hook for messages of `alsa/error.h`.
+//! What `alsa-sys` leaves out: `alsa/pcm_ioplug.h`, protocol 1.0.2, and the message hook of `alsa/error.h`.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_ushort, c_void};
 
@@ -108,8 +107,7 @@ unsafe extern "C" {
     static mut snd_lib_error: Option<ErrorHandler>;
 }
 
-/// The handler of messages in force: the library's own, which writes to standard error, or the
-/// application's (`snd_lib_error_set_handler`).
+/// The message handler in force: the library's own (standard error) or the application's (`snd_lib_error_set_handler`).
 pub(crate) fn say() -> Option<ErrorHandler> {
     // SAFETY: a word that the library sets before any plugin is loaded; the application may write it
     // at any time, so nobody makes a reference to it and it is read anew each time.

@@ -1,8 +1,5 @@
-//! PCMs in a process that was forked off the one that opened them: nothing there plays or records.
-//!
-//! ALSA answers from the state that it keeps of a PCM, often without asking us: a drain of one that
-//! had an xrun is done, a wait of one that has room is over. So the fork finds its copies
-//! disconnected, as if a card had been pulled out.
+//! PCMs in a forked process, where nothing plays or records. ALSA often answers from its own state without asking us,
+//! so a fork finds its PCMs disconnected, as if a card had been pulled out.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -46,7 +43,6 @@ pub(crate) unsafe fn disconnect(io: *mut Ioplug) {
     unsafe { (&raw mut (*io).state).write_volatile(SND_PCM_STATE_DISCONNECTED as c_int) };
 }
 
-/// A PCM was opened.
 pub(crate) fn remember(io: *mut Ioplug) {
     let free = |known: &&AtomicPtr<Ioplug>| {
         known.compare_exchange(null_mut(), io, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -54,7 +50,6 @@ pub(crate) fn remember(io: *mut Ioplug) {
     let _ = OPEN.iter().find(free);
 }
 
-/// A PCM is about to be closed.
 pub(crate) fn forget(io: *mut Ioplug) {
     let known = |known: &&AtomicPtr<Ioplug>| {
         known.compare_exchange(io, null_mut(), Ordering::Release, Ordering::Relaxed).is_ok()

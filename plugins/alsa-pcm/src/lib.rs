@@ -12,7 +12,6 @@
 
 mod areas;
 mod card;
-mod chosen;
 mod complaint;
 mod conf;
 mod ffi;

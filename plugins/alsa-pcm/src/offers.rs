@@ -1,12 +1,9 @@
-//! What ALSA is told that the PCM can do.
+//! What ALSA learns of the PCM's abilities.
 //!
-//! ALSA takes limits of periods and buffers in bytes, and an application may choose the format and,
-//! where nothing says how many there are, the channels; so the limits in frames vary with these. The
-//! shortest are as many bytes as the card's shortest period has in the widest format, so all of it is
-//! served, and the card's own period is no longer than the application's. Where channels are left
-//! open, that is said of [`USUAL`]: of more channels shorter buffers look possible than are, and
-//! those are refused when asked for. Said of 64, an application of two would get 32 times as long a
-//! period as it needs.
+//! ALSA takes limits in bytes, and an application may choose the format and perhaps the channels, so limits in frames
+//! vary. The minimum is the card's shortest period in the widest format, so that all of it is served. With open
+//! channels it is for [`USUAL`]: shorter buffers of more channels are refused when asked for. For 64, stereo would get
+//! 32 times too long a period.
 
 use core::ffi::{c_int, c_uint};
 
@@ -14,32 +11,28 @@ use alsa_sys::{
     SND_PCM_ACCESS_MMAP_INTERLEAVED, SND_PCM_ACCESS_MMAP_NONINTERLEAVED,
     SND_PCM_ACCESS_RW_INTERLEAVED, SND_PCM_ACCESS_RW_NONINTERLEAVED,
 };
-use tautline_proto::units::Channels;
+use tautline_proto::time::{Frames, MediaTime};
+use tautline_proto::units::{Channels, Rate};
 
 use crate::ffi;
-use crate::samples;
+use crate::samples::{self, SampleCoding};
 use crate::wire::Range;
 
-/// Bytes of the widest sample.
 const SAMPLE: c_uint = 4;
-/// The channels of nearly every application that is free to choose.
 const USUAL: c_uint = 2;
 /// The longest period, in frames of the widest samples.
 const PERIOD: c_uint = 8192;
 /// The longest buffer, in frames of the widest samples: two seconds at 48 kHz.
 const BUFFER: c_uint = 96_000;
-/// The same where there may be 64 channels or one: a tenth of a second of the former, 13 seconds of
-/// the latter in 16 bits.
+/// The same for 1 to 64 channels: a tenth of a second of 64, 13 seconds of one in 16 bits.
 const BUFFER_OF_ANY: c_uint = 4800;
 
-/// One limit, as ALSA's functions take it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     List(c_int, Vec<c_uint>),
     Between(c_int, c_uint, c_uint),
 }
 
-/// All that the PCM offers.
 pub(crate) fn offers(range: &Range) -> Vec<Offer> {
     let accesses = [
         SND_PCM_ACCESS_MMAP_INTERLEAVED,
@@ -62,4 +55,27 @@ pub(crate) fn offers(range: &Range) -> Vec<Offer> {
         Offer::Between(ffi::HW_BUFFER_BYTES, 2 * shortest, buffer * most * SAMPLE),
         Offer::Between(ffi::HW_PERIODS, 2, BUFFER),
     ]
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hardware {
+    pub(crate) samples: SampleCoding,
+    pub(crate) rate: Rate,
+    pub(crate) channels: Channels,
+    pub(crate) period: Frames,
+    pub(crate) buffer: Frames,
+}
+
+impl Hardware {
+    pub(crate) fn place(&self, position: MediaTime) -> usize {
+        let frame = position.as_frames().rem_euclid(self.buffer.count());
+        self.channels.samples_in(Frames::new(frame))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Software {
+    pub(crate) least: Frames,
+    pub(crate) stop: Frames,
+    pub(crate) boundary: Frames,
 }

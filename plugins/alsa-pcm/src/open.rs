@@ -70,7 +70,6 @@ fn direction(stream: snd_pcm_stream_t) -> Direction {
     if stream == SND_PCM_STREAM_PLAYBACK { Direction::Playback } else { Direction::Capture }
 }
 
-/// What was laid out, with what it offers.
 struct LaidOut {
     plug: *mut Plug,
     offers: Vec<Offer>,

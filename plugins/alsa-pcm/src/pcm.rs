@@ -1,7 +1,5 @@
-//! The application's side of a PCM: what each of ALSA's callbacks decides.
-//!
-//! Positions are media times from the last `prepare` on ("stint"). Where the card is says the device's
-//! thread ([`crate::shared::StreamShared::standing`]); where the application is says ALSA's pointer.
+//! The application's side of a PCM: ALSA's callbacks. Positions are media times since the last `prepare` (a "stint").
+//! The device's thread reports the card's position, ALSA's pointer the application's.
 
 mod transfer;
 mod waiting;
@@ -12,40 +10,35 @@ use std::os::fd::RawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alsa_sys::{SND_PCM_STATE_DRAINING, SND_PCM_STATE_RUNNING};
-use tautline_io::clock::timer::Timer;
+use tautline_io::clock::Timer;
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::control::waiter::Waiter;
+use tautline_io::control::Waiter;
 use tautline_io::programs::buffer::{DeviceProgress, Mode, Order};
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
-use crate::chosen::{Hardware, Software};
 use crate::complaint::Complaint;
+use crate::offers::{Hardware, Software};
 use crate::stream::{SoundEnd, Stream, StreamShape};
 use crate::way::SoundWay;
 
-/// What ALSA says of the PCM when it calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View {
     pub(crate) state: c_int,
-    /// The application's pointer, below the boundary.
     pub(crate) application: u64,
     /// Whether samples lie in a buffer of ALSA's, at their positions.
     pub(crate) mapped: bool,
 }
 
-/// Where the application is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Application {
     position: MediaTime,
-    /// ALSA's pointer to it, below the boundary.
     pointer: u64,
 }
 
-/// A threshold that nothing comes to, and a boundary before one is known.
 const ENDLESS: Frames = Frames::new(i64::MAX);
 
-/// The device's thread sees an order within a period; on a host that freezes a good deal later.
+/// The device's thread sees an order within a period, unless the host freezes.
 const PATIENCE: Span = Span::from_secs(2);
 const LOOK: Span = Span::from_micros(500);
 /// The timer, among what an application waits for; whoever serves the card has other numbers.
@@ -63,33 +56,26 @@ pub(crate) struct Pcm {
     direction: Direction,
     way: SoundWay,
     timer: Timer,
-    /// What waits for the timer and for whoever serves the card, where somebody does.
     waiter: Option<Waiter>,
     hardware: Option<Hardware>,
     software: Software,
     stream: Option<Stream>,
-    /// What the stream's thread has to say until one of the application's calls: that may be the one
-    /// on which its handler of messages expects it.
+    /// Notes of the stream's thread, kept until the application calls: its handler expects them on its own thread.
     notes: (Sender<String>, Receiver<String>),
     order: Order,
     /// Whether the application stopped this stint: it plays no more, whoever still waits for it.
     stopped: bool,
     application: Application,
-    /// The position up to which frames were ever put, or taken.
     moved: MediaTime,
-    /// Frames that ever came out of the ring in this stream.
     ever: u64,
-    /// The position that was told last.
     told: MediaTime,
     bytes: Box<[u8]>,
     samples: Box<[f32]>,
-    /// A recorder's last buffer of frames, each at the remainder of its position: those that the
-    /// application may ask for again.
+    /// A recorder's last buffer of frames, which the application may read again.
     read: Box<[f32]>,
 }
 
 impl Pcm {
-    /// What an application waits by is made here.
     pub(crate) fn new(direction: Direction, way: SoundWay) -> io::Result<Self> {
         let timer = Timer::new()?;
         let waiter = match &way {
@@ -126,12 +112,10 @@ impl Pcm {
         matches!(self.way, SoundWay::AttachedCard(_))
     }
 
-    /// What an application polls, for reading.
     pub(crate) fn poll_fd(&self) -> RawFd {
         self.waiter.as_ref().map_or_else(|| self.timer.fd(), Waiter::fd)
     }
 
-    /// Settles how the card will run for an application with these parameters.
     pub(crate) fn set_hardware(&mut self, hardware: Hardware) -> Result<(), Complaint> {
         let least = 2 * self.way.shortest().count();
         if hardware.buffer.count() < least {
@@ -158,7 +142,6 @@ impl Pcm {
         self.software = software;
     }
 
-    /// What the stream has to be for the parameters chosen.
     fn shape(&self, hardware: &Hardware) -> Result<StreamShape, Complaint> {
         let device = self.way.card(self.direction, hardware)?;
         Ok(StreamShape { device, room: (hardware.buffer + device.period).as_len() })
@@ -198,7 +181,6 @@ impl Pcm {
         Ok(())
     }
 
-    /// Waits until the device's thread has left the stint before: nothing of that is read any more.
     fn await_stint(&mut self) -> Result<(), Complaint> {
         let until = now() + PATIENCE;
         while self.standing().is_none() {
@@ -232,7 +214,6 @@ impl Pcm {
         }
     }
 
-    /// How far the card is in this stint; `None` before it has seen it.
     fn standing(&self) -> Option<DeviceProgress> {
         let standing = self.stream.as_ref()?.shared.standing();
         (standing.stint == self.order.stint).then_some(standing)
@@ -255,7 +236,6 @@ impl Pcm {
         Ok(())
     }
 
-    /// Counts the calls of `prepare`.
     pub(crate) fn stint(&self) -> u64 {
         self.order.stint
     }
@@ -273,7 +253,6 @@ impl Pcm {
         Ok(())
     }
 
-    /// Follows the application's pointer, which wraps and may go back.
     fn follow(&mut self, view: &View) {
         let Application { position, pointer } = self.application;
         let boundary = self.software.boundary.count();
@@ -286,13 +265,11 @@ impl Pcm {
         let position = position + Frames::new(step);
         self.application = Application { position, pointer: view.application };
         if step != 0 {
-            // It took frames back, or gives them once more. What it leaves out comes with the next
-            // frames that it writes.
+            // It took frames back, or rewrites them; skipped frames come with its next write.
             self.set_end(position.min(self.moved));
         }
     }
 
-    /// Frames that the application could move now.
     fn available(&self) -> Frames {
         let buffer = self.hardware.map_or(Frames::ZERO, |hardware| hardware.buffer);
         let room = match self.direction {
@@ -306,8 +283,7 @@ impl Pcm {
         self.software.stop < self.software.boundary && self.available() >= self.software.stop
     }
 
-    /// Where the card is, for ALSA; an error where the application was too slow for what it asked
-    /// for, or the stream is over.
+    /// Where the card is, for ALSA; an error after an xrun, or when the stream is over.
     pub(crate) fn pointer(&mut self, view: &View) -> Result<u64, Complaint> {
         self.follow(view);
         let mut position = self.position();
@@ -347,8 +323,8 @@ impl Pcm {
         })
     }
 
-    /// Frames of time until the application's next frame is heard at the far end, or since the next
-    /// one that it reads was there.
+    /// Frames until the application's next frame is heard at the far end, or since the next one that it reads was
+    /// captured.
     pub(crate) fn delay(&mut self, view: &View) -> Frames {
         self.follow(view);
         let Some(hardware) = self.hardware else { return Frames::ZERO };
@@ -372,7 +348,6 @@ impl Pcm {
         self.notes.1.try_iter().collect()
     }
 
-    /// Ends the stream, with goodbye.
     pub(crate) fn close(&mut self) -> Result<(), Complaint> {
         self.stream.take().map_or(Ok(()), Stream::end)
     }

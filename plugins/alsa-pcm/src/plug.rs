@@ -1,5 +1,4 @@
-//! ALSA's callbacks. None lets a panic out, and none does anything in a process that was forked off
-//! the one that opened the PCM: its threads are not there.
+//! ALSA's callbacks. None lets a panic out, nor does anything in a forked process, whose threads are missing.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_ushort};
@@ -19,19 +18,17 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::areas::Areas;
-use crate::chosen::{Hardware, Software};
 use crate::complaint::Complaint;
 use crate::conf::complain;
 use crate::ffi::{self, Callbacks, Ioplug};
 use crate::forked;
+use crate::offers::{Hardware, Software};
 use crate::pcm::{Draining, Pcm, View};
 use crate::samples::SampleCoding;
 
-/// One PCM: what ALSA keeps of it and what we do.
 #[repr(C)]
 pub(crate) struct Plug {
     pub(crate) io: UnsafeCell<Ioplug>,
-    /// The process that opened it.
     owner: u32,
     direction: Direction,
     pcm: Mutex<Pcm>,
@@ -60,7 +57,6 @@ pub(crate) static CALLBACKS: Callbacks = Callbacks {
     set_chmap: None,
 };
 
-/// A drain that somebody else ended is noticed within this.
 const LOOK: Span = Span::from_millis(20);
 
 impl Plug {
@@ -193,8 +189,8 @@ unsafe extern "C" fn pointer(io: *mut Ioplug) -> c_long {
     };
     match answer {
         Ok(position) => position as c_long,
-        // In a fork, or of a card that is gone. An error would make it an xrun, of which a drain is done and `prepare` the mend.
-        // SAFETY: called by ALSA.
+        // In a fork, or of a card that is gone. An error would make it an xrun, of which a drain is done and `prepare`
+        // the mend. SAFETY: called by ALSA.
         Err(error) if error == -libc::ENODEV => unsafe {
             let disconnected = SND_PCM_STATE_DISCONNECTED as c_int;
             let state = (&raw const (*io).state).read_volatile();
@@ -288,8 +284,7 @@ unsafe extern "C" fn drain(io: *mut Ioplug) -> c_int {
             enter(io, |plug, view, io| {
                 let mut pcm = plug.pcm();
                 if *drained.get_or_insert(pcm.stint()) != pcm.stint() {
-                    // Another thread dropped it and wrote anew, which ALSA drops at any answer but
-                    // an error.
+                    // Another thread dropped it and wrote again: ALSA would drop that unless it gets an error.
                     return Err(Complaint::of(libc::EBADFD));
                 }
                 if view.state != SND_PCM_STATE_DRAINING as c_int {
@@ -312,7 +307,6 @@ unsafe extern "C" fn pause(io: *mut Ioplug, enable: c_int) -> c_int {
     done(unsafe { enter(io, |plug, _, _| plug.pcm().pause(enable != 0)) })
 }
 
-/// The stream needs none: it went on while the host slept, or begins anew with `prepare`.
 unsafe extern "C" fn resume(_: *mut Ioplug) -> c_int {
     0
 }

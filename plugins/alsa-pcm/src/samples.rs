@@ -19,16 +19,13 @@ const FORMATS: [(CardFormat, c_int, c_int); 5] = [
     (CardFormat::S16, SND_PCM_FORMAT_S16_LE, SND_PCM_FORMAT_S16_BE),
 ];
 
-/// ALSA's numbers of all of them.
 pub(crate) fn numbers() -> impl Iterator<Item = c_uint> {
     FORMATS.into_iter().flat_map(|(_, little, big)| [little as c_uint, big as c_uint])
 }
 
-/// A coding of an application's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SampleCoding {
     format: CardFormat,
-    /// Whether the bytes of a sample stand in the other order than this host's.
     swapped: bool,
 }
 
@@ -36,7 +33,6 @@ impl SampleCoding {
     /// What is in a buffer before an application has said it.
     pub(crate) const S16: Self = Self { format: CardFormat::S16, swapped: false };
 
-    /// The coding that ALSA numbers so.
     pub(crate) fn of(number: c_int) -> Option<Self> {
         let known = |(_, little, big): &&(_, c_int, c_int)| [*little, *big].contains(&number);
         let (format, little, big) = FORMATS.iter().find(known)?;
@@ -44,12 +40,10 @@ impl SampleCoding {
         Some(Self { format: *format, swapped: number != *ours })
     }
 
-    /// Bytes of one sample.
     pub(crate) const fn bytes(self) -> usize {
         self.format.bytes()
     }
 
-    /// The same on the wire.
     pub(crate) const fn on_wire(self) -> SampleFormat {
         match self.format {
             CardFormat::S32 => SampleFormat::L32,
@@ -65,7 +59,6 @@ impl SampleCoding {
         card::decode(self.format, bytes, out);
     }
 
-    /// Turns samples into the application's bytes.
     pub(crate) fn encode(self, samples: &[f32], out: &mut [u8]) {
         card::encode(self.format, samples, out);
         self.swap(out);

@@ -1,7 +1,5 @@
-//! A stream of the engine's with the PCM's card in it, on threads of its own.
-//!
-//! It lives as long as the PCM is open, whatever the application starts, stops or prepares anew:
-//! receivers hear silence meanwhile, and are not told goodbye.
+//! An engine's stream with the PCM's card, on threads of its own, as long as the PCM is open: while the application is
+//! stopped, receivers get silence.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -15,8 +13,8 @@ use tautline_engine::watching::observers::Observers;
 use tautline_engine::watching::run::{Progress, RunOptions};
 use tautline_io::programs::attaching::Attachment;
 use tautline_io::programs::buffer::ProgramBuffer;
+use tautline_io::programs::buffer::RecordingEnd;
 use tautline_io::programs::ends::{Feeder, Giver};
-use tautline_io::programs::recording::RecordingEnd;
 use tautline_io::thread::{Scheduler, spawn as spawn_as, without_signals};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -28,21 +26,17 @@ use crate::complaint::Complaint;
 use crate::wire::{Reached, recv_plan, send_plan};
 use crate::words::words;
 
-/// The application's end of what holds its sound.
 pub(crate) enum SoundEnd {
     Playing(Arc<ProgramBuffer>),
     Recording(RecordingEnd),
 }
 
-/// What a stream was started for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamShape {
     pub(crate) device: Settings,
-    /// Frames that are held between the application and the card.
     pub(crate) room: usize,
 }
 
-/// A stream that runs.
 pub(crate) struct Stream {
     pub(crate) shape: StreamShape,
     pub(crate) shared: Arc<ProgramBuffer>,
@@ -50,11 +44,8 @@ pub(crate) struct Stream {
     card: StreamCard,
 }
 
-/// Whose card it is.
 enum StreamCard {
-    /// Its own, on a thread of this process.
     Own { clock: CardClock, stop: Stop, thread: JoinHandle<ThreadResult> },
-    /// That of a `taut serve`.
     AttachedCard(Attachment),
 }
 
@@ -63,8 +54,7 @@ const USUAL_PRIORITY: u8 = 70;
 /// Above it run threads of the kernel that nobody may keep waiting.
 const MOST_PRIORITY: u8 = 98;
 
-/// How the threads run: in a program that is somebody else's, so without its memory locked and
-/// without a witness on every core.
+/// Threads of a foreign program: no locked memory and no stall monitor.
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Fifo(USUAL_PRIORITY),
     duration: None,
@@ -73,13 +63,11 @@ const OPTIONS: RunOptions = RunOptions {
     words,
 };
 
-/// The device's thread begins within the engine's prelude of 100 ms; on a host that freezes a good
-/// deal later.
+/// The device's thread begins within the engine's prelude of 100 ms, unless the host freezes.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How the device's thread is to run for a program whose thread runs so: before it, and a wire thread, too. A program
-/// fills its whole buffer when it starts, and where it has a real-time priority that takes the processor for longer
-/// than a period is: what became due meanwhile would leave all at once.
+/// The priority above a program's thread, for the wire thread too: a real-time program that fills its buffer would hold
+/// them up for longer than a period, and due packets would leave in a burst.
 fn before(program: Scheduler) -> Scheduler {
     let above = match program {
         Scheduler::Fifo(priority) | Scheduler::RoundRobin(priority) => priority.saturating_add(2),
@@ -101,8 +89,6 @@ fn granted_before(program: Scheduler) -> Scheduler {
 }
 
 impl Stream {
-    /// Starts the stream and waits until its card runs. `notes` is told what the application's user
-    /// is to know.
     pub(crate) fn start(
         reached: &Reached,
         direction: Direction,
@@ -179,7 +165,6 @@ impl Stream {
         Self { shape, shared, held, card: StreamCard::AttachedCard(attachment) }
     }
 
-    /// The `taut serve` whose card it is.
     pub(crate) const fn attachment(&self) -> Option<&Attachment> {
         match &self.card {
             StreamCard::AttachedCard(attachment) => Some(attachment),
@@ -187,7 +172,6 @@ impl Stream {
         }
     }
 
-    /// The card's clock. One that is served may have begun anew since it was asked last.
     pub(crate) fn clock(&self) -> CardClock {
         match &self.card {
             StreamCard::Own { clock, .. } => *clock,
@@ -206,8 +190,7 @@ impl Stream {
         }
     }
 
-    /// When the device's thread takes the period that brings a take to `position`, or gives it.
-    /// `None` before it has met the take.
+    /// When the device's thread handles the period that brings a take to `position`; `None` before it has met the take.
     pub(crate) fn reaches(&self, anchor: i64, position: MediaTime) -> LocalTime {
         let position = position.as_frames();
         let period = self.shape.device.period.count();
@@ -220,7 +203,6 @@ impl Stream {
         self.clock().instant_of(anchor.saturating_add(whole - lead))
     }
 
-    /// Ends it, with goodbye.
     pub(crate) fn end(self) -> Result<(), Complaint> {
         // Whose card is served hangs up, and the card goes on.
         let StreamCard::Own { stop, thread, .. } = self.card else { return Ok(()) };
@@ -229,8 +211,7 @@ impl Stream {
     }
 }
 
-/// Those who look at it by `taut top`. Where nobody can, as in a program that may make no socket, that is nothing to
-/// the program.
+/// For `taut top`, if the program may make a socket.
 fn observers(role: &'static str) -> Observers {
     Observers::open(role).unwrap_or_default()
 }
@@ -239,14 +220,12 @@ fn card(shape: StreamShape, end: BufferEnd, started: SyncSender<CardClock>) -> B
     Box::new(DeviceProcess::new(shape.device, end, started))
 }
 
-/// What the far end says of its latency, once it does.
 fn follow(shared: &ProgramBuffer, progress: &Progress<'_>, promise: Span) {
     let latency = progress.latency.map(|(latency, _)| latency).or(progress.auto);
     shared.set_latency(latency.unwrap_or(promise));
 }
 
-/// Tells what the engine notes after the first `said` notes, such as that what is sent is not what
-/// the application records; how many there are by now.
+/// Sends the engine's notes after the first `said`; returns how many there are.
 fn speak(to: &Sender<String>, notes: &[String], said: usize) -> usize {
     tell_all(to, notes.iter().skip(said));
     notes.len()
@@ -264,8 +243,7 @@ fn spawn(
 ) -> Result<JoinHandle<ThreadResult>, Complaint> {
     let thread = std::thread::Builder::new().name("taut-pcm".into());
     let run = || {
-        // Of a program that runs by a real-time scheduler threads would inherit that, and this one keep the device's,
-        // of the same priority, from its time.
+        // Threads inherit a real-time scheduler, and this one would compete with the device's.
         let _ = Scheduler::Other.apply();
         run()
     };
@@ -275,7 +253,6 @@ fn spawn(
     })
 }
 
-/// Why a thread whose card never ran has ended.
 fn ended(thread: JoinHandle<ThreadResult>) -> Complaint {
     if !thread.is_finished() {
         return Complaint {

@@ -5,36 +5,31 @@ use std::sync::mpsc::Sender;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::watching::observers::places;
+use tautline_io::programs::ProgramsName;
 use tautline_io::programs::attaching::{AttachError, Attachment};
-use tautline_io::programs::place::ProgramsName;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::Frames;
 
-use crate::chosen::Hardware;
 use crate::complaint::Complaint;
 use crate::keys::PERIODS;
+use crate::offers::Hardware;
 use crate::stream::{Stream, StreamShape};
 use crate::wire::{CARD_PERIODS, Range, Reached, carries, longest_period};
 
-/// One of the two.
 pub(crate) enum SoundWay {
     Wire(Box<Reached>),
     AttachedCard(AttachedCard),
 }
 
-/// A card that a `taut serve` has for programs.
 pub(crate) struct AttachedCard {
     name: ProgramsName,
     folders: Vec<PathBuf>,
     settings: Settings,
-    /// Frames that lie between it and this program at most.
     frames: usize,
-    /// Attached, and not used yet.
     attachment: Option<Attachment>,
 }
 
 impl AttachedCard {
-    /// Attaches, and hears how the card runs.
     pub(crate) fn attach(name: ProgramsName, direction: Direction) -> Result<Self, Complaint> {
         let folders = places();
         let attachment = attached(&folders, &name, direction)?;
@@ -96,7 +91,6 @@ fn attached(
 }
 
 impl SoundWay {
-    /// The program codes its samples so. Whether that changes what is sent.
     pub(crate) fn code_as(&mut self, program: SampleFormat) -> bool {
         match self {
             Self::Wire(reached) => reached.wish.code_as(program),
@@ -104,7 +98,6 @@ impl SoundWay {
         }
     }
 
-    /// The shortest period of a program.
     pub(crate) fn shortest(&self) -> Frames {
         match self {
             Self::Wire(_) => Frames::new(PERIODS.0),
@@ -112,7 +105,6 @@ impl SoundWay {
         }
     }
 
-    /// What the PCM can do.
     pub(crate) fn range(&self, direction: Direction) -> Result<Range, Complaint> {
         match self {
             Self::Wire(reached) => carries(reached, direction),
@@ -120,8 +112,7 @@ impl SoundWay {
         }
     }
 
-    /// How the card runs for such a program. Its own has a period that is no longer than the program's, and as short
-    /// as the latency asks for.
+    /// The card's settings; its own period is at most the program's, and as short as the latency needs.
     pub(crate) fn card(
         &self,
         direction: Direction,

@@ -24,22 +24,17 @@ use tautline_proto::wire::rtcp::Announcement;
 use crate::complaint::Complaint;
 use crate::keys::{PERIODS, Wish};
 
-/// An application is kept waiting for a name no longer than this when it opens a PCM, and for a
-/// sender's announcement no longer than until [`OPEN`] is over: an `open` that takes a second is one
-/// that hangs.
+/// Timeout for a name lookup when a PCM is opened; announcements have the rest of [`OPEN`]. An `open` that takes a
+/// second looks like a hang.
 const LOOK_UP: Span = Span::from_millis(600);
-/// All that opening may take, and what a busy host adds stays below a second. Announcements follow
-/// each other within half a second.
+/// Timeout for opening, so that it takes less than a second on a busy host. Announcements come twice a second.
 const OPEN: Span = Span::from_millis(700);
 
-/// Packets follow each other within 20 ms, so nobody sends here of whom nothing came for so long;
-/// a host that freezes now and then takes a few of them.
+/// Packets come every 20 ms: after so long without any there is no sender.
 const SILENT: Span = Span::from_millis(150);
 
-/// Periods that the card holds.
 pub(crate) const CARD_PERIODS: u32 = 2;
 
-/// A PCM whose address is known to be usable.
 pub(crate) struct Reached {
     pub(crate) wish: Wish,
     pub(crate) resolved: Resolved,
@@ -51,7 +46,6 @@ pub(crate) struct Reached {
     pub(crate) announced: Option<TheirStream>,
 }
 
-/// What a sender says of its stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TheirStream {
     format: StreamFormat,
@@ -59,8 +53,8 @@ pub(crate) struct TheirStream {
     promised: Option<Span>,
 }
 
-/// Looks up, opens and closes again what the PCM will use, and listens for what is sent where
-/// nobody said it. Takes less than a second. A claim to an address is begun, and not waited for.
+/// Resolves, opens and closes what the PCM will use, and waits for an announcement if needed, in less than a second. A
+/// claim to an address is only begun.
 pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Complaint> {
     let until = now() + OPEN;
     let (mut clock, mut claim) = (None, None);
@@ -106,7 +100,8 @@ pub(crate) fn reach(mut wish: Wish, direction: Direction) -> Result<Reached, Com
     Ok(Reached { wish, resolved, claim, clock, announced })
 }
 
-/// What the sender announces until then, or what its packets prove; no longer than until `silent` if nothing comes at all.
+/// What the sender announces until then, or what its packets prove; no longer than until `silent` if nothing comes at
+/// all.
 fn hear_of(
     opened: ListenedAt,
     until: LocalTime,
@@ -129,8 +124,7 @@ fn hear_of(
     }
 }
 
-/// Takes what the sender says for what is left open, and refuses what it contradicts: its sound would
-/// be noise.
+/// Takes what is left open from the announcement, and refuses contradictions.
 fn settle_with(wish: &mut Wish, theirs: &StreamFormat) -> Result<(), Complaint> {
     let rate = *wish.keys.rate.get_or_insert(theirs.rate);
     let channels = *wish.keys.channels.get_or_insert(theirs.channels);
@@ -224,7 +218,6 @@ fn sending(
     Ok(LinkOptions::Udp(Box::new(udp)))
 }
 
-/// The stream that such a device carries.
 pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Complaint> {
     let packet = match wish.packet {
         Some(packet) => packet,
@@ -241,12 +234,10 @@ pub(crate) fn format(wish: &Wish, device: &Settings) -> Result<StreamFormat, Com
     })
 }
 
-/// What stands before the sound of its packets.
 fn heads(wish: &Wish) -> PacketHeads {
     PacketHeads { form: wish.address.form(), stamps: true }
 }
 
-/// Bytes of its datagrams, which some network carries.
 fn carried(wish: &Wish, format: &StreamFormat) -> Result<usize, Complaint> {
     let heads = heads(wish);
     heads.form.check(format).map_err(|error| Complaint::unusable(error.to_string()))?;
@@ -263,24 +254,19 @@ fn carried(wish: &Wish, format: &StreamFormat) -> Result<usize, Complaint> {
     Ok(bytes)
 }
 
-/// Which streams a PCM carries, of those that its keys leave open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) rates: Vec<Rate>,
-    /// The fewest and the most, at each of the rates.
     pub(crate) channels: (Channels, Channels),
     pub(crate) shortest: Frames,
-    /// The longest buffer in frames of the widest samples, where it is another than is usual.
     pub(crate) buffer: Option<Frames>,
 }
 
-/// The card at its shortest period.
 fn shortest(rate: Rate, channels: Channels) -> Settings {
     Settings { rate, channels, period: Frames::new(PERIODS.0), periods: CARD_PERIODS }
 }
 
-/// What the PCM carries: packets that some network does, at a latency that some period keeps.
-/// Refused is what leaves nothing.
+/// What some network carries at a latency that some period keeps; an error if nothing.
 pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, Complaint> {
     let wish = &reached.wish;
     let all = || Rate::SUPPORTED.iter().filter_map(|hertz| Rate::new(*hertz).ok()).collect();
@@ -306,7 +292,6 @@ pub(crate) fn carries(reached: &Reached, direction: Direction) -> Result<Range, 
     Ok(Range { rates, channels, shortest: Frames::new(PERIODS.0), buffer: None })
 }
 
-/// Whether such a card can have what is wished for.
 fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(), Complaint> {
     match direction {
         Direction::Playback => {
@@ -318,8 +303,7 @@ fn keeps(reached: &Reached, direction: Direction, device: &Settings) -> Result<(
     }
 }
 
-/// The longest period up to the card's with which it keeps the latency: a card asked for less than
-/// its period allows wakes more often.
+/// The longest period up to the card's that keeps the latency.
 pub(crate) fn longest_period(
     reached: &Reached,
     direction: Direction,
@@ -333,8 +317,8 @@ pub(crate) fn longest_period(
     }
 }
 
-/// What is sent, from a device's thread that runs as `scheduler` says. Opens its sockets. Waits for an address that is
-/// claimed, which takes somewhat more than two seconds from [`reach`] on.
+/// The plan for sending from a device's thread. Opens sockets, and waits for a claimed address: about two seconds from
+/// [`reach`] on.
 pub(crate) fn send_plan(
     reached: &Reached,
     device: &Settings,
@@ -369,7 +353,6 @@ pub(crate) fn send_plan(
     Ok(plan)
 }
 
-/// A latency as people write it, no less than this.
 fn written(least: Span) -> Span {
     Span::from_micros((least.as_nanos() + 999) / 1000)
 }
@@ -397,7 +380,6 @@ fn promised(
     })
 }
 
-/// The stream that is heard, as far as somebody says.
 fn heard(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint> {
     let mut format = format(&reached.wish, device)?;
     if let Some(announced) = &reached.announced {
@@ -407,7 +389,6 @@ fn heard(reached: &Reached, device: &Settings) -> Result<StreamFormat, Complaint
     Ok(lay::described(&reached.resolved, format))
 }
 
-/// The latency at which such a stream is heard.
 fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<Span, Complaint> {
     let described = reached.resolved.description.as_ref();
     let promised = described.and_then(|described| described.link_offset);
@@ -425,7 +406,6 @@ fn kept(reached: &Reached, format: &StreamFormat, device: &Settings) -> Result<S
     })
 }
 
-/// What is heard. Opens its sockets.
 pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan, Complaint> {
     let Reached { wish, resolved, .. } = reached;
     let format = heard(reached, device)?;

@@ -1,5 +1,4 @@
-//! What the engine has to tell, in words for whoever runs the application that opened the PCM: what is,
-//! and the key of the PCM that mends it.
+//! Engine notes in words for the application's user, with the key of the PCM that fixes them.
 
 use tautline_engine::watching::note::Note;
 use tautline_engine::watching::note::words::alike;
@@ -8,8 +7,7 @@ use tautline_proto::evidence::Contradiction;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
 
-/// What is for them. That nobody answers is no fault of a host that speaks RTP alone, and threads that
-/// are not real-time ones nobody asked for who runs somebody else's program.
+/// Notes for the user: not that nobody answers (plain RTP), nor that threads are not real-time.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     match note {
         Note::SystemRefused { refused, of, errno, .. } => {
@@ -26,7 +24,6 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     }
 }
 
-/// What may mend that the system refuses packets with this answer.
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {
         "the interface's queue was full, or is an etf, which takes packets with launch times alone (pacing \"etf\")"

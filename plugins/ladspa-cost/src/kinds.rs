@@ -7,11 +7,9 @@ use tautline_host::ladspa::abi::{
     INTEGER, RangeHint, TOGGLED,
 };
 
-/// The port of sound that is heard.
 pub const IN: usize = 0;
 /// The port of sound that is played: what was heard, bit for bit.
 pub const OUT: usize = 1;
-/// Port: the least that a run takes, in microseconds.
 pub const MICROSECONDS: usize = 2;
 /// Port: above 0 it sleeps instead of working.
 pub const VIRTUAL: usize = 3;
@@ -24,7 +22,6 @@ pub const SPREAD: usize = 4;
 pub const BURST: usize = 4;
 /// Port of [`WasteKind::Burst`]: one run in so many is one of a burst.
 pub const EVERY: usize = 5;
-/// Port of [`WasteKind::Cache`]: the memory that is walked through, in KiB.
 pub const KIBIBYTES: usize = 4;
 
 /// The most memory that [`WasteKind::Cache`] walks through: more than one core's share of the last cache.
@@ -32,20 +29,16 @@ pub const MOST_KIBIBYTES: usize = 16 << 10;
 /// A second: no period of sound is longer.
 const MOST_MICROSECONDS: f32 = 1e6;
 
-/// How the time that a run takes comes about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WasteKind {
-    /// Always the same, and so much more for each frame.
     Fixed,
     Random,
-    /// More once in a while.
     Burst,
     /// Always the same, spent on memory that no cache near the core holds, so that what others had
     /// there is gone.
     Cache,
 }
 
-/// A control of one plugin.
 #[derive(Debug)]
 pub(crate) struct ControlPort {
     pub(crate) name: &'static CStr,
@@ -53,10 +46,8 @@ pub(crate) struct ControlPort {
 }
 
 impl WasteKind {
-    /// All there are, in the library's order.
     pub const ALL: [Self; 4] = [Self::Fixed, Self::Random, Self::Burst, Self::Cache];
 
-    /// By which hosts find it.
     pub const fn label(self) -> &'static CStr {
         match self {
             Self::Fixed => c"waste_time",

@@ -13,7 +13,6 @@ use crate::kinds::{
 };
 
 const PORTS: usize = 6;
-/// Words of memory in one KiB.
 const WORDS: usize = 128;
 /// Steps through memory between two looks at the clock: some microseconds.
 const STEPS: usize = 64;

@@ -2,32 +2,24 @@
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// Holds the sound of an activation's first runs against the time that went by.
-///
-/// Its pace tells a render for certain after a quarter of a second of sound. Until then a host that asks
-/// for a block when half of the one before cannot have been played yet is taken for one: it may be that
-/// it fills its buffers, so all that it is held up for is bounded.
+/// Detects a render early. Its pace tells for certain after a quarter of a second of sound; until then a host that asks
+/// for a block too early is taken for one, and held up only for a bounded time, as it may be filling its buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ahead {
     rate: u32,
     first: Option<LocalTime>,
-    /// Sound of the runs so far, and of the last of them.
     sound: Span,
     last: Span,
-    /// How long the host was held up by us, and for how long it may be yet.
     held_up: Span,
     left: Span,
-    /// Runs that did not come early.
     in_time: u32,
 }
 
 /// For so much sound it is looked at: what was held up early keeps its pace from telling for as long.
 const LOOK: Span = Span::from_secs(2);
-/// So many runs that did not come early, and the host waits for a card: a render has none but where something else took
-/// the processor.
+/// After so many runs in time the host waits for a card: a render has such runs only by chance.
 const PACED: u32 = 3;
-/// How long a host that only seems to render is held up, all together: more than a worker takes for the
-/// first block of a plugin that plans its transforms then.
+/// How long a host that seems to render is held up in all: longer than a worker's first block takes.
 const MOST: Span = Span::from_secs(1);
 
 impl Ahead {
@@ -48,8 +40,8 @@ impl Ahead {
         *self = Self::of(self.rate);
     }
 
-    /// A run of so many frames begins: how long it may be held up, as the host seems to render. `is_due` where the first
-    /// answer is to be played in the first run already: then that is held up, too, as a render would lose it.
+    /// Returns how long a run may be held up if the host seems to render; with `is_due` (the first answer is due in the
+    /// first run) at once, as a render would lose it.
     pub(crate) fn observe(&mut self, frames: usize, is_due: bool, now: LocalTime) -> Span {
         let first = *self.first.get_or_insert(now);
         let (sound, last) = (self.sound, self.last);
@@ -66,8 +58,7 @@ impl Ahead {
         if seems { self.left } else { Span::ZERO }
     }
 
-    /// The run took so long. No host in real time has runs that are longer than their sound: one was held
-    /// up, by us or by who has the processor.
+    /// A run longer than its sound was held up: no real-time host has such.
     pub(crate) fn took(&mut self, span: Span) {
         if span > self.last {
             self.held_up += span;

@@ -1,17 +1,13 @@
-//! One run, in the buffers of the host.
-
 use tautline_engine::offload::host_block::HostBlock;
 
 use crate::ports::Connections;
 use crate::twin::Twin;
 
-/// The ports as they are connected, for a run of so many frames.
 pub(crate) struct HostPorts<'a> {
     connections: &'a Connections,
     frames: usize,
     /// What outputs are multiplied by before they are added to what is there; none if they take its place.
     gain: Option<f32>,
-    /// The value of each control that is not connected.
     usual: &'a [f32],
     twin: Option<&'a mut Twin>,
 }
@@ -30,12 +26,10 @@ impl<'a> HostPorts<'a> {
         Self { connections, frames, gain, usual, twin }
     }
 
-    /// How much of `samples` is within the run from `from` on.
     fn within(&self, from: usize, samples: usize) -> usize {
         self.frames.saturating_sub(from).min(samples)
     }
 
-    /// The plugin has a broken instance: its inputs go on to its outputs, and what has no input is silent.
     pub(crate) fn pass_on(&mut self) {
         let mut chunk = [0.0; 64];
         for from in (0..self.frames).step_by(chunk.len()) {

@@ -1,8 +1,6 @@
-//! Clerks: an ordinary thread for each plugin of each worker, which opens the streams of all its instances here, watches
-//! them and opens them anew: one that is long in opening holds up no other plugin. Whatever takes time or may fail is
-//! theirs; the host's threads meet them by wait-free rings and single words alone.
+//! Clerks: an ordinary thread per plugin and worker, which opens and watches the streams of its instances. The host's
+//! threads meet them by wait-free rings and atomics.
 
-pub(crate) mod calls;
 mod errand;
 mod http;
 pub(crate) mod standing;
@@ -12,21 +10,19 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use errand::AWAY;
+pub(crate) use errand::StreamErrand;
+use http::HttpCalls;
+use tautline_api::v1::StreamRequest;
+use tautline_engine::offload::offloaded::Far;
 use tautline_io::clock::now;
 use tautline_io::thread::without_signals;
 use tautline_proto::time::LocalTime;
 
-use errand::AWAY;
-pub(crate) use errand::StreamErrand;
-
-use calls::WorkerCalls;
-use http::HttpCalls;
-
-/// How often a clerk looks whether there is something to do. The sound is to be back within 100 ms of
-/// a worker's being back: this, an attempt that just failed, and the opening must fit.
+/// How often a clerk looks. Sound is to be back within 100 ms of a worker: this, a failed attempt, and the opening must
+/// fit.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where instances leave what a clerk is to do for them.
 #[derive(Default)]
 pub(crate) struct Desk {
     inbox: Mutex<Inbox>,
@@ -37,7 +33,6 @@ pub(crate) struct Desk {
 struct Inbox {
     arrived: Vec<StreamErrand>,
     rung: bool,
-    /// A clerk is there, and takes what arrives.
     is_staffed: bool,
 }
 
@@ -46,22 +41,19 @@ impl Desk {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something changed that is not to wait for the next look.
     pub(crate) fn ring(&self) {
         self.inbox().rung = true;
         self.bell.notify_all();
     }
 }
 
-/// A worker, as the clerks of its plugins have it.
 #[derive(Default)]
 struct KnownWorker {
     desks: BTreeMap<String, Arc<Desk>>,
     absence: Arc<Absence>,
 }
 
-/// Until when nobody need try whether a worker is there, in nanoseconds, since a clerk found that it is not; 0 where none
-/// did.
+/// Until when attempts are pointless, in nanoseconds, as a clerk found the worker absent; else 0.
 #[derive(Default)]
 struct Absence(AtomicI64);
 
@@ -85,10 +77,8 @@ impl Absence {
 
 type Desks = Mutex<BTreeMap<String, KnownWorker>>;
 
-/// Those of this process, by the worker's address. A fork has none of its maker's.
 static DESKS: AtomicPtr<Desks> = AtomicPtr::new(core::ptr::null_mut());
 
-/// In a fork: its maker's clerks are not there, and who knows what they held.
 pub(crate) fn forget_all() {
     DESKS.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
@@ -111,7 +101,6 @@ fn desks() -> &'static Desks {
     unsafe { &*there }
 }
 
-/// Leaves something to do for the worker at this address, and sees that a clerk is there.
 pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
     let mut desks = desks().lock().unwrap_or_else(PoisonError::into_inner);
     let known = desks.entry(address.to_owned()).or_default();
@@ -139,7 +128,6 @@ pub(crate) fn leave(address: &str, errand: StreamErrand) -> Arc<Desk> {
     desk
 }
 
-/// A clerk's life: until nobody has anything to do for it.
 fn work(desk: &Desk, absence: &Absence, calls: &mut dyn WorkerCalls) {
     let mut errands: Vec<StreamErrand> = Vec::new();
     loop {
@@ -173,4 +161,39 @@ fn work(desk: &Desk, absence: &Absence, calls: &mut dyn WorkerCalls) {
                 .unwrap_or_else(PoisonError::into_inner),
         );
     }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct StreamOrder {
+    pub(crate) request: StreamRequest,
+    pub(crate) ports: [usize; 4],
+    pub(crate) behind: Vec<OrderBehind>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct OrderBehind {
+    pub(crate) address: String,
+    pub(crate) request: StreamRequest,
+    pub(crate) ports: [usize; 4],
+}
+
+pub(crate) enum Opening {
+    Opened { id: u32, far: Far },
+    Refused(String),
+    Away(String),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Alive {
+    Yes,
+    No,
+    GivenUp(String),
+    Unknown,
+    Away(String),
+}
+
+pub(crate) trait WorkerCalls: Send {
+    fn open(&mut self, order: &StreamOrder) -> Opening;
+    fn look(&mut self, id: u32) -> Alive;
+    fn close(&mut self, id: u32);
 }

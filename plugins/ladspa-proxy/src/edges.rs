@@ -19,7 +19,6 @@ const CALLS: HostCalls = HostCalls {
     cleanup,
 };
 
-/// The plugins of this library, from 0 until null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ladspa_descriptor(index: c_ulong) -> *const Descriptor {
     let offer = catch_unwind(|| offers(&CALLS).get(usize::try_from(index).ok()?));
@@ -39,11 +38,10 @@ unsafe extern "C" fn instantiate(descriptor: *const Descriptor, rate: c_ulong) -
     made.map_or(core::ptr::null_mut(), |instance| Box::into_raw(instance).cast::<c_void>())
 }
 
-/// Does something with an instance, which counts as broken if that panics.
+/// Calls `act`; a panic marks the instance as broken.
 ///
 /// # Safety
-/// `handle` is null or came from [`instantiate`] and was not given to [`cleanup`], and no other call
-/// with it runs: ladspa.h promises no more to plugins.
+/// `handle` is null or a live result of [`instantiate`], and no other call with it runs, as ladspa.h promises.
 unsafe fn with(handle: Handle, act: impl FnOnce(&mut Instance)) {
     // SAFETY: the caller vouches for it.
     let Some(instance) = (unsafe { handle.cast::<Instance>().as_mut() }) else { return };
@@ -93,7 +91,6 @@ unsafe extern "C" fn cleanup(handle: Handle) {
     // SAFETY: it was a box in `instantiate`, and the host calls nothing with it any more.
     let instance = unsafe { Box::from_raw(handle.cast::<Instance>()) };
     if instance.is_ours() {
-        // What dropping it panics over is not the host's to see.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
     } else {
         // In a fork: its threads are not there, and its rings' other ends never let go.

@@ -1,5 +1,5 @@
-//! Hosts that fork. Clerks are threads, so a fork has none: what it has of an instance plays its input
-//! on, and what it makes itself has clerks of its own.
+//! Hosts that fork. A fork has no clerks for earlier instances, which play their input on; new ones get clerks of their
+//! own.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -22,7 +22,6 @@ extern "C" fn leave() {
     clerk::forget_all();
 }
 
-/// Another number in each fork.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }

@@ -1,5 +1,4 @@
-//! One instance of a plugin, as the host has it: made at once, whatever the network does. Until its
-//! worker is there, and when that has gone, something stands in.
+//! One instance of a plugin, as the host has it: made at once. Without its worker, a stand-in plays.
 
 use core::time::Duration;
 
@@ -16,20 +15,16 @@ use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 use crate::working::{Working, duration};
 
-/// What a run does with what is in the outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostRun {
     Replacing,
     Adding,
 }
 
-/// How long after `instantiate` an activation waits for the first attempt at the worker: so a plugin
-/// whose worker is there hears everything from the first frame on.
+/// How long an activation waits for the first attempt, so that a plugin whose worker is there gets the first frame.
 const FIRST_WAIT: Span = Span::from_millis(200);
-/// How long `cleanup` waits until the stream is closed.
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
-/// An instance, from `instantiate` to `cleanup`.
 pub(crate) struct Instance {
     offer: &'static ShelfOffer,
     options: OffloadOptions,
@@ -38,20 +33,16 @@ pub(crate) struct Instance {
     usual: Vec<f32>,
     gain: Data,
     side: RunSide,
-    /// Where it was made: see [`forked`].
     generation: u32,
     made: LocalTime,
 }
 
-/// What it does with a run.
 enum RunSide {
     Works(Box<Working>),
-    /// A panic happened, or there was nothing to begin with: inputs go on to outputs.
     Broken,
 }
 
 impl Instance {
-    /// Makes one without asking anybody.
     pub(crate) fn new(offer: &'static ShelfOffer, rate: u32) -> Self {
         // Where it cannot be, a fork is not told, and hosts that fork are rare.
         let _ = forked::watch();
@@ -81,12 +72,10 @@ impl Instance {
         }
     }
 
-    /// Whether this process made it.
     pub(crate) fn is_ours(&self) -> bool {
         self.generation == forked::generation()
     }
 
-    /// From now on inputs go on to outputs.
     pub(crate) fn set_broken(&mut self) {
         if let RunSide::Works(working) = &self.side {
             working.standing.end();
@@ -156,7 +145,6 @@ impl Instance {
         }
     }
 
-    /// The host has no more use for it: its streams are closed, and what was seen is written.
     pub(crate) fn end(&mut self) {
         if !self.is_ours() {
             return;

@@ -21,38 +21,27 @@ use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use toml::{Table, Value};
 
-/// Whether a host that is faster than real time waits for each block, however long it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitOffline {
     Never,
-    /// Where its pace says that it renders.
     ByPace,
-    /// It renders, whatever its pace.
     Always,
 }
 
-/// How an instance is to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OffloadOptions {
     pub(crate) window: u32,
-    /// Frames under way, in the window's stead.
     pub(crate) delay: Option<u32>,
     /// Frames of the host's blocks, as far as somebody says: by them a worker judges whether it has the time.
     pub(crate) block: Option<u32>,
-    /// How long the host's thread waits for a block.
     pub(crate) wait: Span,
     pub(crate) stand_in: StandIn,
-    /// The worker that gets the same blocks.
     pub(crate) spare: Option<String>,
     pub(crate) wait_offline: WaitOffline,
-    /// Runs the plugin here as well and compares; it takes the host's own time.
     pub(crate) compare_local: bool,
-    /// Earlier blocks that leave once more with each.
     pub(crate) copies: u8,
-    /// Blocks kept for a worker that missed them.
     pub(crate) history: u32,
     pub(crate) cleartext: bool,
-    /// Where what was seen is written when the instance ends.
     pub(crate) report: Option<PathBuf>,
 }
 
@@ -87,7 +76,6 @@ const MOST_COPIES: u32 = 8;
 /// Fewer would not outlast what a worker asks for again; more are memory for nothing.
 const HISTORY: (u32, u32) = (16, 4096);
 
-/// The options of the plugin with this label, and what to say of those that cannot be read.
 pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     let mut complaints = Vec::new();
     let mut options = match library_config() {
@@ -110,8 +98,7 @@ pub(crate) fn read(label: &str) -> (OffloadOptions, Vec<String>) {
     (options, complaints)
 }
 
-/// What to say of sections for plugins that there are not, and of variables that are no option: whoever mistyped a name
-/// waits in vain for what it says.
+/// What to report of sections for unknown plugins, and of variables that are no option.
 pub(crate) fn for_nobody(is_known: impl Fn(&str) -> bool) -> Vec<String> {
     let named = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let mut said = unknown_variables(named);
@@ -179,7 +166,6 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
     options
 }
 
-/// What the names of options begin with in the environment.
 const PREFIX: &str = "TAUT_OFFLOAD_";
 
 const KEYS: [&str; 12] = [
@@ -198,7 +184,8 @@ const KEYS: [&str; 12] = [
 ];
 
 impl OffloadOptions {
-    /// What to do about a run that was not complete: a render, if it was one, perhaps on a thread with real-time priority.
+    /// What to do about a run that was not complete: a render, if it was one, perhaps on a thread with real-time
+    /// priority.
     pub(crate) fn hint_after(&self, rendered: bool, in_real_time: bool) -> &'static str {
         match (rendered, self.wait_offline) {
             (true, WaitOffline::Never) => {

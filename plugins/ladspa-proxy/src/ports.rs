@@ -4,7 +4,6 @@ use core::ffi::c_int;
 
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, Data, INPUT, LATENCY, OUTPUT, RangeHint};
 
-/// What goes by a port; sound and controls are counted apart, as the blocks of a stream are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
     Input(usize),
@@ -15,13 +14,10 @@ pub(crate) enum Carries {
     Latency,
 }
 
-/// The ports of a plugin, in its order, and one for the latency if none of them is that.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PortPlan {
     carries: Vec<Carries>,
-    /// The value of each control that no host connected.
     pub(crate) usual: Vec<RangeHint>,
-    /// Which of the told controls is the plugin's own latency.
     pub(crate) own_latency: Option<usize>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
@@ -29,7 +25,6 @@ pub(crate) struct PortPlan {
 }
 
 impl PortPlan {
-    /// Of a plugin with such ports: their bits, hints and names.
     pub(crate) fn of<'a>(ports: impl IntoIterator<Item = (c_int, RangeHint, &'a str)>) -> Self {
         let mut plan = Self {
             carries: Vec::new(),
@@ -63,13 +58,11 @@ impl PortPlan {
     }
 }
 
-/// The place, which is then one further.
 fn next(place: &mut usize) -> usize {
     *place += 1;
     *place - 1
 }
 
-/// The bits and hints of the port that is added.
 pub(crate) const ADDED_BITS: c_int = OUTPUT | CONTROL;
 pub(crate) const ADDED_HINT: RangeHint = RangeHint {
     hints: tautline_host::ladspa::abi::BOUNDED_BELOW | tautline_host::ladspa::abi::INTEGER,
@@ -77,7 +70,6 @@ pub(crate) const ADDED_HINT: RangeHint = RangeHint {
     upper: 0.0,
 };
 
-/// Where the host has what goes by the ports; null until it has said so.
 #[derive(Debug)]
 pub(crate) struct Connections {
     carries: Vec<Carries>,
@@ -103,7 +95,6 @@ impl Connections {
         }
     }
 
-    /// The host says where a port is. What is no port is passed over.
     pub(crate) fn connect(&mut self, port: usize, place: *mut Data) {
         match self.carries.get(port) {
             Some(Carries::Input(input)) => self.inputs[*input] = place,
@@ -120,8 +111,7 @@ impl Connections {
         }
     }
 
-    /// Whether the host has what goes in and what comes out in one place: a plugin that writes the one before it has read
-    /// the other plays otherwise there than in buffers of its own.
+    /// Whether the host shares a buffer between an input and an output: order of reading and writing then matters.
     pub(crate) fn share_a_place(&self) -> bool {
         let is_input = |place: *const Data| !place.is_null() && self.inputs.contains(&place);
         self.outputs.iter().any(|output| is_input(output.cast_const()))

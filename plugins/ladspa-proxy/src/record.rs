@@ -20,21 +20,17 @@ pub(crate) struct RunRecord {
     left: Vec<Span>,
     /// Runs of which there is one slack in `left`, less one, and those that came since the last.
     passed: (u32, u32),
-    /// Runs that had no answer when their turn came.
     pub(crate) unanswered: u64,
     pub(crate) answered: u64,
-    /// How what came back compares, span by span, and those of which something is to be said.
     pub(crate) spans: Vec<TwinSpan>,
     news: VecDeque<TwinSpan>,
     last: Option<SpanKind>,
 }
 
-/// How a span of sound compares, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpanKind {
     Equal,
     Differs,
-    /// Something stood in for all of it.
     NotCompared,
 }
 
@@ -49,8 +45,7 @@ impl SpanKind {
 }
 
 impl RunRecord {
-    /// Damage goes on as the line that there is, where it is of the same kind and behind it: an hour without a worker is
-    /// told bit by bit.
+    /// Extends the last line with damage of its kind that follows.
     pub(crate) fn note(&mut self, damage: Damage) {
         if let Some(last) = self.damage.last_mut()
             && (last.epoch, last.cause, last.stand_in)
@@ -103,7 +98,6 @@ impl RunRecord {
         }
     }
 
-    /// The next span of which something is to be said.
     pub(crate) fn take_news(&mut self) -> Option<TwinSpan> {
         self.news.pop_front()
     }

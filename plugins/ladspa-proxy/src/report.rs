@@ -14,37 +14,31 @@ use crate::record::RunRecord;
 use crate::shelf::ShelfOffer;
 use crate::twin::{TwinSpan, TwinVerdict};
 
-/// What there is to report on.
 pub(crate) struct RunReported<'a> {
     pub(crate) offer: &'a ShelfOffer,
     pub(crate) options: &'a OffloadOptions,
     pub(crate) rate: u32,
     pub(crate) standing: &'a ClerkStanding,
     pub(crate) seen: Seen,
-    /// The host was faster than real time, at some time.
     pub(crate) rendered: bool,
     pub(crate) verdict: Option<TwinVerdict>,
 }
 
 impl RunReported<'_> {
-    /// Frames that something stood in for.
     pub(crate) fn stood_in(&self) -> u64 {
         self.seen.counters.stood_in
     }
 
-    /// Frames of a plugin that had missed a part, as far as they are listed: wrong until the host restarts it.
     pub(crate) fn dirty(&self) -> u64 {
         let watch = self.standing.watch();
         let dirty = watch.record.damage.iter().filter(|damage| damage.cause == Cause::Dirty);
         dirty.map(|damage| u64::from(damage.frames)).sum()
     }
 
-    /// Whether every frame is the plugin's, and it had missed nothing.
     pub(crate) fn is_complete(&self) -> bool {
         is_whole(&self.seen, &self.standing.watch().record)
     }
 
-    /// What is not as it should be, in a sentence without its end.
     pub(crate) fn damage_sentence(&self) -> String {
         let (frames, replaced) = (self.seen.counters.frames, self.stood_in());
         let wrong = match self.dirty() {

@@ -1,5 +1,4 @@
-//! One sentence for whoever runs the host, on standard error: hosts have no other ear, and their
-//! standard output is theirs.
+//! Reports to the host's user on standard error: standard output is the host's.
 
 use std::io::Write as _;
 

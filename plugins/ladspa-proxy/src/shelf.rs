@@ -1,5 +1,4 @@
-//! The plugins that hosts find here: a descriptor for each plugin of each worker, as the catalogue
-//! file has them, made at the first question and there until the process ends.
+//! The plugins of this library: descriptors for all in the catalogue file, made at the first question and never freed.
 
 use core::ffi::{c_char, c_int, c_ulong};
 use std::ffi::CString;
@@ -15,20 +14,16 @@ use crate::options;
 use crate::ports::{ADDED_BITS, ADDED_HINT, PortPlan};
 use crate::say::say;
 
-/// A plugin that hosts can have.
 pub(crate) struct ShelfOffer {
     pub(crate) descriptor: Descriptor,
     pub(crate) label: String,
     pub(crate) plugin: Plugin,
-    /// Where its worker is, and what people call that.
     pub(crate) address: String,
     pub(crate) worker: String,
     pub(crate) ports: PortPlan,
-    /// The plugins that it is made of, if it is a pipeline: each feeds the next.
     pub(crate) stages: Vec<PipelineStage>,
 }
 
-/// What a host calls a plugin by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostCalls {
     pub(crate) instantiate: unsafe extern "C" fn(*const Descriptor, c_ulong) -> Handle,
@@ -43,7 +38,6 @@ pub(crate) struct HostCalls {
 
 static OFFERS: OnceLock<Vec<ShelfOffer>> = OnceLock::new();
 
-/// All of them, in the file's order, to be called by these.
 pub(crate) fn offers(calls: &HostCalls) -> &'static [ShelfOffer] {
     OFFERS.get_or_init(|| {
         let Some(path) = saved::place() else { return Vec::new() };
@@ -57,13 +51,11 @@ pub(crate) fn offers(calls: &HostCalls) -> &'static [ShelfOffer] {
     })
 }
 
-/// Where the workers that the file knows are, by what people call them.
 pub(crate) fn address_of(worker: &str) -> Option<&'static str> {
     let offers = OFFERS.get()?;
     offers.iter().find(|offer| offer.worker == worker).map(|offer| offer.address.as_str())
 }
 
-/// Says once of which plugins somebody wrote down how they are to run, and there are none.
 pub(crate) fn say_options_for_nobody() {
     static SAID: Once = Once::new();
     let Some(offers) = OFFERS.get() else { return };
@@ -110,13 +102,11 @@ fn offer(saved: SavedPlugin, calls: &HostCalls) -> ShelfOffer {
     ShelfOffer { descriptor, label, plugin, address, worker, ports, stages }
 }
 
-/// A list that stays.
 fn kept<T>(items: impl Iterator<Item = T>) -> *const T {
     let items: Vec<T> = items.collect();
     Box::leak(items.into_boxed_slice()).as_ptr()
 }
 
-/// A text that stays.
 fn text(text: &str) -> *const c_char {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     CString::into_raw(text)

@@ -1,5 +1,4 @@
-//! The null test: the plugin runs here as well, on the host's own thread, and what comes back is held
-//! against it, frame by frame. For measuring: the host's thread does the work that was to be spared.
+//! The null test: the plugin runs on the host's own thread too, and is compared with what comes back, frame by frame.
 
 use core::ffi::c_int;
 use std::path::PathBuf;
@@ -13,18 +12,13 @@ use tautline_host::ladspa::library::PluginLibrary;
 use tautline_host::scan::hash_of;
 use tautline_io::thread::memory;
 
-/// The plugin as it runs here, and what it played so far.
 pub(crate) struct Twin {
     instance: PluginInstance,
     begins: bool,
-    /// What it played, each channel in a ring of `kept` frames by its position.
     played: Vec<Vec<f32>>,
     kept: u64,
-    /// What came back with the block that ran last.
     back: Vec<Vec<f32>>,
-    /// Frames that it has run.
     position: u64,
-    /// Up to where what comes back is not judged: a stand-in was among it.
     spoilt_until: u64,
     tally: TwinTally,
 }
@@ -34,23 +28,17 @@ const SPAN_SECONDS: u32 = 10;
 /// Spans that may wait for that thread.
 const SPANS: usize = 64;
 
-/// How a span of sound compares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TwinSpan {
-    /// Its first frame and the first after it, of all that came back.
     pub(crate) frames: (u64, u64),
     pub(crate) verdict: TwinVerdict,
 }
 
-/// How all of it compares, span by span.
 struct TwinTally {
-    /// Of all spans that ended.
     before: TwinVerdict,
-    /// Of the one that is under way: where it began, and how many frames a span has.
     lately: TwinVerdict,
     began: u64,
     span: u64,
-    /// Frames that came back.
     frames: u64,
     told: Producer<TwinSpan>,
 }
@@ -67,13 +55,11 @@ impl TwinTally {
         self.before.and(self.lately)
     }
 
-    /// The span that is under way, if anything is in it.
     fn rest(&self) -> Option<TwinSpan> {
         let (frames, verdict) = ((self.began, self.frames), self.lately);
         (self.frames > self.began).then_some(TwinSpan { frames, verdict })
     }
 
-    /// A block of so many frames was judged.
     fn advance(&mut self, frames: usize) {
         self.frames += frames as u64;
         if self.frames - self.began < self.span {
@@ -87,15 +73,11 @@ impl TwinTally {
     }
 }
 
-/// How what came back compares.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct TwinVerdict {
-    /// Samples that were held against each other, and those with the same bits.
     pub(crate) compared: u64,
     pub(crate) equal: u64,
-    /// Samples that were passed over since a stand-in played.
     pub(crate) stood_in: u64,
-    /// The frame of the first that differs.
     pub(crate) first_difference: Option<u64>,
     pub(crate) largest_difference: f32,
     pub(crate) difference: f64,
@@ -124,7 +106,6 @@ impl TwinVerdict {
         is_some.then(|| 10.0 * (self.difference / self.power.max(f64::MIN_POSITIVE)).log10())
     }
 
-    /// Of what both were made of; `later` is the later one.
     fn and(self, later: Self) -> Self {
         Self {
             compared: self.compared + later.compared,
@@ -154,7 +135,6 @@ impl TwinVerdict {
     }
 }
 
-/// Where hosts look for plugins (`LADSPA_PATH`), or the usual places.
 fn folders() -> Vec<PathBuf> {
     match std::env::var_os("LADSPA_PATH") {
         Some(path) => std::env::split_paths(&path).collect(),
@@ -163,8 +143,8 @@ fn folders() -> Vec<PathBuf> {
 }
 
 impl Twin {
-    /// The plugin of this label in the first file of this name. What comes back may be `behind`
-    /// frames late at most, and a block has `most_frames` at most.
+    /// The plugin of this label in the first file of this name, for answers up to `behind` frames late and blocks up to
+    /// `most_frames`.
     pub(crate) fn new(
         plugin: &Plugin,
         rate: u32,
@@ -220,13 +200,11 @@ impl Twin {
         Ok((twin, spans))
     }
 
-    /// Begins anew, as the plugin far away does; the verdict goes on.
     pub(crate) fn activate(&mut self) {
         (self.begins, self.position, self.spoilt_until) = (true, 0, 0);
         self.played.iter_mut().for_each(|channel| channel.fill(0.0));
     }
 
-    /// Where the host's input of the next block goes.
     pub(crate) fn input_mut(&mut self, channel: usize) -> &mut [f32] {
         self.instance.input_mut(channel)
     }
@@ -235,7 +213,6 @@ impl Twin {
         self.instance.set_control(control, value);
     }
 
-    /// Runs the block, whose inputs are there.
     pub(crate) fn run(&mut self, frames: usize) {
         // With its controls set, as far away.
         if core::mem::take(&mut self.begins) {
@@ -250,7 +227,6 @@ impl Twin {
         self.position += frames as u64;
     }
 
-    /// What came back with the block that ran last.
     pub(crate) fn take(&mut self, channel: usize, from: usize, samples: &[f32]) {
         let place = self.back.get_mut(channel).and_then(|back| back.get_mut(from..));
         for (kept, sample) in place.into_iter().flatten().zip(samples) {
@@ -263,8 +239,7 @@ impl Twin {
         self.spoilt_until = self.position + u64::from(fade);
     }
 
-    /// Holds what came back with the block of so many frames, `delay` frames late, against what was
-    /// played here.
+    /// Compares what came back, `delay` frames late, with what was played here.
     pub(crate) fn judge(&mut self, frames: usize, delay: u32) {
         let from = self.position.saturating_sub(frames as u64);
         for (played, back) in self.played.iter().zip(&self.back) {
@@ -281,7 +256,6 @@ impl Twin {
         self.tally.advance(frames);
     }
 
-    /// The span that has not been told: nothing follows.
     pub(crate) fn rest(&self) -> Option<TwinSpan> {
         self.tally.rest()
     }

@@ -1,5 +1,4 @@
-//! What an instance runs its plugin by: the host's thread's end of a stream, and how long that thread may
-//! be held up.
+//! The host's thread's end of a stream, and how long that thread may be held up.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -20,22 +19,20 @@ use tautline_proto::units::Rate;
 
 use crate::ahead::Ahead;
 use crate::block::HostPorts;
-use crate::clerk::calls::{OrderBehind, StreamOrder};
 use crate::clerk::standing::ClerkStanding;
 use crate::clerk::{self, Desk, StreamErrand};
+use crate::clerk::{OrderBehind, StreamOrder};
 use crate::options::{OffloadOptions, WaitOffline};
 use crate::ports::Connections;
 use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 
-/// The most frames that go in one block. Hosts that ask for more at once are rare and are served in
-/// parts; each block that is kept has room for so many.
+/// Frames of the longest block; longer runs are served in parts.
 const MOST_FRAMES: u32 = 4096;
 /// The most bytes of a datagram: with the seal and the heads below it, what Ethernet carries.
 const DATAGRAM_BYTES: usize = 1400;
 /// How long a render waits for a block, or for its worker, before it goes on without.
 const RENDER_WAIT: Span = Span::from_secs(10);
-/// What runs the plugin elsewhere.
 pub(crate) struct Working {
     pub(crate) offloaded: Offloaded,
     pub(crate) standing: Arc<ClerkStanding>,
@@ -44,25 +41,19 @@ pub(crate) struct Working {
     pub(crate) ahead: Ahead,
     /// Frames of a millisecond: what comes back after a stand-in is cross-faded for so long.
     fade: u32,
-    /// The delay is so many of the host's blocks, and not less than one.
     is_window: bool,
-    /// Until when the host may be held up, as it renders.
     patient_until: LocalTime,
-    /// Frames in all, those that it ran faster than real time, and those of them on a thread with real-time priority, which is
-    /// held up for nobody.
+    /// Frames in all, those faster than real time, and those of them on a real-time thread, which is never held up.
     frames: u64,
     hurried: u64,
     hurried_in_vain: u64,
     wait_offline: WaitOffline,
-    /// A run may wait for its answer.
     may_wait: bool,
-    /// It waited for its worker in vain.
     gave_up: bool,
     pub(crate) is_active: bool,
 }
 
-/// The rate as the machines know it, the nearest that they do: it is how long fades are and how fast
-/// real time is.
+/// The nearest supported rate, for fades and pace.
 fn known(hertz: u32) -> Rate {
     let rates = Rate::SUPPORTED.iter().filter_map(|known| Rate::new(*known).ok());
     let nearest = rates.min_by_key(|rate| rate.hertz().abs_diff(hertz));
@@ -152,7 +143,6 @@ impl Working {
                 fed: place > 0,
                 onward: onward as u32,
                 earlier: earlier as u32,
-                // As it is opened.
                 feeds: None,
             };
             let request = StreamRequest {
@@ -219,12 +209,12 @@ impl Working {
         })
     }
 
-    /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of it.
+    /// Whether the host ran faster than real time for most of its sound: one that fills its buffers does for some of
+    /// it.
     pub(crate) const fn rendered(&self) -> bool {
         matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }
 
-    /// Whether it did so on a thread with real-time priority.
     pub(crate) const fn rendered_in_vain(&self) -> bool {
         2 * self.hurried_in_vain > self.frames
     }
@@ -238,9 +228,8 @@ impl Working {
         (self.is_active, self.gave_up, self.patient_until) = (true, false, LocalTime::ZERO);
     }
 
-    /// A render waits until its worker is there, and for each block. Whether this host renders is known
-    /// a quarter of a second of sound after it began; one that seems to before waits too, for a second in all. A thread
-    /// with real-time priority waits for a card, and is held up for nobody.
+    /// A render waits for its worker and each block. Before that is certain, a host that seems to render waits for a
+    /// second in all. A real-time thread is never held up.
     pub(crate) fn wait_if_it_renders(&mut self, frames: usize, began: LocalTime) {
         if self.wait_offline == WaitOffline::Never {
             return;

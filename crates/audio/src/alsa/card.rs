@@ -1,7 +1,4 @@
-//! A card as a device: one loop, whichever way the sound goes, or both.
-
-use tautline_io::clock;
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::{self, host_clock};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::device::{
@@ -9,30 +6,25 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::end::CardSide;
-use super::pcm::{PcmError, hush};
-use super::refuse::CardErrors;
-use super::spec::Wakeup;
-use crate::toolbox::notes::PreparedNote;
+use crate::alsa::pace::{Block, PcmPace};
+use crate::alsa::pcm::{CardPcm, PcmError, Reading, hush};
+use crate::alsa::refuse::CardErrors;
+use crate::alsa::spec::Wakeup;
+use crate::toolbox::PreparedNote;
 
 /// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
 const SILENT: Span = Span::from_millis(500);
-/// How often a card that was asleep is asked whether it is awake, and how often at most.
 const ASLEEP: (Span, u32) = (Span::from_millis(10), 500);
 /// Starts without a single block in between after which nothing is to be expected any more.
 const VAIN: u32 = 20;
 
 pub(super) struct Card {
-    /// Of each direction in which it goes; what captures first.
     ends: Vec<CardSide>,
     settings: Settings,
     wakeup: Wakeup,
-    /// That of the timer which sets the pace where no card does: the host's.
     timer: Option<ClockId>,
     losses: CardErrors,
-    /// It was found that there is no card.
     timed: PreparedNote,
-    /// Starts since the last block.
     starts: u32,
     xruns: u32,
 }
@@ -56,7 +48,6 @@ impl Card {
         Self { ends, settings, wakeup, timer, losses, timed, starts, xruns }
     }
 
-    /// Starts, or starts again after an xrun.
     fn start(&mut self, stop: &Stop) -> Result<(), Ended> {
         loop {
             if stop.is_requested() {
@@ -81,8 +72,7 @@ impl Card {
         }
     }
 
-    /// From whatever state they are in. Each step is taken at all ends before the next, because ends
-    /// that are linked take it together: to prepare the one would empty the other again.
+    /// Each step is taken at all ends before the next, because linked ends take it together.
     fn start_ends(&mut self) -> Result<(), PcmError> {
         self.ends.iter().try_for_each(|end| end.pcm.stop())?;
         self.ends.iter().try_for_each(|end| end.pcm.prepare())?;
@@ -90,7 +80,6 @@ impl Card {
         self.ends.iter().try_for_each(|end| end.pcm.start())
     }
 
-    /// Waits until the card is awake.
     fn awake(&mut self, stop: &Stop) -> Result<(), Ended> {
         let (between, times) = ASLEEP;
         for _ in 0..times {
@@ -105,18 +94,16 @@ impl Card {
         Err(self.gone(PcmError::Suspended))
     }
 
-    /// The card went, or does as if.
     fn gone(&mut self, trouble: PcmError) -> Ended {
         Ended::Gone(self.losses.take(trouble))
     }
 
-    /// Waits until a period is ready at each end.
     fn wait(&mut self, stop: &Stop) -> Result<(), Result<PcmError, Ended>> {
         let limit = clock::now() + SILENT.max(self.span(8));
         self.ends.iter_mut().for_each(|end| end.ready = None);
         let mut woke = false;
         for at in 0..self.ends.len() {
-            // What woke this thread for one end is as a rule the interrupt of the other, too.
+            // The other end's interrupt mostly comes at the same time.
             let mut is_next = at > 0;
             loop {
                 let next = std::mem::take(&mut is_next);
@@ -140,7 +127,6 @@ impl Card {
         Ok(())
     }
 
-    /// Whether a period is ready at this end.
     fn look(&mut self, at: usize, woke: bool) -> Result<bool, Result<PcmError, Ended>> {
         let _realtime = realtime::scope();
         let end = &mut self.ends[at];
@@ -153,7 +139,6 @@ impl Card {
         Ok(end.ready.is_some())
     }
 
-    /// Sleeps until the card wakes this thread for this end, a period at most; whether it did.
     fn sleep(&mut self, at: usize, limit: LocalTime) -> bool {
         let (one, two) = (self.span(1), self.span(2));
         let end = &mut self.ends[at];
@@ -161,7 +146,6 @@ impl Card {
             clock::sleep_until(wakes.min(limit).min(clock::now() + two));
             return false;
         }
-        // A healthy card wakes it earlier. One that does not is to see whether it is to stop.
         end.pcm.wait(one.max(Span::from_millis(1)))
     }
 
@@ -224,7 +208,6 @@ impl Card {
         }
     }
 
-    /// Waits until what was written last has been heard.
     fn play_out(&self) {
         let plays = self.ends.iter().find(|end| end.direction == Direction::Playback);
         if let Some(end) = plays.and_then(|end| end.pace.end()) {
@@ -243,6 +226,60 @@ impl Device for Card {
         hush();
         let ended = self.go(process.as_mut(), stop).unwrap_or_else(|ended| ended);
         (process, ended)
+    }
+}
+
+pub(super) struct CardSide {
+    pub(super) direction: Direction,
+    pub(super) pcm: CardPcm,
+    pub(super) pace: PcmPace,
+    block: Box<[f32]>,
+    pub(super) ready: Option<Reading>,
+}
+
+impl CardSide {
+    pub(super) fn new(direction: Direction, pcm: CardPcm) -> Self {
+        let settings = pcm.settings();
+        let block = vec![0.0; settings.channels.samples_in(settings.period)].into();
+        let pace = PcmPace::new(direction, settings);
+        Self { direction, pcm, pace, block, ready: None }
+    }
+
+    pub(super) fn prime(&mut self) -> Result<(), PcmError> {
+        if self.direction == Direction::Playback {
+            self.block.fill(0.0);
+            self.pcm.fill(&mut self.block)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self) -> Result<(), PcmError> {
+        match self.direction {
+            Direction::Capture => self.pcm.transfer(&mut self.block),
+            Direction::Playback => {
+                self.block.fill(0.0);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn side(&mut self, met: Block) -> Side<'_> {
+        Side {
+            samples: &mut self.block,
+            meets: met.meets,
+            uncertainty: met.uncertainty,
+            skipped: met.skipped,
+        }
+    }
+
+    pub(super) fn give(&mut self) -> Result<(), PcmError> {
+        if self.direction == Direction::Playback {
+            self.pcm.transfer(&mut self.block)?;
+        }
+        if let Some(reading) = self.ready.take() {
+            self.pace.finish(&reading);
+        }
+        Ok(())
     }
 }
 
@@ -283,10 +320,8 @@ mod tests {
             coding
         };
         let pcm = CardPcm::new(alsa, false, Direction::Capture, settings, coding).unwrap();
-        let losses = (
-            CardErrors::new(&spec),
-            crate::toolbox::notes::Notes::default().prepare(String::new()),
-        );
+        let losses =
+            (CardErrors::new(&spec), crate::toolbox::Notes::default().prepare(String::new()));
         let ends = vec![CardSide::new(Direction::Capture, pcm)];
         let mut card = Card::new(ends, settings, Wakeup::Card, losses.0, losses.1);
         let (stop, mut heard) = (Stop::default(), Heard(Vec::with_capacity(8)));

@@ -1,5 +1,4 @@
-//! The PCMs that a user's own configuration defines, by name. None is opened: that may do anything,
-//! such as write over a file.
+//! The PCMs that a user's configuration defines. None is opened: that may, for example, overwrite a file.
 #![expect(unsafe_code, reason = "the crate `alsa` does not read configurations")]
 
 use std::env;
@@ -25,7 +24,6 @@ fn files() -> Vec<PathBuf> {
     [Some("/etc/asound.conf".into()), own(".asoundrc"), last].into_iter().flatten().collect()
 }
 
-/// Names of PCMs that need no arguments, in their order.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for file in files().into_iter().filter(|file| file.is_file()) {
@@ -36,7 +34,6 @@ pub(super) fn names() -> Vec<String> {
     names
 }
 
-/// The names that one file defines; what cannot be read defines none.
 fn read(path: &CStr) -> Vec<String> {
     let (mut top, mut input, mut pcms) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     let mut names = Vec::new();

@@ -1,18 +1,15 @@
-//! The cards of this machine, with what they offer.
-
 use ::alsa::ctl::{Ctl, DeviceIter};
 use ::alsa::pcm::HwParams;
 use ::alsa::{Card, Output, ValueOr};
 use tautline_proto::device::Direction;
 use tautline_proto::time::Frames;
 
-use super::open::alsa_direction;
+use super::alsa_direction;
 use super::spec::AlsaSpec;
 use super::{configured, params};
-use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
+use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
 
-/// All of them. Each is opened for a moment: what it offers nobody else knows.
-pub(super) fn cards() -> Vec<DeviceDescription> {
+pub(crate) fn cards() -> Vec<DeviceDescription> {
     // What ALSA's library would print on standard error. Without it that is printed.
     let _said = Output::local_error_handler();
     let cards = ::alsa::card::Iter::new().flatten();
@@ -20,7 +17,6 @@ pub(super) fn cards() -> Vec<DeviceDescription> {
     cards.chain(configured::names().into_iter().map(described)).collect()
 }
 
-/// A PCM of the user's own, which is named and not opened.
 fn described(name: String) -> DeviceDescription {
     let why = "a PCM of a configuration is opened only when it is used".to_owned();
     let offers = Offers::Unknown(why);
@@ -33,7 +29,6 @@ fn described(name: String) -> DeviceDescription {
     }
 }
 
-/// The devices of a card; `None` if it went meanwhile.
 fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
     let control = Ctl::from_card(&card, true).ok()?;
     let info = control.card_info().ok()?;

@@ -1,7 +1,5 @@
-//! What sets the pace of a PCM, without I/O: the card behind it, or a timer where there is none.
-//!
-//! `null`, `file` and the like take frames as fast as they come. Such a PCM is paced by the host's
-//! clock, and waits up to a second for a late program as a file does: what goes through it is whole.
+//! The pace of a PCM, without I/O: by its card, or by the host's clock for `null`, `file` and the like, which wait up
+//! to a second for a late program.
 
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::card_line::CardLine;
@@ -15,7 +13,6 @@ use super::spec::Wakeup;
 /// A stamp this far from the present is by another clock.
 const FAR: Span = Span::from_secs(2);
 
-/// When a block meets the converter, and what happened before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) meets: LocalTime,
@@ -24,20 +21,16 @@ pub(super) struct Block {
     pub(super) xruns: u32,
 }
 
-/// The pace of one PCM.
 #[derive(Debug)]
 pub(super) struct PcmPace {
     direction: Direction,
     settings: Settings,
     line: CardLine,
-    /// In the place of a card.
     timer: Option<CardRing>,
-    /// It plays beside an end that captures, and wakes with that: a period after the start.
     beside_capture: bool,
     started: LocalTime,
     /// Frames that went to or from the PCM since it was started, silence included.
     moved: i64,
-    /// When a period will be ready by the last reading.
     ready: LocalTime,
 }
 
@@ -56,7 +49,6 @@ impl PcmPace {
         }
     }
 
-    /// From now on the program is woken when a period was captured.
     pub(super) fn go_beside_capture(&mut self) {
         self.beside_capture = self.direction == Direction::Playback;
     }
@@ -65,7 +57,6 @@ impl PcmPace {
         self.settings.period.count() * i64::from(self.settings.periods)
     }
 
-    /// The PCM was started after `began`; `reading` is from right after that.
     pub(super) fn start(&mut self, began: LocalTime, reading: Option<Reading>) {
         self.started = began;
         self.line.restart();
@@ -89,7 +80,6 @@ impl PcmPace {
         reached - passed - passed / 8 >= self.buffer() / 2
     }
 
-    /// A timer paces the PCM from now on.
     fn take_over(&mut self, now: LocalTime) {
         self.line.restart();
         let Settings { rate, period, .. } = self.settings;
@@ -98,12 +88,10 @@ impl PcmPace {
         self.timer = Some(CardRing::new(self.direction, clock, &self.settings));
     }
 
-    /// Whether there is no card, and a timer in its place.
     pub(super) fn is_timed(&self) -> bool {
         self.timer.is_some()
     }
 
-    /// The frame at the converter.
     fn position(&self, reading: &Reading) -> i64 {
         match self.direction {
             Direction::Capture => self.moved + reading.delay.count(),
@@ -111,7 +99,6 @@ impl PcmPace {
         }
     }
 
-    /// When to wake, if not by the PCM itself.
     pub(super) fn wakes(&self, wakeup: Wakeup) -> Option<LocalTime> {
         match (&self.timer, wakeup) {
             (Some(timer), _) => Some(timer.wakes()),
@@ -126,7 +113,6 @@ impl PcmPace {
         due && reading.avail >= self.settings.period
     }
 
-    /// The period is not ready yet.
     pub(super) fn not_yet(&mut self, reading: &Reading) {
         self.expect(reading);
         // The position may move in steps, and the last one be older than the stamp.
@@ -144,7 +130,6 @@ impl PcmPace {
         (reading.now - stamp).abs() < FAR && stamp <= reading.now
     }
 
-    /// A period is ready.
     pub(super) fn begin(&mut self, reading: &Reading) -> Block {
         if self.timer.is_none() && self.is_ahead(reading) {
             self.take_over(reading.now);
@@ -164,9 +149,8 @@ impl PcmPace {
         Block { meets: met.meets, uncertainty: met.uncertainty, skipped: met.skipped, xruns: 0 }
     }
 
-    /// A position that the kernel stamped was reached at the stamp. Where a driver adds a delay of
-    /// its own it counts that at the moment it is asked. Without any stamp a position may be as old
-    /// as a period.
+    /// A kernel stamp is when the position was reached; a delay that the driver adds is as of now. Without stamps a
+    /// position may be as old as a period.
     fn observe(&mut self, reading: &Reading) {
         let held = match self.direction {
             Direction::Capture => reading.avail.count(),
@@ -183,7 +167,6 @@ impl PcmPace {
         self.line.observe(self.position(reading), at);
     }
 
-    /// The block of this reading was taken or written.
     pub(super) fn finish(&mut self, reading: &Reading) {
         self.moved += self.settings.period.count();
         if let Some(timer) = &mut self.timer {
@@ -193,7 +176,6 @@ impl PcmPace {
         self.expect(&Reading { avail, ..*reading });
     }
 
-    /// When the last block ends at the converter.
     pub(super) fn end(&self) -> Option<LocalTime> {
         self.line.end()
     }

@@ -10,7 +10,6 @@ use super::pcm::{Access, CardCoding};
 use super::refuse::{CONFIGURED, refusal, sentence};
 use super::spec::AlsaSpec;
 
-/// As ALSA's crate names it.
 const fn alsa_format(format: CardFormat) -> Format {
     match format {
         CardFormat::S32 => Format::s32(),
@@ -22,7 +21,6 @@ const fn alsa_format(format: CardFormat) -> Format {
     }
 }
 
-/// Formats of ours that `params` has left.
 pub(super) fn formats(params: &HwParams<'_>) -> impl Iterator<Item = CardFormat> {
     let has = |format: &CardFormat| params.test_format(alsa_format(*format)).is_ok();
     CardFormat::BEST_FIRST.into_iter().filter(has)
@@ -33,14 +31,12 @@ pub(super) fn rates(params: &HwParams<'_>) -> impl Iterator<Item = u32> {
     Rate::SUPPORTED.into_iter().filter(|&rate| params.test_rate(rate).is_ok())
 }
 
-/// Narrows what the PCM can do down to `wanted`, step by step.
 struct Narrowing<'a> {
     spec: &'a AlsaSpec,
     params: HwParams<'a>,
     wanted: Settings,
 }
 
-/// Everything that `pcm` can do, and with which access.
 pub(super) fn all(pcm: &PCM) -> Result<(HwParams<'_>, Access), ::alsa::Error> {
     let params = HwParams::any(pcm)?;
     let access = match params.set_access(AlsaAccess::MMapInterleaved) {
@@ -53,7 +49,6 @@ pub(super) fn all(pcm: &PCM) -> Result<(HwParams<'_>, Access), ::alsa::Error> {
     Ok((params, access))
 }
 
-/// Finds how `pcm` runs as `wanted`, and what it is to be given.
 pub(super) fn narrow<'a>(
     spec: &'a AlsaSpec,
     pcm: &'a PCM,
@@ -69,8 +64,7 @@ pub(super) fn narrow<'a>(
     Ok((narrowing.params, (format, access)))
 }
 
-/// Sets `pcm` up as `params` say. It is started explicitly, stops when it starves or floods, and
-/// stamps its positions by the monotonic clock if it can.
+/// Sets `pcm` up: started explicitly, stopped by xruns, with monotonic stamps if it can.
 pub(super) fn apply(
     spec: &AlsaSpec,
     pcm: &PCM,
@@ -90,7 +84,6 @@ pub(super) fn apply(
     set().map_err(|error: ::alsa::Error| unusable(spec, error))
 }
 
-/// Frames whose samples do not lie side by side.
 fn no_access(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
     if error.func() != "snd_pcm_hw_params_set_access" {
         return unusable(spec, error);
@@ -109,7 +102,6 @@ pub(super) fn unusable(spec: &AlsaSpec, error: ::alsa::Error) -> DeviceError {
 }
 
 impl Narrowing<'_> {
-    /// `answer`, and the option that mends it; or the plugin that converts, where there is one.
     fn refuse(&self, answer: String, option: &str) -> DeviceError {
         let mend = match self.spec.plugged() {
             Some(plugged) => format!("add {option}, or use {plugged}, which converts"),
@@ -223,19 +215,16 @@ impl Narrowing<'_> {
     }
 }
 
-/// The least and the most channels, of those that a stream can have.
 pub(super) fn channels(params: &HwParams<'_>) -> (u32, u32) {
     let least = params.get_channels_min().unwrap_or(1).max(1);
     let most = params.get_channels_max().unwrap_or(least).min(Channels::MAX.into());
     (least, most.max(least))
 }
 
-/// `2`, or `1 to 8`.
 fn range<N: PartialEq + std::fmt::Display>(least: N, most: N) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
-/// `1 channel`, `2 channels`, or `1 to 8 channels`.
 fn counted<N: PartialEq + From<u8> + std::fmt::Display>(least: N, most: N, what: &str) -> String {
     let plural = if most == N::from(1) { "" } else { "s" };
     format!("{} {what}{plural}", range(least, most))

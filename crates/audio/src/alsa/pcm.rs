@@ -1,7 +1,5 @@
-//! A PCM of ALSA that was set up: what the device's thread does with it, call by call.
-//!
-//! Which way it goes is a value: capture and playback are the same calls. A PCM gives its memory
-//! ([`Access::Mapped`]); where a plugin cannot, blocks are copied once more by reads and writes.
+//! The calls of a device's thread to a PCM. A PCM maps its memory ([`Access::Mapped`]); where a plugin cannot, blocks
+//! are copied by reads and writes.
 #![expect(unsafe_code, reason = "keeps ALSA from printing")]
 
 use ::alsa::PollDescriptors;
@@ -14,30 +12,20 @@ use tautline_io::thread::realtime;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-/// How sound goes to and from a PCM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// By its own memory.
     Mapped,
-    /// By calls that copy.
     Copied,
 }
 
-/// What was agreed on beside the settings.
 pub(super) type CardCoding = (CardFormat, Access);
 
-/// Why a call could not do what it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PcmError {
-    /// It starved or flooded, or must be started again for another reason.
     Stopped,
-    /// The machine was asleep.
     Suspended,
-    /// It has less room, or fewer frames, than it said.
     NotReady,
-    /// It is not there any more.
     Unplugged,
-    /// The system said something else: its error number.
     Refused(i32),
 }
 
@@ -53,21 +41,15 @@ impl From<::alsa::Error> for PcmError {
     }
 }
 
-/// Where a running PCM is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// When the program asked, at the latest.
     pub(super) now: LocalTime,
-    /// Frames that can be taken, or written.
     pub(super) avail: Frames,
-    /// Frames between the program and the converter.
     pub(super) delay: Frames,
-    /// When the position became what it is, if the kernel says so.
     pub(super) stamp: Option<LocalTime>,
 }
 
-/// ALSA's library takes a lock of its own around most calls. Nobody else has this PCM, so it never
-/// waits there; neither do calls for a PCM that was opened not to block.
+/// ALSA's library locks around most calls; only this thread has this non-blocking PCM, so it never waits.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
 fn foreign<T>(call: impl FnOnce() -> T) -> T {
@@ -78,10 +60,8 @@ fn foreign<T>(call: impl FnOnce() -> T) -> T {
 const UNASKED: u32 = 31;
 
 pub(super) struct CardPcm {
-    /// Where the kernel leaves a card's state at each interrupt; before `pcm`, which cannot be closed
-    /// while this is held.
+    /// The card's state in kernel memory; before `pcm`, which cannot be closed while this is held.
     shared: Option<Status>,
-    /// How often the position may be taken from there before the card is asked.
     unasked: u32,
     pcm: PCM,
     direction: Direction,
@@ -89,12 +69,10 @@ pub(super) struct CardPcm {
     format: CardFormat,
     access: Access,
     polled: Vec<pollfd>,
-    /// A block in the card's coding, for [`Access::Copied`].
     copied: Box<[u8]>,
 }
 
 impl CardPcm {
-    /// `is_card` says that nothing stands between the PCM and the card.
     pub(super) fn new(
         pcm: PCM,
         is_card: bool,
@@ -119,13 +97,10 @@ impl CardPcm {
         self.settings
     }
 
-    /// Has `other` start and stop with this one from now on, at the same instant; whether that can be
-    /// done.
     pub(super) fn link(&self, other: &Self) -> bool {
         self.pcm.link(&other.pcm).is_ok()
     }
 
-    /// Stops it where it runs.
     pub(super) fn stop(&self) -> Result<(), PcmError> {
         if matches!(foreign(|| self.pcm.state_raw()), RUNNING | DRAINING | PAUSED) {
             foreign(|| self.pcm.drop())?;
@@ -138,7 +113,6 @@ impl CardPcm {
         Ok(foreign(|| self.pcm.prepare())?)
     }
 
-    /// Writes `block` until the buffer is full.
     pub(super) fn fill(&mut self, block: &mut [f32]) -> Result<(), PcmError> {
         (0..self.settings.periods).try_for_each(|_| self.transfer(block))
     }
@@ -151,7 +125,6 @@ impl CardPcm {
         Ok(())
     }
 
-    /// As if it had starved or flooded.
     #[cfg(test)]
     pub(super) fn halt(&self) {
         self.pcm.drop().unwrap();
@@ -171,7 +144,6 @@ impl CardPcm {
         ready.is_ok_and(|ready| ready > 0)
     }
 
-    /// Where it is. If it `woke` this thread, that is what the kernel noted when it did.
     pub(super) fn read(&mut self, woke: bool) -> Result<Reading, PcmError> {
         if woke && self.unasked > 0 {
             self.unasked -= 1;
@@ -186,7 +158,6 @@ impl CardPcm {
         Ok(reading)
     }
 
-    /// Frames between the program and the converter if that is what the buffer holds.
     fn held(&self, avail: Frames) -> Frames {
         match self.direction {
             Direction::Capture => avail,
@@ -197,9 +168,8 @@ impl CardPcm {
         }
     }
 
-    /// What the kernel noted at the last interrupt, without a system call. `None` where there is
-    /// more to it: it does not run, or this thread is late. Then another interrupt may be writing
-    /// there, and a position be read with the stamp of the one before.
+    /// The last interrupt's position, without a system call. `None` if it does not run, or this thread is late and
+    /// another interrupt may be writing.
     fn noted(&self) -> Option<Reading> {
         let shared = self.shared.as_ref()?;
         let avail = Frames::new(foreign(|| self.pcm.avail_update()).ok()?);
@@ -213,7 +183,6 @@ impl CardPcm {
         (whole && runs && stamp.is_some()).then_some(Reading { now, avail, delay, stamp })
     }
 
-    /// What the card says of itself, now.
     fn ask(&self) -> Result<Reading, PcmError> {
         let status = foreign(|| self.pcm.status())?;
         let now = clock::now();
@@ -249,7 +218,6 @@ impl CardPcm {
         Ok(())
     }
 
-    /// Frames that were moved: fewer where the memory ends.
     fn map(&self, samples: &mut [f32]) -> Result<usize, PcmError> {
         let channels = self.settings.channels.count();
         let (direction, format) = (self.direction, self.format);
@@ -284,7 +252,6 @@ impl CardPcm {
     }
 }
 
-/// A stamp of the kernel; `None` where it made none.
 fn instant(stamp: libc::timespec) -> Option<LocalTime> {
     let stamp = LocalTime::ZERO + Span::from_secs(stamp.tv_sec) + Span::from_nanos(stamp.tv_nsec);
     (stamp > LocalTime::ZERO).then_some(stamp)

@@ -1,5 +1,3 @@
-//! What a PCM answers that cannot be opened, set up or kept: sentences for people.
-
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs;
@@ -12,21 +10,17 @@ use tautline_proto::device::{DeviceError, Direction};
 use super::pcm::PcmError;
 use super::spec::AlsaSpec;
 
-/// An error about `spec`.
 pub(super) fn refusal(spec: &AlsaSpec, answer: String, mend: String) -> DeviceError {
     DeviceError { tried: spec.to_string(), answer, mend }
 }
 
-/// Where a PCM that is no card comes from.
 pub(super) const CONFIGURED: &str = "mend what /etc/asound.conf or ~/.asoundrc say of it";
 
-/// What the system says for an error number.
 pub(super) fn sentence(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno.abs()).to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// A PCM that cannot be opened, and what ALSA's library said of it beside the error number.
 pub(super) fn not_opened(
     spec: &AlsaSpec,
     direction: Direction,
@@ -68,12 +62,10 @@ fn none_such(direction: Direction) -> String {
     format!("there is no such card or PCM that {does}")
 }
 
-/// Whether there is a card of this number or short name.
 fn is_here(card: &str) -> bool {
     CString::new(card).is_ok_and(|card| Card::from_str(&card).is_ok())
 }
 
-/// The cards that are here, to be named.
 fn name_one() -> String {
     let names: Vec<String> = ::alsa::card::Iter::new()
         .flatten()
@@ -104,8 +96,6 @@ fn busy(spec: &AlsaSpec, direction: Direction) -> (String, String) {
     }
 }
 
-/// The process, or thread, that has this device of its card open in this direction, as /proc/asound
-/// tells.
 fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     let letter = match direction {
         Direction::Capture => 'c',
@@ -140,9 +130,7 @@ fn name_of(pid: u32) -> Option<(String, u32)> {
 pub(super) struct CardErrors {
     unplugged: DeviceError,
     silent: DeviceError,
-    /// It xruns whenever it is started.
     vain: DeviceError,
-    /// With room for the error number.
     refused: DeviceError,
 }
 
@@ -165,14 +153,12 @@ impl CardErrors {
         }
     }
 
-    /// The sentence for `trouble`, once. Real-time.
     pub(super) fn take(&mut self, trouble: PcmError) -> DeviceError {
         const NOTHING: DeviceError =
             DeviceError { tried: String::new(), answer: String::new(), mend: String::new() };
         let loss = match trouble {
             PcmError::Unplugged => &mut self.unplugged,
             PcmError::Refused(errno) => {
-                // There is room for it.
                 let _ = write!(self.refused.answer, "{errno}");
                 &mut self.refused
             }

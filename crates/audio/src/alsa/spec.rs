@@ -1,12 +1,9 @@
-//! A PCM as people name it: `alsa:hw:0?wakeup=timer`.
-
 use std::fmt;
 use std::str::FromStr;
 
 use tautline_dsp::card::CardFormat;
 use tautline_proto::device::DeviceError;
 
-/// What stands after `alsa:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlsaSpec {
     pub(super) pcm: String,
@@ -15,19 +12,15 @@ pub struct AlsaSpec {
     pub(super) format: Option<CardFormat>,
 }
 
-/// What wakes the device's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Wakeup {
     #[default]
     Card,
-    /// A timer, for the instant at which a period should be ready.
     Timer,
 }
 
-/// The options after `?`, for people.
 const OPTIONS: &str = "wakeup=timer, wakeup=card and format=S16_LE";
 
-/// What to write in the place of an option that there is not.
 fn instead_of(option: &str) -> String {
     match option.split_once('=') {
         Some((key @ ("period" | "periods" | "rate" | "channels"), value)) => {
@@ -73,7 +66,6 @@ impl FromStr for AlsaSpec {
 }
 
 impl fmt::Display for AlsaSpec {
-    /// The name without its options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "alsa:{}", self.pcm)
     }
@@ -84,30 +76,25 @@ impl AlsaSpec {
         Self { pcm: pcm.to_owned(), wakeup: Wakeup::default(), format: None }
     }
 
-    /// The same card or PCM behind the plugin that converts, where it has none yet. A name with
-    /// arguments of its own would need quotes, and again others in a shell.
+    /// The same PCM behind the converting plugin, unless it has one. Names with arguments would need quotes.
     pub(super) fn plugged(&self) -> Option<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         match self.pcm.as_str() {
             card if self.is_card() => Some(format!("alsa:plug{card}")),
-            // It converts already.
             "default" | "sysdefault" | "plug" | "pulse" | "pipewire" => None,
             name => name.bytes().all(plain).then(|| format!("alsa:plug:{name}")),
         }
     }
 
-    /// Whether the name is that of a card, with nothing in between.
     pub(super) fn is_card(&self) -> bool {
         self.pcm.starts_with("hw:")
     }
 
-    /// The card that the name says, by its number or short name.
     pub(super) fn card(&self) -> Option<&str> {
         self.argument(0, "CARD")
     }
 
-    /// The card's device that the name says, and which of its equal parts; `None` is any. `None` of
-    /// both where the name is not that of a card, or wrong.
+    /// The device and subdevice of a card's name; `None` is any subdevice, or no card.
     pub(super) fn device(&self) -> Option<(u32, Option<u32>)> {
         self.card()?;
         let device = self.argument(1, "DEV").map_or(Some(0), |device| device.parse().ok())?;
@@ -115,7 +102,6 @@ impl AlsaSpec {
         Some((device, self.argument(2, "SUBDEV").and_then(|part| part.parse().ok())))
     }
 
-    /// What a card's name says behind `hw:`, at its place or as KEY=VALUE.
     fn argument(&self, place: usize, key: &str) -> Option<&str> {
         let arguments = self.pcm.split_once("hw:")?.1.trim_end_matches(['\'', '"']);
         arguments.split(',').enumerate().find_map(|(at, argument)| match argument.split_once('=') {

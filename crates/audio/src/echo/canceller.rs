@@ -1,56 +1,44 @@
-//! The canceller.
-
 #![expect(unsafe_code, reason = "libspeexdsp is a library of C")]
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use super::ffi;
-
-/// How long a room is heard: what comes back later stays. A living room's sound falls by 60 dB in 300 to 500 ms, and
-/// libspeexdsp's manual asks for a third of that.
+/// Echo length: a living room's sound falls by 60 dB in 300 to 500 ms, and libspeexdsp's manual asks for a third of
+/// that.
 pub const TAIL: Span = Span::from_millis(128);
 
 /// The channels of either side that are learned: each pair of them is a filter of its own.
 const MOST_CHANNELS: usize = 2;
-/// The frames of a block, which the library transforms two at a time.
 const BLOCK: core::ops::RangeInclusive<i64> = 16..=2048;
 
-/// Why there is no canceller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoCanceller {
-    /// It learns one channel or two of either side.
     #[error(
         "echo is cancelled for one channel or two, and these are {}; use --channels 2 or --echo keep",
         .0.count()
     )]
     Channels(Channels),
-    /// Blocks of an even number of frames, 16 to 2048.
     #[error(
         "echo is cancelled in periods of an even number of frames, 16 to 2048, and these have {}; choose another --period \
          or use --echo keep",
         .0.count()
     )]
     Block(Frames),
-    /// Both sides run at one rate.
     #[error(
         "echo is cancelled where both devices run at one rate, and these run at {captured} and {played}; use --rate or \
          --echo keep"
     )]
     Rates { captured: Rate, played: Rate },
-    /// The library has no memory.
     #[error("libspeexdsp has no memory for a canceller; end other programs, or use --echo keep")]
     Memory,
 }
 
-/// Learns how a room carries what is played to the microphone, and takes that out.
 #[derive(Debug)]
 pub struct Canceller {
-    state: NonNull<ffi::SpeexEchoState>,
-    /// What the library takes and gives: interleaved, one block each.
+    state: NonNull<SpeexEchoState>,
     captured: Box<[i16]>,
     played: Box<[i16]>,
     left: Box<[i16]>,
@@ -58,7 +46,8 @@ pub struct Canceller {
     loudspeakers: usize,
 }
 
-// SAFETY: the state is memory of its own which libspeexdsp touches only in calls that are given it, from whatever thread.
+// SAFETY: the state is memory of its own which libspeexdsp touches only in calls that are given it, from whatever
+// thread.
 unsafe impl Send for Canceller {}
 
 impl Canceller {
@@ -81,16 +70,12 @@ impl Canceller {
         let length = block.count() as c_int;
         let tail = rate.frames_within(TAIL).count() as c_int;
         // SAFETY: it takes any lengths and counts above 0, and answers with a state or with null.
-        let state = unsafe { ffi::speex_echo_state_init_mc(length, tail, heard, played) };
+        let state = unsafe { speex_echo_state_init_mc(length, tail, heard, played) };
         let state = NonNull::new(state).ok_or(NoCanceller::Memory)?;
         let mut hertz = rate.hertz() as c_int;
         // SAFETY: the state is alive; this request reads one number, which is borrowed for it. It knows every rate.
         unsafe {
-            ffi::speex_echo_ctl(
-                state.as_ptr(),
-                ffi::SPEEX_ECHO_SET_SAMPLING_RATE,
-                (&raw mut hertz).cast(),
-            );
+            speex_echo_ctl(state.as_ptr(), SPEEX_ECHO_SET_SAMPLING_RATE, (&raw mut hertz).cast());
         }
         let room = |channels: Channels| vec![0; channels.samples_in(block)].into();
         let (captured, played, left) = (room(microphones), room(loudspeakers), room(microphones));
@@ -98,11 +83,9 @@ impl Canceller {
         Ok(Self { state, captured, played, left, guard, loudspeakers: loudspeakers.count() })
     }
 
-    /// Takes out of one block of `captured` what it holds of `played`, which met the loudspeaker as the other met the
-    /// microphone. Both are interleaved, nominally −1…1. Real-time. Blocks of another length are left as they are.
-    ///
-    /// The library counts in 16 bits, so it is asked for the echo alone: what the microphone heard beside it keeps
-    /// the resolution that it came with.
+    /// Takes the echo of `played` out of a block, both interleaved, nominally −1…1. Real-time. Blocks of another length
+    /// stay as they are. The library works in 16 bits, so only the echo is taken from it and the rest keeps its
+    /// resolution.
     pub fn cancel(&mut self, captured: &mut [f32], played: &[f32]) {
         if captured.len() != self.captured.len() || played.len() != self.played.len() {
             return;
@@ -113,9 +96,10 @@ impl Canceller {
         if !is_held(&self.captured, heard) || !is_held(&self.played, plays) {
             return;
         }
-        // SAFETY: the state is alive, and was made for blocks of as many frames and channels as each of these three holds.
+        // SAFETY: the state is alive, and was made for blocks of as many frames and channels as each of these three
+        // holds.
         unsafe {
-            ffi::speex_echo_cancellation(
+            speex_echo_cancellation(
                 self.state.as_ptr(),
                 self.captured.as_ptr(),
                 self.played.as_ptr(),
@@ -124,7 +108,7 @@ impl Canceller {
         }
         if self.guard.is_to_reset(&self.captured, &self.left) {
             // SAFETY: the state is alive.
-            unsafe { ffi::speex_echo_state_reset(self.state.as_ptr()) }
+            unsafe { speex_echo_state_reset(self.state.as_ptr()) }
         }
         let echo = self.captured.iter().zip(self.left.iter());
         for (sample, (heard, left)) in captured.iter_mut().zip(echo) {
@@ -136,11 +120,10 @@ impl Canceller {
 impl Drop for Canceller {
     fn drop(&mut self) {
         // SAFETY: it was created, and is not used after this.
-        unsafe { ffi::speex_echo_state_destroy(self.state.as_ptr()) }
+        unsafe { speex_echo_state_destroy(self.state.as_ptr()) }
     }
 }
 
-/// Of a sample of 1 in 16 bits.
 const SCALE: f32 = 32768.0;
 
 /// In 16 bits; what is too loud is clipped, and what is no number is silence.
@@ -151,9 +134,8 @@ fn whole(sample: f32) -> i16 {
 /// Of each sample the library takes away this much of the one before (mdf.c, "preemph").
 const EMPHASIS: f64 = 0.9;
 
-/// Whether the library's sums hold this block. They end at 2e9 of its 16 bits as a mean square, twice a full scale;
-/// sound as loud at the highest frequencies is nearly four times that once the sample before is taken away, and is
-/// answered with a line of text.
+/// Whether the library's sums hold this block: above 2e9 of its 16 bits as a mean square, which loud treble reaches, it
+/// prints a line.
 fn is_held(samples: &[i16], channels: usize) -> bool {
     const MOST: f64 = 1.5e9;
     let power = |channel: usize| {
@@ -166,24 +148,20 @@ fn is_held(samples: &[i16], channels: usize) -> bool {
     (0..channels).map(power).sum::<f64>() <= MOST * frames
 }
 
-/// Begins anew where the filter adds sound instead of taking it out, as it does for a moment when the room has
-/// changed. The library has a rule for that, too (mdf.c, "screwed_up": 50 blocks in a row), but prints a line of text then,
-/// which nothing on a device's thread may: this reckons as that does, and is stricter.
+/// Resets the filter when it adds sound, as after a change of the room. The library's own rule (mdf.c, "screwed_up": 50
+/// blocks in a row) prints a line, which a device's thread must not: this one is stricter.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     channels: usize,
     /// How near to its circle the pole of the filter is that takes out what is steady (mdf.c, filter_dc_notch16).
     radius: f64,
-    /// Of each channel: that filter's state, and the sample before of what goes in and of what comes out.
     kept: [([f64; 2], [f64; 2]); MOST_CHANNELS],
-    /// Blocks in a row that added.
     added: u32,
 }
 
 impl Guard {
     /// What the library lets pass, as a mean square: 20 000 of its 16 bits (mdf.c, twice 10 000 a frame).
     const QUIET: f64 = 15_000.0;
-    /// Blocks in a row.
     const MOST: u32 = 20;
     pub(super) fn new(rate: Rate, channels: Channels) -> Self {
         let radius = match rate.hertz() {
@@ -218,4 +196,34 @@ impl Guard {
         }
         reset
     }
+}
+
+#[repr(C)]
+pub(crate) struct SpeexEchoState {
+    _opaque: [u8; 0],
+}
+
+pub(crate) const SPEEX_ECHO_SET_SAMPLING_RATE: c_int = 24;
+
+#[link(name = "speexdsp")]
+unsafe extern "C" {
+    pub(crate) fn speex_echo_state_init_mc(
+        frame_size: c_int,
+        filter_length: c_int,
+        nb_mic: c_int,
+        nb_speakers: c_int,
+    ) -> *mut SpeexEchoState;
+    pub(crate) fn speex_echo_state_destroy(state: *mut SpeexEchoState);
+    pub(crate) fn speex_echo_cancellation(
+        state: *mut SpeexEchoState,
+        rec: *const i16,
+        play: *const i16,
+        out: *mut i16,
+    );
+    pub(crate) fn speex_echo_state_reset(state: *mut SpeexEchoState);
+    pub(crate) fn speex_echo_ctl(
+        state: *mut SpeexEchoState,
+        request: c_int,
+        place: *mut c_void,
+    ) -> c_int;
 }

@@ -1,10 +1,8 @@
 //! The thread that talks to a JACK server for a client.
 //!
-//! A server that was stopped answers nobody, and the library waits for it without a limit, in
-//! closing too. So a client lives on a thread of its own, from its opening to its closing, and
-//! nobody waits for that longer than he wants to. Given up, the thread goes on waiting, with all
-//! that the library may still touch; it closes the client when the server is back. Until then nobody
-//! else asks that server: of all who tried, one becomes its client and is gone at once.
+//! A stopped server answers nobody, and the library waits for it without a limit. So a client lives on a thread of its
+//! own, which can be given up: it goes on waiting with all that the library may touch, and closes the client when the
+//! server is back. Until then this program asks that server no more.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,41 +14,29 @@ use std::time::Duration;
 
 use super::client::{Client, JackStatus};
 use super::signals::Signals;
-use crate::toolbox::thread::STACK;
+use crate::toolbox::STACK;
 
-/// A server that lives closes a client within milliseconds.
 const CLOSING: Duration = Duration::from_millis(250);
 
-/// Whose answers have not come yet.
 static ASKING: Mutex<Vec<Arc<ClientRequest>>> = Mutex::new(Vec::new());
 
-/// Something to be done with the client.
 type Errand = Box<dyn FnOnce(&mut Client) + Send>;
 
-/// Why there is no client.
 pub(super) enum NoClient<E> {
-    /// The server refused it.
     Refused(JackStatus),
-    /// What was to be done with it failed.
     Work(E),
-    /// The server did not answer in time.
     Stalled,
-    /// There is no thread to be had.
     Thread(io::Error),
 }
 
-/// Does what the client is asked for, one after the other; closes it when dropped.
 pub(super) struct Clerk {
     signals: Arc<Signals>,
-    /// `None` only while dropping.
     errands: Option<Sender<Errand>>,
-    /// Hung up once the client is closed.
     closed: Receiver<Infallible>,
 }
 
 impl Clerk {
-    /// Opens a client of this server (`None` is the usual one) and works with it, both within
-    /// `patience`.
+    /// Opens a client of this server (`None`: the usual one) and works with it, both within `patience`.
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
         server: Option<&str>,
         patience: Duration,
@@ -81,7 +67,6 @@ impl Clerk {
             }
             let done = work(&mut client).map_err(NoClient::Work);
             drop(asking);
-            // Where nobody waits any more, there are no errands either.
             let _ = answer.send(done.map(|done| (client.signals(), done)));
             for errand in asked {
                 errand(&mut client);
@@ -95,12 +80,10 @@ impl Clerk {
         answer.map(|(signals, done)| (Self { signals, errands: Some(errands), closed }, done))
     }
 
-    /// Signals from and to the server's threads.
     pub(super) fn signals(&self) -> &Signals {
         &self.signals
     }
 
-    /// Has something done with the client, when the server lets it.
     pub(super) fn ask(&self, errand: impl FnOnce(&mut Client) + Send + 'static) {
         if let Some(errands) = &self.errands {
             // The thread ends after this does.
@@ -112,23 +95,18 @@ impl Clerk {
 impl Drop for Clerk {
     fn drop(&mut self) {
         self.errands = None;
-        // Closed, or given up.
         let _ = self.closed.recv_timeout(CLOSING);
     }
 }
 
-/// What a thread waits for.
 struct ClientRequest {
     server: Option<String>,
-    /// Nobody waits for the thread any more.
     given_up: AtomicBool,
 }
 
-/// A thread that waits to be taken in.
 struct Asking(Arc<ClientRequest>);
 
 impl Asking {
-    /// `None` while another waits that was given up at this server.
     fn at(server: Option<&str>) -> Option<Self> {
         let mut all = asking();
         let in_vain = |other: &Arc<ClientRequest>| {

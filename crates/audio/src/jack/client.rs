@@ -1,8 +1,6 @@
-//! A client of a JACK server: opened, given ports, run and closed, without its dangers.
-//!
-//! The server's threads call functions of ours: one calls what sits in a seat (`processing`), all others
-//! only touch atomics (`notified`, `signals`). Much of what a client asks for waits for the server, without a
-//! limit: a client is used on a thread that can be given up (`clerk`).
+//! A client of a JACK server. The server's threads call what sits in a seat (`processing`) or touch only atomics
+//! (`notified`, `signals`). Many calls wait for the server without a limit: use a client on a thread that can be given
+//! up (`clerk`).
 
 #![expect(unsafe_code, reason = "a C library is called")]
 
@@ -23,9 +21,8 @@ use super::notified::{
 use super::ports::{Port, card_latency, counterparts, latency_bounds, named, port_flag};
 use super::processing::{Processing, called};
 use super::signals::{ServerWord, Signals};
-use crate::toolbox::sides::Sides;
+use crate::toolbox::Sides;
 
-/// What the server said when it took nobody in: `jack_status_t`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JackStatus(pub(crate) c_int);
 
@@ -36,7 +33,6 @@ pub(crate) struct Client {
     ports: Sides<Vec<Port>>,
     signals: Arc<Signals>,
     word: ServerWord,
-    /// Given to the library as long as the client is open.
     processing: Option<NonNull<Processing>>,
     notified: Option<NonNull<Notified>>,
 }
@@ -46,8 +42,8 @@ pub(crate) struct Client {
 unsafe impl Send for Client {}
 
 impl Client {
-    /// Becomes a client of the server of this name, or of the usual one; never starts a server. The
-    /// name may come out another where there is one like it.
+    /// Becomes a client of this server, or of the usual one; never starts one. The server may change a name that is
+    /// taken.
     pub(crate) fn open(
         library: &'static Library,
         name: &CStr,
@@ -80,14 +76,12 @@ impl Client {
         })
     }
 
-    /// The longest name that the library takes, in bytes.
     pub(crate) fn longest_name(library: &Library) -> usize {
         // SAFETY: it takes nothing and answers a constant, which counts the zero at the end.
         let size = unsafe { (library.client_name_size)() };
         usize::try_from(size).unwrap_or(0).saturating_sub(1)
     }
 
-    /// As the server took it.
     pub(crate) fn name(&self) -> String {
         // SAFETY: the client is open, and the text lasts as long as it.
         let name = unsafe { CStr::from_ptr((self.library.get_client_name)(self.raw.as_ptr())) };
@@ -99,33 +93,27 @@ impl Client {
         unsafe { (self.library.get_sample_rate)(self.raw.as_ptr()) }
     }
 
-    /// Frames in a cycle.
     pub(crate) fn buffer(&self) -> u32 {
         // SAFETY: the client is open.
         unsafe { (self.library.get_buffer_size)(self.raw.as_ptr()) }
     }
 
-    /// Signals from and to the server's threads.
     pub(crate) fn signals(&self) -> Arc<Signals> {
         Arc::clone(&self.signals)
     }
 
-    /// What the server says is told there too. Before it runs.
     pub(crate) fn tell_in(&mut self, word: ServerWord) {
         self.word = word;
     }
 
-    /// In which this client goes.
     pub(crate) fn directions(&self) -> Directions {
         self.directions
     }
 
-    /// What the card takes in a direction.
     pub(crate) fn card_latency(&self, direction: Direction) -> Frames {
         card_latency(self.library, self.raw, direction)
     }
 
-    /// How far our ports of a direction are from the converter once they are connected to these.
     pub(crate) fn latency_to(&self, direction: Direction, counterparts: &[String]) -> PortLatency {
         let ports = named(self.library, self.raw, counterparts);
         PortLatency::to_be(
@@ -134,12 +122,10 @@ impl Client {
         )
     }
 
-    /// The names of the ports that ours of a direction can be connected to: of the card's, or of all.
     pub(crate) fn counterparts(&self, direction: Direction, physical: bool) -> Vec<String> {
         counterparts(self.library, self.raw, direction, physical)
     }
 
-    /// Adds a port of a direction; whether the server took it.
     pub(crate) fn add_port(&mut self, direction: Direction, name: &CStr) -> bool {
         let flag = port_flag(direction);
         // SAFETY: the client is open and the texts end in zeros.
@@ -173,14 +159,13 @@ impl Client {
         answer == 0 || answer == libc::EEXIST
     }
 
-    /// Has other programs ask for the latencies of our ports anew.
     pub(crate) fn tell(&self) {
         // SAFETY: the client is open. What a server that has gone answers changes nothing.
         unsafe { (self.library.recompute_total_latencies)(self.raw.as_ptr()) };
     }
 
-    /// Calls what sits in the seat from now on, in every cycle; whether the server takes this. Once.
-    /// The first instants are those of ports that are connected to these.
+    /// Has the server call what sits in the seat; whether it agrees. The first instants are those of ports connected to
+    /// these.
     pub(crate) fn run(
         &mut self,
         adaptor: Adaptor,
@@ -227,10 +212,9 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Waits for the server.
     fn drop(&mut self) {
-        // JACK2 cancels the threads of a client that it closes, wherever they are
-        // (`PTHREAD_CANCEL_ASYNCHRONOUS`): none may be in code of ours then.
+        // JACK2 cancels a closing client's threads anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`): none may be in our code
+        // then.
         self.signals.send_away();
         // SAFETY: the client is open, and this is its end.
         unsafe { (self.library.client_close)(self.raw.as_ptr()) };

@@ -1,6 +1,4 @@
-//! One cycle of a server as a device's wake-up: instants, interleaving, blocks of one period.
-//!
-//! It knows nothing of the library, so that it can be tested and sanitized without a server.
+//! One cycle of a server as a device's wake-up, without the library, so that it can be tested without a server.
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
@@ -9,32 +7,24 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::cycle_clock::{CycleClock, CycleFault, CycleTimes};
 use super::latency::PortLatency;
-use crate::toolbox::ports::{Ports, interleave, lay_out, part};
-use crate::toolbox::sides::Sides;
+use crate::toolbox::Sides;
+use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 
-/// A wake-up, as the callback finds it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Woken {
-    /// When we were called.
     pub(crate) now: LocalTime,
-    /// When the cycle began, by the server's word and by its driver's wake-up.
     pub(crate) told: CycleTimes,
-    /// How far the server's clock was misread, either way.
     pub(crate) uncertainty: Span,
     pub(crate) xruns: u32,
     pub(crate) latency: Sides<PortLatency>,
 }
 
-/// Calls a process with what a cycle brings.
 pub(crate) struct Adaptor {
     directions: Directions,
     settings: Settings,
     clock: CycleClock,
-    /// What sets the server's pace.
     pace: Option<ClockId>,
-    /// What lies between the ports and a converter counts.
     to_converter: bool,
-    /// One period each, interleaved: longer cycles are taken in parts.
     blocks: Sides<Box<[f32]>>,
 }
 
@@ -53,12 +43,10 @@ impl Adaptor {
         }
     }
 
-    /// Of a server whose pace this sets.
     pub(crate) fn by(self, pace: Option<ClockId>) -> Self {
         Self { pace, ..self }
     }
 
-    /// Instants are those at the ports.
     pub(crate) fn at_ports(self) -> Self {
         Self { to_converter: false, ..self }
     }
@@ -116,8 +104,6 @@ impl Adaptor {
         Flow::Continue
     }
 
-    /// When the first frame of a cycle that began at `began` meets the converter of a direction, and
-    /// by how much that differs from port to port.
     fn met(&self, woken: &Woken, began: LocalTime, direction: Direction) -> (LocalTime, Span) {
         let Settings { rate, period, .. } = self.settings;
         let ports = PortLatency::of_card(Frames::ZERO);
@@ -134,7 +120,6 @@ impl Adaptor {
         (meets, rate.span_of(latency.spread))
     }
 
-    /// Nothing is played from `from` frames into the cycle on.
     pub(crate) fn silence(&self, ports: &mut impl Ports, from: usize) {
         if self.directions.has(Direction::Playback) {
             for channel in 0..self.settings.channels.count() {

@@ -1,10 +1,8 @@
 //! When the cycles of a server begin, and what lies between them.
 //!
-//! The server says when a cycle began (`jack_get_cycle_times`): by a loop that filters when its
-//! driver woke, the same for all clients, and counted in frames, so that cycles in which nobody was
-//! called are seen. But an xrun of the driver shifts the cycles and not that loop, which then creeps
-//! after them for ten seconds; meanwhile a loop of our own, which starts anew, is followed. Decision
-//! 15 has figures.
+//! The server's `jack_get_cycle_times` filters its driver's wake-ups by a loop and counts frames, so that missed cycles
+//! are seen. But an xrun shifts the cycles and not that loop, which takes ten seconds to follow; meanwhile a loop of
+//! our own is used (decision 15).
 
 use std::f64::consts::{SQRT_2, TAU};
 
@@ -13,30 +11,21 @@ use tautline_proto::units::Rate;
 
 /// Of the loop, as JACK's: an eighth of a hertz.
 const BANDWIDTH: f64 = 0.125;
-/// A driver wakes late by anything and early by nothing: more than this says no more than this.
+/// Wake-ups are late, never early: a longer delay says no more than this.
 const LATEST: Span = Span::from_micros(200);
-/// After a new beginning the first wake-up may have been a late one: for a second an earlier one is
-/// believed at once.
+/// After a restart the first wake-up may be late: for a second an earlier one is believed at once.
 const BEGINNING: Span = Span::from_secs(1);
-/// One wake-up may be late by anything, so many in a row are not: the cycles have moved, by what the
-/// earliest of them says.
+/// Many late wake-ups in a row mean that the cycles have moved, by the earliest of them.
 const MOVED: Suspicion = Suspicion { cycles: 8, least: Span::from_micros(250) };
-/// If an xrun was told of.
 const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, least: Span::from_micros(100) };
-/// The server's loop is right again where it has been so near to ours for a second: one that creeps
-/// crosses it, too.
+/// The server's loop is right again after a second so near to ours: one that creeps only crosses it.
 const JOINED: Span = Span::from_micros(30);
-/// Longer leaps of the server's count are a count that began anew.
 const LONGEST_GAP: Span = Span::from_secs(60);
-/// Cycles over which lateness is averaged.
 const AVERAGED: i64 = 256;
 
-/// What is known of a cycle in its callback.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CycleTimes {
-    /// When it began, by the server's loop.
     pub(crate) began: LocalTime,
-    /// When the driver woke for it.
     pub(crate) woke: LocalTime,
     /// The server's count of frames at its begin, modulo 2³².
     pub(crate) count: u32,
@@ -44,20 +33,16 @@ pub(crate) struct CycleTimes {
     pub(crate) trouble: CycleFault,
 }
 
-/// What was told since the cycle before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CycleFault {
     None,
     Xrun,
-    /// The server went on in another way: it freewheeled, or has another buffer.
     Break,
 }
 
-/// Cycles that began later than they should have.
 #[derive(Debug, Clone, Copy)]
 struct Suspicion {
     cycles: u32,
-    /// The least that one of them was late.
     least: Span,
 }
 
@@ -65,26 +50,20 @@ impl Suspicion {
     const NONE: Self = Self { cycles: 0, least: Span::MAX };
 }
 
-/// Where a cycle lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begun {
     pub(crate) at: LocalTime,
-    /// By how much driver wake-ups differ from that, on average.
     pub(crate) uncertainty: Span,
-    /// Frames that the device left out between the cycle before and this one.
     pub(crate) skipped: Frames,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct CycleClock {
     rate: Rate,
-    /// What the server's count would be at the next cycle if none were left out; `None` before the
-    /// first.
+    /// The server's expected count at the next cycle; `None` before the first.
     count: Option<u32>,
-    /// While the server's loop is not to be believed.
     own: Option<Loop>,
     suspicion: Suspicion,
-    /// For so many cycles more, an xrun that was told of is believed to have moved them.
     xrun: u32,
     jitter: Span,
 }
@@ -125,7 +104,6 @@ impl CycleClock {
         begun
     }
 
-    /// Goes on from where the cycles are now.
     fn move_by(&mut self, by: Span, begun: Begun, told: &CycleTimes) -> Begun {
         let at = begun.at + by;
         let server_is_right = (told.began - at).abs() < MOVED_BY_XRUN.least;
@@ -138,8 +116,6 @@ impl CycleClock {
         Begun { at, skipped, ..begun }
     }
 
-    /// By how much the server's count is ahead of the frames that were brought: cycles in which
-    /// nobody called us, or in which it is to call us yet.
     fn behind(&self, count: u32) -> Frames {
         let ahead = count.wrapping_sub(self.count.unwrap_or(count)).cast_signed();
         let ahead = Frames::new(i64::from(ahead));
@@ -147,7 +123,6 @@ impl CycleClock {
         if ahead.count().abs() > longest { Frames::ZERO } else { ahead }
     }
 
-    /// By how much the cycles have moved, if this wake-up leaves no doubt of it.
     fn moved_by(&mut self, error: Span, xrun: bool) -> Option<Span> {
         self.xrun = if xrun { 2 * MOVED_BY_XRUN.cycles } else { self.xrun.saturating_sub(1) };
         let enough = if self.xrun > 0 { MOVED_BY_XRUN } else { MOVED };
@@ -171,14 +146,11 @@ impl CycleClock {
 /// F. Adriaensen, *Using a DLL to filter time* (2005).
 #[derive(Debug, Clone, Copy)]
 struct Loop {
-    /// When the next cycle begins.
     due: LocalTime,
-    /// Parts of a nanosecond that `due` lacks.
     rest: f64,
     /// By how much cycles are longer than nominal, as a share.
     drift: f64,
     age: Span,
-    /// For how long the server's has been near.
     near: Span,
 }
 
@@ -187,12 +159,10 @@ impl Loop {
         Self { due, rest: 0.0, drift: 0.0, age: Span::ZERO, near: Span::ZERO }
     }
 
-    /// When a cycle begins for which the driver woke at `woke`.
     fn expected(&self, woke: LocalTime) -> LocalTime {
         if self.age < BEGINNING { self.due.min(woke) } else { self.due }
     }
 
-    /// Moves on by a cycle that began at `at`, and for which the driver woke so `late`.
     fn pass(&mut self, at: LocalTime, late: Span, length: Span) {
         let nominal = length.as_nanos().max(1) as f64;
         let error = late.as_nanos() as f64;

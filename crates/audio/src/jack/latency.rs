@@ -1,48 +1,37 @@
-//! How far our ports are from the converter, by the server's graph.
-//!
-//! Patching a cable is to move no instant for which there is no other reason. So what counts stays
-//! as it was while no port is connected, and while any path through the graph takes so long; before
-//! the first cable it is what the card takes.
+//! How far our ports are from the converter, by the server's graph. Patching must not move instants needlessly: the
+//! latency stays while no port is connected or a path has it; at first it is the card's.
 
 use tautline_proto::time::Frames;
 
-/// The latencies of the paths to, or from, the ports that are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LatencyBounds {
     pub(crate) least: Frames,
     pub(crate) most: Frames,
 }
 
-/// How long sound takes between our ports and a converter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PortLatency {
-    /// What instants are told by.
     pub(crate) counted: Frames,
-    /// By how much the latency of one port differs from that, at most.
     pub(crate) spread: Frames,
 }
 
 impl PortLatency {
-    /// Of ports that are connected to the card, or to nothing yet.
     pub(crate) fn of_card(card: Frames) -> Self {
         Self { counted: card, spread: Frames::ZERO }
     }
 
-    /// Of ports that are yet to be connected: to what takes this, to the card, or by hand.
     pub(crate) fn to_be(connected: Option<LatencyBounds>, card: Frames) -> Self {
         Self::of_card(card).follow(connected, card, card)
     }
 
-    /// Cycles of so many frames from a wake-up to the end of its block: those to the converter,
-    /// rounded up, and the one that is filled.
+    /// Cycles from a wake-up to the end of its block: those to the converter, rounded up, and the one that is filled.
     pub(crate) fn periods(self, cycle: Frames) -> u32 {
         let (counted, cycle) = (self.counted.count().max(0), cycle.count().max(1));
         u32::try_from((counted + cycle - 1) / cycle + 1).unwrap_or(u32::MAX)
     }
 
-    /// After a change of the graph: `None` is where nothing is connected. The card took `was` when
-    /// it was last asked, and takes `card`, beyond which nothing counts: what other programs take
-    /// is theirs, and a playback lead that was promised is kept (decision 15).
+    /// After a change of the graph (`None`: no connection). The card took `was` and takes `card`, which is the limit:
+    /// other programs' latency is theirs, and a promised playback lead is kept (decision 15).
     pub(crate) fn follow(
         self,
         connected: Option<LatencyBounds>,

@@ -1,7 +1,5 @@
-//! `libjack`, found when it is asked for: neither a build nor a start of the program needs it.
-//!
-//! Types and constants are those of `jack/types.h` (JACK 0.126, which JACK2 and PipeWire's `libjack`
-//! implement alike). Decision 15 says why no crate does this.
+//! `libjack`, loaded when it is asked for. Types and constants are those of `jack/types.h` (JACK 0.126; JACK2 and
+//! PipeWire agree). Decision 15 tells why no crate does this.
 
 #![expect(unsafe_code, reason = "a C library is called; the names here are its own")]
 
@@ -10,13 +8,11 @@ use std::sync::OnceLock;
 
 use tautline_proto::device::DeviceError;
 
-/// A client, as the library sees it.
 #[repr(C)]
 pub(crate) struct RawClient {
     _opaque: [u8; 0],
 }
 
-/// A port, as the library sees it.
 #[repr(C)]
 pub(crate) struct RawPort {
     _opaque: [u8; 0],
@@ -49,7 +45,6 @@ type MessageCallback = extern "C" fn(line: *const c_char);
 type ClientPtr = *mut RawClient;
 type PortPtr = *mut RawPort;
 
-/// Declares a table of C functions and how it is filled.
 macro_rules! functions {
     ($($name:ident($symbol:literal): $kind:ty,)*) => {
         /// The functions that are used here, each named as in `jack/jack.h` without its `jack_`.
@@ -130,17 +125,14 @@ functions! {
     set_info_function(c"jack_set_info_function"): unsafe extern "C" fn(MessageCallback),
 }
 
-/// The library prints what goes wrong; here it is said once, in a sentence of ours.
 extern "C" fn keep_silent(_: *const c_char) {}
 
 impl Library {
-    /// The library of this system, loaded once and for good.
     pub(crate) fn get() -> Result<&'static Self, DeviceError> {
         static LOADED: OnceLock<Result<Library, DeviceError>> = OnceLock::new();
         LOADED.get_or_init(|| Self::load(c"libjack.so.0")).as_ref().map_err(Clone::clone)
     }
 
-    /// Loads the library of this name.
     fn load(name: &CStr) -> Result<Self, DeviceError> {
         let refuse = |answer: String| DeviceError {
             tried: format!("loading {}, the library of JACK", name.to_string_lossy()),

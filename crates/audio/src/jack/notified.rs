@@ -1,5 +1,3 @@
-//! What a JACK server's other threads call.
-
 #![expect(unsafe_code, reason = "a C library is called")]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -13,9 +11,8 @@ use tautline_proto::units::Rate;
 use super::library::{LatencyRange, Library, RawClient};
 use super::ports::{Port, card_latency, latency_bounds, mode};
 use super::signals::{ServerWord, Signals};
-use crate::toolbox::sides::Sides;
+use crate::toolbox::Sides;
 
-/// What the server's other threads see.
 pub(super) struct Notified {
     pub(super) library: &'static Library,
     pub(super) client: NonNull<RawClient>,
@@ -37,7 +34,6 @@ impl Notified {
         }
     }
 
-    /// What leads to our ports of this direction, or away from them, may be another now.
     fn follow(&self, direction: Direction) {
         let connected = self.ports.of(direction).iter().filter(|port| {
             // SAFETY: the port is one of an open client.
@@ -48,7 +44,6 @@ impl Notified {
         self.signals.follow(direction, bounds, card);
     }
 
-    /// Says at our ports of this direction what lies on our side of them.
     fn tell(&self, direction: Direction, asked: c_int) {
         let stream = self.rate.frames_nearest(self.signals.stream());
         let rest = (stream - self.signals.latency(direction).counted).count();
@@ -63,7 +58,6 @@ impl Notified {
     }
 }
 
-/// What the context of a callback points to, if there is still something to do.
 macro_rules! notified {
     ($context:ident, $inside:ident) => {{
         // SAFETY: `run` gave the context to the library; it lasts until the client is closed.

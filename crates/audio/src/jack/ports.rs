@@ -1,5 +1,3 @@
-//! Ports of a JACK server: ours, and those that ours can be connected to.
-
 #![expect(unsafe_code, reason = "a C library is called")]
 
 use std::ffi::{CStr, CString, c_int, c_ulong};
@@ -23,7 +21,6 @@ unsafe impl Send for Port {}
 // SAFETY: a shared port is only handed to the library, which takes it on several threads at once.
 unsafe impl Sync for Port {}
 
-/// Of the flow of a direction: JACK's inputs are what a program captures from.
 pub(super) fn port_flag(direction: Direction) -> c_ulong {
     match direction {
         Direction::Capture => PORT_IS_INPUT,
@@ -31,7 +28,6 @@ pub(super) fn port_flag(direction: Direction) -> c_ulong {
     }
 }
 
-/// The latency that leads to, or away from, the converter of a direction.
 pub(super) fn mode(direction: Direction) -> c_int {
     match direction {
         Direction::Capture => CAPTURE_LATENCY,
@@ -77,7 +73,6 @@ pub(super) fn counterparts(
     found
 }
 
-/// The ports of these names.
 pub(super) fn named(library: &Library, client: NonNull<RawClient>, names: &[String]) -> Vec<Port> {
     let port = |name: &String| {
         let name = CString::new(name.as_str()).ok()?;
@@ -88,7 +83,6 @@ pub(super) fn named(library: &Library, client: NonNull<RawClient>, names: &[Stri
     names.iter().filter_map(port).collect()
 }
 
-/// What leads to these ports, or away from them; `None` of none.
 pub(super) fn latency_bounds(
     library: &Library,
     ports: impl IntoIterator<Item = Port>,
@@ -102,7 +96,6 @@ pub(super) fn latency_bounds(
     each.reduce(|a, b| LatencyBounds { least: a.least.min(b.least), most: a.most.max(b.most) })
 }
 
-/// What the card takes in a direction: the most that any physical port says.
 pub(super) fn card_latency(
     library: &Library,
     client: NonNull<RawClient>,

@@ -1,5 +1,3 @@
-//! What a JACK server's process thread does in every cycle.
-
 #![expect(unsafe_code, reason = "a C library is called")]
 
 use std::ffi::{c_int, c_void};
@@ -18,11 +16,10 @@ use super::cycle_clock::{CycleFault, CycleTimes};
 use super::library::{Library, RawClient, RawPort};
 use super::ports::Port;
 use super::signals::Signals;
+use crate::toolbox::Sides;
 use crate::toolbox::callback::HeldProcess;
-use crate::toolbox::ports::Ports;
-use crate::toolbox::sides::Sides;
+use crate::toolbox::callback::Ports;
 
-/// What the process thread alone touches while the client is active.
 pub(super) struct Processing {
     pub(super) library: &'static Library,
     pub(super) client: NonNull<RawClient>,
@@ -76,8 +73,7 @@ impl Processing {
         }
     }
 
-    /// How long ago this cycle began. Lengths of time are asked for and not instants, because JACK's
-    /// clock need not be ours: JACK2 reads `CLOCK_MONOTONIC_RAW` or an HPET.
+    /// How long ago this cycle began, as JACK2's clock may be `CLOCK_MONOTONIC_RAW` or an HPET.
     fn read_times(&self) -> Times {
         let half_frame = self.rate.span_of(Frames::new(1)).half();
         let mut tries = 0;
@@ -107,8 +103,7 @@ impl Processing {
         }
     }
 
-    /// The server's count of frames at the begin of the cycle, and when that was, in microseconds of
-    /// its clock.
+    /// The server's frame count at the begin of the cycle, and its clock then in microseconds.
     fn read_cycle(&self) -> (u32, u64) {
         let (mut count, mut current, mut next, mut period) = (0, 0, 0, 0.0);
         // SAFETY: we are in the process callback of an open client, and the results can be written.
@@ -117,30 +112,24 @@ impl Processing {
             let library = self.library;
             (library.get_cycle_times)(client, &mut count, &mut current, &mut next, &mut period);
         }
-        // JACK2 puts the instant of an xrun in the place of the begin until the next cycle.
+        // JACK2 reports an xrun's instant instead of the begin until the next cycle.
         let period = period as u64;
         let wrong = next.saturating_sub(current).abs_diff(period) > period / 4;
         (count, if wrong { next.saturating_sub(period) } else { current })
     }
 }
 
-/// A host may freeze in the middle of one, and hardly in all of so many.
+/// Readings may be interrupted by a freeze of the host, but hardly all of them.
 const MOST_READINGS: u32 = 4;
 
-/// When a cycle began, as lengths of time.
 struct Times {
-    /// Up to now, which was read so far off, either way.
     at: LocalTime,
     reading: Span,
-    /// The server's count of frames.
     count: u32,
-    /// By the server's loop.
     since_begin: Span,
-    /// By the driver's wake-up, to half a frame.
     since_wake_up: Span,
 }
 
-/// The buffers of the ports in one cycle.
 struct JackBuffers<'a> {
     buffer_of: unsafe extern "C" fn(*mut RawPort, u32) -> *mut f32,
     ports: &'a Sides<Box<[Port]>>,
@@ -148,7 +137,6 @@ struct JackBuffers<'a> {
 }
 
 impl JackBuffers<'_> {
-    /// `None` where the server has none.
     fn at(&self, direction: Direction, channel: usize) -> Option<NonNull<f32>> {
         let port = self.ports.of(direction).get(channel)?;
         // SAFETY: the port is one of an open client, in whose process callback we are.

@@ -1,5 +1,3 @@
-//! What a JACK server's threads and ours tell each other, without waiting.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,15 +6,12 @@ use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 
 use super::latency::{LatencyBounds, PortLatency};
+use crate::toolbox::Sides;
 use crate::toolbox::callback::Seat;
-use crate::toolbox::sides::Sides;
 
-/// Between our ports of a direction and the converter.
 #[derive(Default)]
 struct PortTiming {
-    /// What counts in the upper half, the spread in the lower.
     latency: AtomicU64,
-    /// What the card took when that was worked out.
     card: AtomicU32,
 }
 
@@ -27,7 +22,6 @@ impl PortTiming {
         PortLatency { counted: frames(both >> 32), spread: frames(both) }
     }
 
-    /// Notes it; whether it is another.
     fn set(&self, latency: PortLatency) -> bool {
         let half = |frames: Frames| u64::from(frames.count() as u32);
         let both = half(latency.counted) << 32 | half(latency.spread);
@@ -35,34 +29,24 @@ impl PortTiming {
     }
 }
 
-/// What a server itself says, beside what the device makes of it: a second opinion, for who measures. It outlives the
-/// client.
+/// The server's own report, for measuring. It outlives the client.
 #[derive(Debug, Clone, Default)]
 pub struct ServerWord {
-    /// Xruns that it told of so far.
     pub xruns: Arc<AtomicU32>,
-    /// When its driver woke for the present cycle, to half a frame: nanoseconds of a
-    /// [`LocalTime`](tautline_proto::time::LocalTime). Whoever is called in the cycle may read it.
+    /// Nanoseconds of a [`LocalTime`](tautline_proto::time::LocalTime) at which the driver woke for the present cycle,
+    /// to half a frame.
     pub woke_ns: Arc<AtomicI64>,
 }
 
-/// What the server's threads and ours tell each other.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// The server's threads are to do nothing here any more.
     leave: AtomicBool,
-    /// So many of them are here.
     inside: AtomicU32,
-    /// What is called in every cycle.
     pub(crate) seat: Seat,
-    /// The server did not activate the client.
     pub(crate) refused: AtomicBool,
-    /// The process said that it has finished.
     pub(crate) finished: AtomicBool,
-    /// The server went, or dropped this client.
     pub(crate) shut_down: AtomicBool,
     pub(crate) freewheels: AtomicBool,
-    /// Cycles were not used since the last that was.
     pub(super) interrupted: AtomicBool,
     /// Frames in a cycle, and in a second, as last told; 0 before.
     pub(crate) buffer: AtomicU32,
@@ -71,7 +55,6 @@ pub(crate) struct Signals {
     timing: Sides<PortTiming>,
     /// What the stream takes from converter to converter, in nanoseconds; 0 if nobody knows.
     stream: AtomicI64,
-    /// What our ports say of themselves is to be asked for again.
     pub(crate) stale: AtomicBool,
 }
 
@@ -80,13 +63,11 @@ impl Signals {
         self.timing.of(direction).latency()
     }
 
-    /// Before the client runs: that of the ports as they are to be connected.
     pub(super) fn begin(&self, direction: Direction, latency: PortLatency, card: Frames) {
         self.set_latency(direction, latency);
         self.timing.of(direction).card.store(card.count() as u32, Ordering::Relaxed);
     }
 
-    /// After a change of the graph. One thread at a time.
     pub(super) fn follow(
         &self,
         direction: Direction,
@@ -104,15 +85,13 @@ impl Signals {
         }
     }
 
-    /// One of the server's threads comes in; `None` if it is to do nothing.
     pub(super) fn enter(&self) -> Option<Inside<'_>> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let inside = Inside(self);
         if self.leave.load(Ordering::SeqCst) { None } else { Some(inside) }
     }
 
-    /// Returns when none of the server's threads is here, and none will do anything any more. With
-    /// a server that stalls it does not return: one may wait in the library for an answer.
+    /// Returns once no server thread is here or will act any more; a stalled server may keep it.
     pub(super) fn send_away(&self) {
         self.leave.store(true, Ordering::SeqCst);
         while self.inside.load(Ordering::SeqCst) > 0 {
@@ -120,7 +99,6 @@ impl Signals {
         }
     }
 
-    /// What the stream takes from converter to converter, as [`Client::tell`] says it.
     pub(crate) fn stream(&self) -> Span {
         Span::from_nanos(self.stream.load(Ordering::Relaxed))
     }
@@ -130,7 +108,6 @@ impl Signals {
     }
 }
 
-/// One of the server's threads is in code of ours.
 pub(super) struct Inside<'a>(&'a Signals);
 
 impl Drop for Inside<'_> {

@@ -1,30 +1,21 @@
-//! What stands after `jack:`.
-
 use std::fmt;
 use std::str::FromStr;
 
 use tautline_proto::device::DeviceError;
 
-/// The options, for people.
 const OPTIONS: &str = "connect=none, connect=BEGINNING-OF-A-PORT and server=NAME";
 
-/// What the ports are connected to when the client starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Connect {
-    /// The card's, one after the other.
     Card,
-    /// Nobody's: a patch bay does it.
     Nothing,
-    /// Those whose names begin so, one after the other.
     To(String),
 }
 
-/// Which client of which server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JackSpec {
     pub(crate) client: String,
     pub(crate) connect: Connect,
-    /// The usual one if there is no name.
     pub(crate) server: Option<String>,
     /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
     pub(crate) at_ports: bool,

@@ -1,5 +1,3 @@
-//! What the graph calls once per cycle, on a thread of PipeWire's own.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -11,22 +9,17 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::course::{BlockPlace, CycleReport, GraphTiming};
-use super::priority::Priority;
+use super::held::Priority;
 use crate::toolbox::callback::{HeldProcess, Seat};
 
-/// Frames that the process is given at a time, at the most: what it has room for.
 pub(super) const LONGEST: usize = 4096;
 const BYTES: usize = size_of::<f32>();
 
-/// What the thread that runs the device and the one of the graph share.
 pub(super) struct GraphShared {
-    /// What the graph calls.
     pub(super) seat: Seat,
-    /// The process said that it has finished.
     over: AtomicBool,
     /// Ticks of a cycle in the upper half, ticks per second in the lower; 0 before the first.
     pace: AtomicU64,
-    /// Between the cycle and the converter, in nanoseconds.
     graph_delay: AtomicI64,
     priority: Priority,
 }
@@ -42,25 +35,21 @@ impl GraphShared {
         }
     }
 
-    /// The graph calls `process` from now on, at the priority of this thread if it has none of its
-    /// own.
+    /// The graph calls `process` from now on, with this thread's priority unless its own has one.
     pub(super) fn give(&self, process: Box<dyn Process>) {
         self.priority.take_from_this_thread();
         self.over.store(false, Ordering::Relaxed);
         self.seat.give(process);
     }
 
-    /// The graph's thread gets that priority.
     pub(super) fn give_priority(&self) {
         self.priority.give_to_this_thread();
     }
 
-    /// The process said that it has finished.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What this cycle's report and course say of the pace of the graph.
     pub(super) fn tell(&self, course: &GraphTiming, report: CycleReport) {
         if let Some(quantum) = course.quantum() {
             let pace = quantum << 32 | u64::from(report.hertz);
@@ -73,26 +62,22 @@ impl GraphShared {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Ticks of a cycle and ticks per second, once the graph runs.
     pub(super) fn pace(&self) -> Option<(u32, u32)> {
         let pace = self.pace.load(Ordering::Relaxed);
         (pace != 0).then_some(((pace >> 32) as u32, pace as u32))
     }
 
-    /// Between the beginning of a cycle and the instant at which its block meets the converter.
     pub(super) fn graph_delay(&self) -> Span {
         Span::from_nanos(self.graph_delay.load(Ordering::Relaxed))
     }
 }
 
-/// Owned by the graph's thread while the stream is connected.
 pub(super) struct Callee {
     shared: Arc<GraphShared>,
     pub(super) direction: Direction,
     pub(super) settings: Settings,
     course: GraphTiming,
     block: Box<[f32]>,
-    /// The process was called before.
     begun: bool,
 }
 
@@ -109,7 +94,6 @@ impl Callee {
         Self { shared, direction, settings, course, block, begun: false }
     }
 
-    /// One cycle. Real-time, but for the first, which asks for that.
     pub(super) fn call(&mut self, stream: &StreamRef, report: Option<CycleReport>) {
         let now = now();
         let shared = Arc::clone(&self.shared);
@@ -133,7 +117,7 @@ impl Callee {
             if flow == Flow::Finished {
                 shared.end();
             }
-            // Of what is to be played only as much is asked for as the cycle takes.
+            // Play only as much as the cycle takes.
             if flow == Flow::Finished || self.direction == Direction::Playback {
                 break;
             }
@@ -141,7 +125,6 @@ impl Callee {
         shared.tell(&self.course, report);
     }
 
-    /// Nobody is there to hear it, or to play.
     fn pass_over(&mut self, stream: &StreamRef) {
         while let Some(mut buffer) = stream.dequeue_buffer() {
             if self.direction == Direction::Playback {
@@ -217,7 +200,6 @@ impl Callee {
         flow
     }
 
-    /// Frames that the graph wants of a buffer, and that it has room for.
     fn wanted(&self, buffer: &mut Buffer<'_>) -> usize {
         let requested = usize::try_from(buffer.requested()).unwrap_or(usize::MAX);
         let data = buffer.datas_mut().first_mut().and_then(|data| data.data());
@@ -230,7 +212,6 @@ impl Callee {
     }
 }
 
-/// Has the first `size` bytes of the buffer written, frames of `stride`.
 fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(&mut [u8])) {
     let Some(data) = buffer.datas_mut().first_mut() else { return };
     let Some(bytes) = data.data().and_then(|bytes| bytes.get_mut(..size)) else { return };
@@ -241,7 +222,6 @@ fn fill(buffer: &mut Buffer<'_>, stride: usize, size: usize, write: impl FnOnce(
     *chunk.size_mut() = size as u32;
 }
 
-/// The `index`th piece of a block.
 pub(super) fn side(
     samples: &mut [f32],
     settings: Settings,
@@ -258,9 +238,8 @@ fn xruns(side: &Side<'_>) -> u32 {
     u32::from(side.skipped > Frames::ZERO)
 }
 
-/// What the stream says of the cycle that is going on; `None` before it is in a graph.
 pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
-    let time = super::time::of(stream)?;
+    let time = super::filter::of(stream)?;
     let (num, denom) = (time.rate.num, time.rate.denom);
     if num == 0 || denom == 0 || time.now == 0 {
         return None;

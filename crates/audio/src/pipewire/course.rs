@@ -1,10 +1,5 @@
-//! Where the blocks of a stream lie in time, from what the graph says of its cycles.
-//!
-//! Decides and does nothing else: the graph's report and the length of the block are arguments.
-//!
-//! A graph hands a block on within one cycle. What is captured was there when the cycle began, and
-//! what is played is there when it ends; so a block meets whoever is at the other end a cycle
-//! before it began or after, or earlier and later if there is a converter with a delay of its own.
+//! Where the blocks of a stream lie in time, from the graph's report of its cycles, without I/O. A graph hands a block
+//! on within one cycle.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -12,45 +7,35 @@ use tautline_proto::units::Rate;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// What the graph says of a cycle (`struct pw_time` of PipeWire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CycleReport {
     pub(super) began: LocalTime,
-    /// Where the driver was then, in ticks: frames of the graph.
     pub(super) ticks: u64,
     pub(super) hertz: u32,
-    /// From the stream to the converter, or from there, in ticks, the cycle itself included. 0 for
-    /// a device that other programs play to or record from.
+    /// Ticks between stream and converter, the cycle included; 0 for a device that other programs use.
     pub(super) delay: i64,
-    /// What waits in the resampler, in frames of the stream.
     pub(super) buffered: Frames,
 }
 
-/// Where a block lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockPlace {
     pub(super) meets: LocalTime,
     /// A frame of the stream for what is rounded to it, and a tick for what is to that.
     pub(super) uncertainty: Span,
-    /// Frames of the stream for which the graph did not call.
     pub(super) skipped: Frames,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Last {
     report: CycleReport,
-    /// Its frames, in ticks.
     length: i64,
-    /// When it ends at the converter.
     end: LocalTime,
 }
 
-/// The timing of one stream through its cycles.
 #[derive(Debug, Clone)]
 pub(super) struct GraphTiming {
     direction: Direction,
     rate: Rate,
-    /// What lies between the ports and whoever is at the other end counts.
     to_converter: bool,
     last: Option<Last>,
     quantum: Option<u64>,
@@ -63,30 +48,24 @@ impl GraphTiming {
         Self { direction, rate, to_converter: true, last, quantum, graph_delay }
     }
 
-    /// Instants are those at the ports, at which all nodes of a graph have one and the same cycle.
     #[cfg(any(feature = "pipewire", test))]
     pub(super) fn at_ports(self) -> Self {
         Self { to_converter: false, ..self }
     }
 
-    /// What comes now follows on nothing.
     pub(super) fn begin_anew(&mut self) {
         self.last = None;
     }
 
-    /// Ticks from the cycle before the last to the last, once two followed each other.
     pub(super) fn quantum(&self) -> Option<u64> {
         self.quantum
     }
 
-    /// From the beginning of the last cycle to the instant at which its block meets the converter,
-    /// or the other way round.
     #[cfg(feature = "pipewire")]
     pub(super) fn graph_delay(&self) -> Span {
         self.graph_delay
     }
 
-    /// The block that the graph asked for or brought in the cycle of `report`.
     pub(super) fn place(&mut self, report: CycleReport, frames: Frames) -> BlockPlace {
         let (own, hertz) = (i128::from(self.rate.hertz()), i128::from(report.hertz.max(1)));
         let ticks =
@@ -116,8 +95,8 @@ impl GraphTiming {
         BlockPlace { meets, uncertainty, skipped }
     }
 
-    /// Frames between the last block and the one at `meets`. Cycles are missed as a whole: what is
-    /// less than half of one is rounding, or a driver that does not wake to the microsecond.
+    /// Frames between the last block and the one at `meets`: whole cycles; less than half of one is rounding, or a late
+    /// driver.
     fn gap(&mut self, last: &Last, now: &CycleReport, meets: LocalTime) -> Frames {
         let half = last.length / 2;
         let went = now.ticks.checked_sub(last.report.ticks).filter(|went| *went > 0);

@@ -1,7 +1,5 @@
-//! A filter of PipeWire's: one node with a port for each channel of either direction, called once per
-//! cycle with all of them.
-//!
-//! Its ports carry what the graph carries, unconverted, and are connected by whoever patches them.
+//! A filter of PipeWire's: one node with an unconverted port for each channel of either direction, connected by the
+//! user.
 #![expect(unsafe_code, reason = "the bindings of a C library")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -10,21 +8,22 @@ use std::ptr::{NonNull, null_mut};
 use pipewire::core::Core;
 use pipewire::properties::Properties;
 use pipewire::spa::sys::{SPA_DIRECTION_INPUT, SPA_DIRECTION_OUTPUT, spa_hook, spa_io_position};
+use pipewire::stream::StreamRef;
 use pipewire::sys::{
     PW_VERSION_FILTER_EVENTS, pw_filter, pw_filter_add_listener, pw_filter_add_port,
     pw_filter_connect, pw_filter_destroy, pw_filter_disconnect, pw_filter_events,
     pw_filter_flags_PW_FILTER_FLAG_RT_PROCESS, pw_filter_new,
-    pw_filter_port_flags_PW_FILTER_PORT_FLAG_MAP_BUFFERS, pw_filter_state,
+    pw_filter_port_flags_PW_FILTER_PORT_FLAG_MAP_BUFFERS, pw_filter_state, pw_stream_get_time_n,
+    pw_time,
 };
 use tautline_proto::device::Direction;
 
-use super::wired::{FilterPort, Wired};
-use crate::toolbox::sides::Sides;
+use crate::pipewire::wired::{FilterPort, Wired};
+use crate::toolbox::Sides;
 
 const ERROR: pw_filter_state = -1;
 const UNCONNECTED: pw_filter_state = 0;
 
-/// What the library keeps a pointer to for one of our listeners.
 struct FilterListener<T> {
     hook: spa_hook,
     events: pw_filter_events,
@@ -32,7 +31,6 @@ struct FilterListener<T> {
 }
 
 impl<T> FilterListener<T> {
-    /// Hears what `listen` asks for; lives until the filter is destroyed.
     fn added(
         filter: NonNull<pw_filter>,
         data: T,
@@ -60,17 +58,14 @@ impl<T> FilterListener<T> {
     }
 }
 
-/// A filter that is in the graph, or on its way there.
 pub(super) struct Filter {
     raw: NonNull<pw_filter>,
     /// The graph's thread alone touches what this leads to while the filter is connected.
     called: NonNull<FilterListener<Wired>>,
-    /// Touched on the thread that iterates the loop.
     heard: NonNull<FilterListener<Option<String>>>,
 }
 
 impl Filter {
-    /// Makes it and puts it into the graph, or says why not.
     pub(super) fn connect(
         core: &Core,
         name: &str,
@@ -132,7 +127,6 @@ impl Filter {
         (1..=channels).map(add).collect()
     }
 
-    /// Why it is no longer in a graph.
     pub(super) fn lost(&self) -> Option<String> {
         // SAFETY: this is the thread that iterates the loop, and the listener lives as long as this.
         unsafe { (*self.heard.as_ptr()).data.clone() }
@@ -182,4 +176,14 @@ unsafe extern "C" fn state_changed(
     // on one thread.
     let lost = unsafe { &mut *data.cast::<Option<String>>() };
     lost.get_or_insert(said);
+}
+
+/// The begin of the present cycle and the driver's position then; `None` if unknown. Wait-free on the graph's thread.
+pub(super) fn of(stream: &StreamRef) -> Option<pw_time> {
+    // SAFETY: all of its fields are plain numbers.
+    let mut time: pw_time = unsafe { std::mem::zeroed() };
+    // SAFETY: the stream lives as long as the reference, and `time` has the size that is said.
+    let answer =
+        unsafe { pw_stream_get_time_n(stream.as_raw_ptr(), &mut time, size_of::<pw_time>()) };
+    (answer >= 0).then_some(time)
 }

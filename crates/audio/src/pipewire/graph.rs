@@ -4,25 +4,19 @@ use tautline_proto::time::Frames;
 #[cfg(any(feature = "pipewire", test))]
 use tautline_proto::units::Rate;
 
-/// The pace of a graph: all its nodes are called once per cycle, for a quantum of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// Frames per cycle where no node asks for another number.
     pub quantum: Frames,
-    /// The fewest that a node is granted.
     pub min_quantum: Frames,
     pub max_quantum: Frames,
-    /// What somebody forced every cycle to be.
     pub forced: Option<Frames>,
     /// Frames per second, in hertz; it may be one that no stream can have.
     pub rate: u32,
-    /// The rates it may change to, in hertz.
     pub rates: Vec<u32>,
 }
 
 impl Graph {
-    /// The graph that `pw-metadata -n settings` lists, line by line: `update: id:0
-    /// key:'clock.rate' value:'48000' type:''`.
+    /// Parses `pw-metadata -n settings`: `update: id:0 key:'clock.rate' value:'48000' type:''`.
     pub fn listed(text: &str) -> Option<Self> {
         Self::described(|name| {
             text.lines().find_map(|line| {
@@ -35,8 +29,7 @@ impl Graph {
         })
     }
 
-    /// The graph that these settings describe, by their names without `clock.`; `None` if one is
-    /// missing. A `force-` of 0 forces nothing.
+    /// The graph of these settings, named without `clock.`; `None` if one is missing. A `force-` of 0 forces nothing.
     pub(super) fn described<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let number = |name: &str| setting(name)?.parse::<u32>().ok().filter(|number| *number > 0);
         let frames = |name: &str| number(name).map(|frames| Frames::new(i64::from(frames)));
@@ -56,9 +49,8 @@ impl Graph {
         })
     }
 
-    /// What a node that asks for `wanted` frames at `rate` is granted, as far as can be said before
-    /// it runs, in frames at `rate`. The server takes the least that any node asks for and rounds
-    /// it down to a power of two unless it was set up otherwise (`pw_context_recalc_graph`).
+    /// Frames at `rate` that a node is granted for `wanted`, as far as is known before it runs: the minimum that any
+    /// node asks for, rounded down to a power of two by default (`pw_context_recalc_graph`).
     #[cfg(any(feature = "pipewire", test))]
     pub(super) fn grants(&self, wanted: Frames, rate: Rate) -> Frames {
         let (own, stream) = (i64::from(self.rate), i64::from(rate.hertz()));

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use pipewire::properties::Properties;
@@ -12,25 +13,21 @@ use pipewire::stream::{Stream, StreamFlags, StreamListener, StreamState};
 use tautline_proto::device::{DeviceError, Direction, Directions, Settings};
 use tautline_proto::time::Span;
 
-use super::callee::{Callee, GraphShared, report};
-use super::filter::Filter;
-use super::pods;
-use super::server::{FoundNode, Purpose, Server, Survey};
-use super::spec::{NodeKind, PipeWireSpec};
-use super::wired::Wired;
+use crate::pipewire::callee::{Callee, GraphShared, report};
+use crate::pipewire::filter::Filter;
+use crate::pipewire::pods;
+use crate::pipewire::server::{FoundNode, Purpose, Server, Survey};
+use crate::pipewire::spec::{NodeKind, PipeWireSpec};
+use crate::pipewire::wired::Wired;
 
-/// How long a node may take to be in the graph.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often it is looked whether it is.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What belongs to the library, in the order in which it is to be dropped.
 pub(super) struct HeldNode {
     node: Made,
     server: Server,
 }
 
-/// A node of ours.
 enum Made {
     Stream {
         _called: StreamListener<Callee>,
@@ -57,7 +54,6 @@ impl Drop for HeldNode {
 }
 
 impl HeldNode {
-    /// Puts a node into the graph that calls what sits in `shared`.
     pub(super) fn connect(
         spec: &PipeWireSpec,
         directions: Directions,
@@ -99,7 +95,6 @@ impl HeldNode {
         Ok(held)
     }
 
-    /// Does what the server asks for, or waits for it so long.
     pub(super) fn iterate(&self, at_most: Duration) {
         self.server.iterate(at_most);
     }
@@ -112,7 +107,6 @@ impl HeldNode {
         }
     }
 
-    /// Why the node is no longer in a graph.
     pub(super) fn gone(&self) -> Option<String> {
         self.server.error().or_else(|| match &self.node {
             Made::Stream { lost, .. } => lost.borrow().clone(),
@@ -120,7 +114,6 @@ impl HeldNode {
         })
     }
 
-    /// Tells the graph what sound takes beyond a stream that goes this way.
     pub(super) fn tell(&self, direction: Direction, latency: Span) {
         if let Made::Stream { stream, .. } = &self.node {
             let [ports, node] = pods::latency(spa_direction(direction), latency);
@@ -130,7 +123,6 @@ impl HeldNode {
     }
 }
 
-/// There is no node to be had for the device of this name.
 pub(super) fn not_made(name: &str, answer: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
@@ -173,7 +165,6 @@ fn stream(
     Ok(Made::Stream { _called: called, _heard: heard, lost, stream })
 }
 
-/// The direction of a stream, as the graph sees it.
 pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     match direction {
         Direction::Capture => SpaDirection::Input,
@@ -181,8 +172,8 @@ pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     }
 }
 
-/// Makes our source the default source if there is no microphone. WirePlumber 0.5 also considers the monitors of sinks:
-/// sinks of cards have at most 1509, microphones usually more than 1700 (its monitors/alsa.lua).
+/// Makes our source the default only if there is no microphone: in WirePlumber 0.5 monitors of cards' sinks have at
+/// most 1509, microphones mostly over 1700 (monitors/alsa.lua).
 const SOURCE_PRIORITY: &str = "1600";
 
 fn properties(
@@ -238,4 +229,36 @@ fn properties(
         }
     }
     properties
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Priority {
+    class: AtomicI32,
+    level: AtomicI32,
+}
+
+impl Priority {
+    pub(super) fn take_from_this_thread(&self) {
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is the calling thread, and the kernel fills in what is lent to it.
+        let (class, known) =
+            unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &mut parameters)) };
+        if known == 0 {
+            self.level.store(parameters.sched_priority, Ordering::Relaxed);
+            self.class.store(class, Ordering::Relaxed);
+        }
+    }
+
+    /// Schedules the calling thread like that unless it has a real-time scheduler; a refusal was reported already.
+    pub(super) fn give_to_this_thread(&self) {
+        // SAFETY: 0 is the calling thread.
+        let ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
+        let class = self.class.load(Ordering::Relaxed);
+        if ordinary && matches!(class, libc::SCHED_FIFO | libc::SCHED_RR) {
+            let parameters =
+                libc::sched_param { sched_priority: self.level.load(Ordering::Relaxed) };
+            // SAFETY: 0 is the calling thread; the parameters outlive the call and are only read.
+            unsafe { libc::sched_setscheduler(0, class, &parameters) };
+        }
+    }
 }

@@ -54,18 +54,15 @@ macro_rules! functions {
         #[derive(Clone, Copy)]
         enum Function { $($name,)* }
 
-        /// Each with its name, which ends in a zero.
         const FUNCTIONS: &[(Function, &str)] =
             &[$((Function::$name, concat!(stringify!($name), "\0")),)*];
 
-        /// Where they are; null before the library is loaded.
         static PLACES: [AtomicPtr<c_void>; FUNCTIONS.len()] =
             [const { AtomicPtr::new(null_mut()) }; FUNCTIONS.len()];
 
         $(jump!($name);)*
 
-        /// Wants them, where a linker has not yet met the library: it takes from an archive only
-        /// what is wanted when it comes to it.
+        /// References them, as the linker takes from an archive only what is referenced by then.
         fn want() {
             std::hint::black_box([$(pipewire::sys::$name as *const c_void,)*]);
         }
@@ -99,8 +96,7 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     })
 }
 
-/// Keeps the library from writing its own log on our standard error, unless somebody wants it by
-/// PipeWire's own `PIPEWIRE_DEBUG`: what goes wrong is answered in our words.
+/// Keeps the library's log off our standard error, unless `PIPEWIRE_DEBUG` is set.
 fn silence() {
     if std::env::var_os("PIPEWIRE_DEBUG").is_some() {
         return;
@@ -115,7 +111,6 @@ fn silence() {
     level();
 }
 
-/// Loads the library of this name and notes where its functions are, or says why it cannot.
 fn find(library: &CStr) -> Result<(), String> {
     // SAFETY: the name ends in a zero; what a library does when it is loaded is its own affair.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -133,7 +128,6 @@ fn find(library: &CStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Why the loader refused, in its words.
 fn reason() -> String {
     // SAFETY: it answers null or a text that lasts until this thread's next question.
     let said = unsafe {

@@ -11,32 +11,26 @@ use super::callee::GraphShared;
 use super::held::{HeldNode, not_made};
 use super::spec::PipeWireSpec;
 use crate::toolbox::callback::CallWatch;
-use crate::toolbox::notes::Notes;
-use crate::toolbox::stream_latency::StreamLatency;
+use crate::toolbox::{Notes, StreamLatency};
 
-/// How often the thread that runs the device looks what became of it. Nobody wakes it: that would
-/// be a system call on the graph's thread.
+/// How often the device's thread looks at the node: waking it would be a system call on the graph's thread.
 const LOOK: Duration = Duration::from_millis(20);
 /// A change of latency that others are told of: what a resampler holds goes up and down by less.
 const WORTH_TELLING: Span = Span::from_millis(1);
 
-/// A node of ours.
 pub(super) struct Node {
     name: String,
     directions: Directions,
     settings: Settings,
     notes: Notes,
     latency: StreamLatency,
-    /// What the graph was told of it.
     promised: Span,
     shared: Arc<GraphShared>,
-    /// The pace of the graph that was told last.
     told: Option<(u32, u32)>,
     held: HeldNode,
 }
 
 impl Node {
-    /// Puts the node into the graph; until it is run it is silent.
     pub(super) fn open(
         spec: &PipeWireSpec,
         directions: Directions,
@@ -63,8 +57,7 @@ impl Node {
         Ok(Self { name, directions, settings, notes, latency, promised, shared, told, held })
     }
 
-    /// Tells the graph what sound takes from here to the far end, or from there to here: the link
-    /// offset is from converter to converter, and includes the delay between converter and node.
+    /// Tells the graph the latency to the far end: the link offset less the delay between converter and node.
     fn promise(&mut self) {
         let latency = (self.latency.get() - self.shared.graph_delay()).max(Span::ZERO);
         if self.shared.pace().is_none() || (latency - self.promised).abs() < WORTH_TELLING {
@@ -76,13 +69,11 @@ impl Node {
         }
     }
 
-    /// How often the graph calls, as far as it is known.
     fn cycle(&self) -> Span {
         let (ticks, hertz) = self.shared.pace().unwrap_or((0, 1));
         Span::from_nanos(i64::from(ticks) * 1_000_000_000 / i64::from(hertz.max(1)))
     }
 
-    /// Tells the pace of the graph when it is known, and when it changes.
     fn tell(&mut self) {
         let pace = self.shared.pace();
         if pace == self.told {
@@ -109,7 +100,6 @@ impl Node {
     }
 }
 
-/// The graph does not call the node.
 fn silent(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),

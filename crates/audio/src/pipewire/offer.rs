@@ -6,17 +6,13 @@ use tautline_proto::units::{Channels, Rate};
 use super::graph::Graph;
 use super::server::{FoundNode, Purpose, Server, Survey};
 use super::spec::{NodeKind, PipeWireSpec};
-use crate::toolbox::description::{DeviceDescription, DeviceSide, Offers};
-use crate::toolbox::sides::Sides;
+use crate::toolbox::{DeviceDescription, DeviceSide, Offers, Sides};
 
-/// One period is played while the next is filled.
 const PERIODS: u32 = 2;
 /// The sink that WirePlumber (`fallback-sink.lua`) makes where there is none: it plays to nobody.
 const STAND_IN: &str = "auto_null";
 
-/// At the rate and with the channels that are wanted, in cycles as long as the graph grants. What a
-/// graph that says nothing of itself grants shows when it runs.
-pub(super) fn settle(
+pub(crate) fn settle(
     spec: &PipeWireSpec,
     directions: Directions,
     wanted: Settings,
@@ -38,7 +34,6 @@ pub(super) fn settle(
     Ok(Settings { period, periods: PERIODS, ..wanted })
 }
 
-/// A stream goes one way.
 fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
     DeviceError {
         tried: spec.to_string(),
@@ -50,7 +45,6 @@ fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
     }
 }
 
-/// Ports carry what the graph carries: nothing converts for them.
 fn unconverted(
     spec: &PipeWireSpec,
     graph: Option<&Graph>,
@@ -69,12 +63,11 @@ fn unconverted(
     })
 }
 
-pub(super) fn graph() -> Option<Graph> {
+pub fn graph() -> Option<Graph> {
     survey("pipewire:").ok()?.graph
 }
 
-/// The nodes that can be named, if there is a server.
-pub(super) fn list() -> Vec<DeviceDescription> {
+pub(crate) fn list() -> Vec<DeviceDescription> {
     let Ok(Survey { graph, nodes, .. }) = survey("pipewire:") else { return Vec::new() };
     let offers = offers(graph.as_ref());
     let side = |direction| DeviceSide { direction, offers: offers.clone() };
@@ -93,14 +86,12 @@ pub(super) fn list() -> Vec<DeviceDescription> {
     std::iter::once(own).chain(others).collect()
 }
 
-/// In which directions there is a device that a stream can be connected to.
-pub(super) fn devices() -> Option<Sides<bool>> {
+pub(crate) fn devices() -> Option<Sides<bool>> {
     let nodes = survey("pipewire:").ok()?.nodes;
     let nodes = || nodes.iter().filter(|node| node.name != STAND_IN);
     Some(Sides::each(|way| nodes().any(|node| direction(node) == Some(way))))
 }
 
-/// Which way a stream goes that has this node as its target.
 fn direction(node: &FoundNode) -> Option<Direction> {
     match node.class.as_str() {
         "Audio/Sink" => Some(Direction::Playback),

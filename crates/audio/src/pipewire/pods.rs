@@ -11,10 +11,8 @@ use pipewire::spa::utils::{Direction, Id, SpaTypes};
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
-/// Where the channels of a frame are, as many as [`AudioInfoRaw`] has room for.
 type Positions = [u32; 64];
 
-/// A value as the library takes it.
 pub(super) struct Coded(Vec<u8>);
 
 impl Coded {
@@ -31,8 +29,7 @@ impl Coded {
     }
 }
 
-/// Interleaved floats. One channel and two have their usual places; more are only numbered, because
-/// a stream does not say where they belong.
+/// Interleaved floats; more than two channels are only numbered, as a stream has no positions for them.
 pub(super) fn format(settings: &Settings) -> Coded {
     let channels = settings.channels.count();
     let mut positions: Positions = [0; 64];
@@ -54,9 +51,7 @@ pub(super) fn format(settings: &Settings) -> Coded {
     Coded::of(SpaTypes::ObjectParamFormat, ParamType::EnumFormat, info.into())
 }
 
-/// What sound that goes on beyond the node takes there, so that whoever plays to it or records from
-/// it can know: as the latency of its ports, which every server passes on, and as the node's own,
-/// which those from 1.4 on do (`pw_stream` before that has no place for it).
+/// The latency beyond the node, for other programs: of its ports, and from 1.4 on of the node itself.
 pub(super) fn latency(direction: Direction, beyond: Span) -> [Coded; 2] {
     let nanos = beyond.as_nanos();
     let property = Property::new;

@@ -1,6 +1,4 @@
-//! A server of PipeWire: the way to it, and what it says of itself.
-//!
-//! Nothing here starts a server, and no answer is waited for longer than [`PATIENCE`].
+//! A connection to a server of PipeWire. Starts none, and waits at most [`PATIENCE`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,20 +18,16 @@ use tautline_proto::device::{DeviceError, Direction};
 use super::graph::Graph;
 use super::library;
 
-/// How long a server may take to answer: one that is there does in a millisecond.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// What is set up for clients whose callback is to run at real-time priority.
 const REAL_TIME: &str = "client-rt.conf";
 
-/// What a client asks of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Asking,
-    /// To be called once per cycle.
     Sounding,
 }
 
-/// What the server's events leave behind. On the thread that iterates the loop only.
 #[derive(Debug, Default)]
 struct ServerEvents {
     done: Cell<Option<i32>>,
@@ -47,13 +41,10 @@ pub(super) struct Server {
     core: Core,
     heard: Rc<ServerEvents>,
     main: MainLoop,
-    /// Of the device this is for.
     name: String,
 }
 
 impl Server {
-    /// Connects to the server that `PIPEWIRE_REMOTE` names, or to the session's. `name` is the
-    /// device's.
     pub(super) fn connect(name: &str, purpose: Purpose) -> Result<Self, DeviceError> {
         library::load(name)?;
         let failed = |what: &str| absent(name, &format!("{what}: {}", io::Error::last_os_error()));
@@ -88,22 +79,18 @@ impl Server {
         Ok(server)
     }
 
-    /// What nodes are made at.
     pub(super) fn core(&self) -> &Core {
         &self.core
     }
 
-    /// Does what the server asks for, or waits for it so long.
     pub(super) fn iterate(&self, at_most: Duration) {
         self.main.loop_().iterate(at_most);
     }
 
-    /// What it said to be wrong: the first of it.
     pub(super) fn error(&self) -> Option<String> {
         self.heard.error.borrow().clone()
     }
 
-    /// Returns when the server has done all that it was asked for so far.
     fn roundtrip(&self, until: Instant) -> Result<(), DeviceError> {
         let failed = |answer: &str| absent(&self.name, answer);
         let asked = self.core.sync(0).map_err(|error| failed(&error.to_string()))?;
@@ -122,18 +109,14 @@ impl Server {
     }
 }
 
-/// A node that other programs made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundNode {
     pub(super) name: String,
     pub(super) description: String,
-    /// `Audio/Sink`, `Audio/Source` or another.
     pub(super) class: String,
 }
 
-/// What a server has, and how it runs.
 pub(super) struct Survey {
-    /// Of the device this is for.
     name: String,
     pub(super) graph: Option<Graph>,
     pub(super) nodes: Vec<FoundNode>,
@@ -170,7 +153,6 @@ impl Survey {
         Ok(Self { name: server.name.clone(), graph, nodes: nodes.take() })
     }
 
-    /// The node that is meant, by its name or by what a desktop calls it.
     pub(super) fn find(
         &self,
         target: &str,
@@ -197,7 +179,6 @@ fn found<'a>(property: impl Fn(&str) -> Option<&'a str>) -> Option<FoundNode> {
     Some(FoundNode { name, description, class })
 }
 
-/// Those about the clock, by their names without `clock.`.
 fn properties_of(
     server: &Server,
     metadata: &Metadata,
@@ -218,7 +199,6 @@ fn properties_of(
     Ok(said.take())
 }
 
-/// There is no server to be had.
 fn absent(name: &str, answer: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),

@@ -5,13 +5,10 @@ use std::str::FromStr;
 
 use tautline_proto::device::DeviceError;
 
-/// The options, for people.
 const OPTIONS: &str = "as=stream, target=NODE and force=yes";
 
-/// What stands after `pipewire:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipeWireSpec {
-    /// Its name in the graph, which is what a desktop shows.
     pub(super) node: String,
     pub(super) shape: NodeKind,
     /// `force=yes`: the graph is not only asked for the period but made to run at it.
@@ -20,18 +17,13 @@ pub struct PipeWireSpec {
     pub(crate) at_ports: bool,
 }
 
-/// What the node is to other programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NodeKind {
-    /// A device that they choose: a sink that is heard by `taut send`, a source that `taut recv`
-    /// plays to.
     Device,
-    /// A stream as they have them: connected to this node, or to the default device.
     Stream(Option<String>),
 }
 
 impl PipeWireSpec {
-    /// A stream that is connected to the default device.
     pub(crate) fn stream(node: &str) -> Self {
         let shape = NodeKind::Stream(None);
         Self { node: node.to_owned(), shape, force: false, at_ports: false }

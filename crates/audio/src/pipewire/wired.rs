@@ -14,22 +14,20 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::callee::{GraphShared, LONGEST, side};
 use super::course::{CycleReport, GraphTiming};
+use crate::toolbox::Sides;
 use crate::toolbox::callback::HeldProcess;
-use crate::toolbox::ports::{Ports, interleave, lay_out, part};
-use crate::toolbox::sides::Sides;
+use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 
 /// A port of a filter: what the library knows it by. Valid as long as the filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterPort(pub(super) NonNull<c_void>);
 
-/// The samples of one cycle, port by port; null where a port has none.
 struct FilterBuffers {
     at: Sides<Box<[*mut f32]>>,
     frames: usize,
 }
 
 impl FilterBuffers {
-    /// Those of this cycle. Each port is asked once: its buffer is handed on with that.
     fn get(&mut self, ports: &Sides<Box<[FilterPort]>>, frames: u32) {
         self.frames = frames as usize;
         for direction in [Direction::Capture, Direction::Playback] {
@@ -57,7 +55,6 @@ impl Ports for FilterBuffers {
     }
 }
 
-/// Owned by the graph's thread while the filter is connected.
 pub(super) struct Wired {
     shared: Arc<GraphShared>,
     pub(super) settings: Settings,
@@ -65,7 +62,6 @@ pub(super) struct Wired {
     buffers: FilterBuffers,
     courses: Sides<GraphTiming>,
     blocks: Sides<Box<[f32]>>,
-    /// The process was called before.
     begun: bool,
 }
 
@@ -94,7 +90,6 @@ impl Wired {
         self.ports = ports;
     }
 
-    /// One cycle. Real-time, but for the first, which asks for that.
     pub(super) fn call(&mut self, clock: Option<&spa_io_clock>) {
         let now = now();
         let shared = Arc::clone(&self.shared);
@@ -148,7 +143,6 @@ impl Wired {
         Flow::Continue
     }
 
-    /// Nothing is played from `from` frames into the cycle on.
     fn silence(&mut self, from: usize) {
         for channel in 0..self.settings.channels.count() {
             if let Some(out) = self.buffers.played(channel) {
@@ -158,7 +152,6 @@ impl Wired {
     }
 }
 
-/// What the graph says of the cycle that is going on; `None` before it runs.
 fn report(clock: &spa_io_clock) -> Option<CycleReport> {
     let (num, denom) = (clock.rate.num, clock.rate.denom);
     if num == 0 || denom == 0 || clock.nsec == 0 {

@@ -7,50 +7,40 @@
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::Settings;
+use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::piece::PieceTimes;
-use crate::toolbox::sides::Sides;
+use crate::toolbox::Sides;
 
-/// What a host that freezes may hold up: longer, and the frames that do not fit are silence.
+/// The longest freeze of a host to bridge; frames beyond that are silence.
 const FROZEN: Span = Span::from_millis(100);
-/// Pieces that may be under way, for each that a device holds.
 const LEAST_PIECES: usize = 64;
 
-/// What is said of a piece.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BusPiece {
-    /// The number of its first frame, and how many there are.
     first: i64,
     frames: usize,
     pub(super) meets: LocalTime,
     pub(super) uncertainty: Span,
     pub(super) clock: Option<ClockId>,
-    /// A bit for each part that played.
     parts: u64,
 }
 
 impl BusPiece {
-    /// Whether this part played.
     pub(super) const fn plays(&self, part: usize) -> bool {
         self.parts >> part & 1 == 1
     }
 }
 
-/// The end of the device that plays.
 pub(crate) struct BusWriter {
     samples: Producer<f32>,
     pieces: Producer<BusPiece>,
     channels: usize,
     parts: usize,
-    /// The number of the next frame.
     next: i64,
-    /// The piece that is being written, if there is room.
     piece: Option<BusPiece>,
 }
 
-/// Both ends, for so many parts of devices with one rate and one number of channels.
 pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusReader) {
     let Settings { rate, channels, period, .. } = settings.playback;
     let buffer = |settings: &Settings| settings.period.as_len() * (settings.periods as usize + 1);
@@ -88,7 +78,6 @@ impl BusWriter {
         has_room
     }
 
-    /// What a part plays of it. Parts come by rising number. Real-time.
     pub(crate) fn write(&mut self, part: usize, block: &[f32]) {
         if let Some(piece) = &mut self.piece
             && self.samples.push_entire_slice(block).is_ok()
@@ -97,16 +86,13 @@ impl BusWriter {
         }
     }
 
-    /// The piece is whole. Real-time.
     pub(crate) fn end(&mut self) {
         if let Some(piece) = self.piece.take() {
-            // There is room.
             let _ = self.pieces.push(piece);
         }
     }
 }
 
-/// The end of the device that captures.
 pub(crate) struct BusReader {
     samples: Consumer<f32>,
     pieces: Consumer<BusPiece>,
@@ -114,15 +100,12 @@ pub(crate) struct BusReader {
     /// Frames that are kept of each part, a power of two: frame n lies at n modulo this.
     room: usize,
     kept: Box<[Box<[f32]>]>,
-    /// Of each part, the number of the frame after the last that it played.
     sounded: Box<[i64]>,
-    /// The number of the frame after the last that is known.
     known: i64,
     newest: Option<BusPiece>,
 }
 
 impl BusReader {
-    /// Takes what came. Real-time.
     pub(super) fn take(&mut self) {
         while let Ok(piece) = self.pieces.pop() {
             let skipped = usize::try_from(piece.first - self.known).unwrap_or(0);
@@ -171,12 +154,10 @@ impl BusReader {
         }
     }
 
-    /// The newest piece and the number of its first frame, once there was one.
     pub(super) fn newest(&self) -> Option<(BusPiece, i64)> {
         self.newest.map(|piece| (piece, piece.first))
     }
 
-    /// Whether the part played anything from this frame on.
     pub(super) fn sounds_from(&self, part: usize, frame: i64) -> bool {
         self.sounded.get(part).is_some_and(|sounded| *sounded > frame)
     }
@@ -197,8 +178,44 @@ impl BusReader {
         [at(place, head), at(0, count - head)]
     }
 
-    /// How many frames from a number on are known.
     pub(super) fn ahead_of(&self, frame: i64) -> Frames {
         Frames::new(self.known - frame)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceTimes {
+    pub(super) now: LocalTime,
+    pub(crate) meets: LocalTime,
+    pub(super) uncertainty: Span,
+    pub(crate) skipped: Frames,
+    pub(super) xruns: u32,
+    pub(super) clock: Option<ClockId>,
+}
+
+impl PieceTimes {
+    pub(crate) fn of(cycle: &Cycle<'_>, side: &Side<'_>) -> Self {
+        let Cycle { now, xruns, clock, .. } = *cycle;
+        let Side { meets, uncertainty, skipped, .. } = *side;
+        Self { now, meets, uncertainty, skipped, xruns, clock }
+    }
+
+    pub(crate) fn after(self, length: Span) -> Self {
+        Self { meets: self.meets + length, skipped: Frames::ZERO, xruns: 0, ..self }
+    }
+
+    pub(super) const fn at_first(self) -> Self {
+        Self { skipped: Frames::ZERO, xruns: 0, ..self }
+    }
+
+    pub(super) fn call(
+        self,
+        process: &mut dyn Process,
+        direction: Direction,
+        samples: &mut [f32],
+    ) -> Flow {
+        let Self { now, meets, uncertainty, skipped, xruns, clock } = self;
+        let side = Side { samples, meets, uncertainty, skipped };
+        process.process(&mut Cycle::one_way(direction, now, side, xruns).by(clock))
     }
 }

@@ -1,5 +1,3 @@
-//! What the device that captures calls: every part in turn, each with a copy, and what the others play in it.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +9,7 @@ use tautline_proto::time::Span;
 
 use super::SharedState;
 use super::bus::BusReader;
-use super::piece::PieceTimes;
+use super::bus::PieceTimes;
 use super::steered::SteeredReader;
 
 /// A change of what is muted takes so long, as one of a volume.
@@ -19,14 +17,10 @@ const MUTES_IN: Span = Span::from_millis(10);
 
 pub(super) struct SharedCapture {
     state: Arc<SharedState>,
-    /// What the parts play, if they are to hear one another.
     others: Option<SteeredReader>,
-    /// What is captured in a period, as it is muted or not.
     own: Box<[f32]>,
     volume: Volume,
-    /// Room for what one part captures in a period: it may change it.
     block: Box<[f32]>,
-    /// Which parts were there the last time, and how many.
     seated: Box<[bool]>,
     count: usize,
 }
@@ -43,7 +37,6 @@ impl SharedCapture {
         Self { state, others, own, volume, block, seated, count: 0 }
     }
 
-    /// Gives a piece to every part, no longer than the room for it.
     fn give(&mut self, captured: &[f32], times: PieceTimes) {
         let samples = captured.len();
         let channels = self.state.settings.capture.channels;
@@ -85,7 +78,6 @@ impl SharedCapture {
     }
 }
 
-/// Of what is captured.
 const fn gain(muted: bool) -> Gain {
     if muted { Gain::SILENCE } else { Gain::UNITY }
 }

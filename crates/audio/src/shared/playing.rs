@@ -1,5 +1,3 @@
-//! What the device that plays calls: every part in turn, summed.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,15 +7,12 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process};
 
 use super::SharedState;
 use super::bus::BusWriter;
-use super::piece::PieceTimes;
+use super::bus::PieceTimes;
 
 pub(super) struct SharedPlayback {
     state: Arc<SharedState>,
-    /// What is played goes there, too, for those who capture.
     bus: Option<BusWriter>,
-    /// Room for what one part plays in a period.
     block: Box<[f32]>,
-    /// Which parts were there the last time.
     seated: Box<[bool]>,
 }
 
@@ -29,7 +24,6 @@ impl SharedPlayback {
         Self { state, bus, block, seated }
     }
 
-    /// Plays a piece that is no longer than the room for it.
     fn play(&mut self, out: &mut [f32], times: PieceTimes) {
         out.fill(0.0);
         if let Some(bus) = &mut self.bus

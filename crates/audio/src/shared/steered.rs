@@ -1,10 +1,8 @@
-//! What the parts played, read in the time of the device that captures: at the place that met the DAC as the captured
-//! frames met the ADC.
+//! What the parts played, in the capturing device's time: at the place that met the DAC as the captured frames met the
+//! ADC.
 //!
-//! The place goes on without a gap, as many frames as are captured, however much the stated instants jitter: where both
-//! devices go by one clock frames are copied, and where they drift apart the [`Servo`] that receivers have steers a
-//! resampler of each part that sounds. Only where a device was interrupted is another place gone to at once, faded from
-//! the one to the other.
+//! The place advances by the captured frames, whatever the instants' jitter: frames are copied if both devices have one
+//! clock; else a [`Servo`] steers a resampler per part. Only after an interruption does it jump, with a fade.
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::device::Settings;
@@ -12,14 +10,13 @@ use tautline_proto::servo::{Observation, Servo};
 use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
 
 use super::bus::BusReader;
-use super::piece::PieceTimes;
+use super::bus::PieceTimes;
 
-/// What is read this far beside its instant is gone to at once: at the pace of the servo it would take ten seconds.
+/// A larger error is corrected at once: the servo would take ten seconds.
 const JUMP: Span = Span::from_millis(2);
 
 struct SteeredPart {
     resampler: Resampler,
-    /// Whether it was read in the piece before: the resampler is where the place is.
     used: bool,
     block: Box<[f32]>,
 }
@@ -29,23 +26,17 @@ pub(crate) struct SteeredReader {
     settings: Settings,
     parts: Box<[SteeredPart]>,
     servo: Servo,
-    /// Of the next frame, once something was played.
     place: Option<MediaPoint>,
-    /// Room for a block that is faded out.
     before: Box<[f32]>,
 }
 
-/// What became of one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReadNews {
-    /// Another place was gone to.
     pub(crate) realigned: bool,
-    /// Frames were not there.
     pub(crate) missed: bool,
 }
 
 impl SteeredReader {
-    /// For blocks of the device that captures with these settings.
     pub(crate) fn new(bus: BusReader, settings: Settings, parts: usize) -> Self {
         let (channels, period) = (settings.channels.count(), settings.period.as_len().max(1));
         let part = |_| SteeredPart {
@@ -131,12 +122,10 @@ impl SteeredReader {
         news
     }
 
-    /// What met the DAC at this instant, by the newest piece, whose first frame has this number.
     fn due(&self, first: i64, meets: LocalTime, at: LocalTime) -> MediaPoint {
         self.settings.rate.point_after(MediaTime::from_frames(first), at - meets)
     }
 
-    /// Reads a part at a place, faded from another where it was moved; whether frames were not there.
     fn pull(
         &mut self,
         index: usize,
@@ -164,14 +153,12 @@ impl SteeredReader {
         missed
     }
 
-    /// What a part was heard to play in the piece that was read last, of so many samples.
     pub(crate) fn block(&self, part: usize, samples: usize) -> Option<&[f32]> {
         self.parts.get(part).filter(|part| part.used).and_then(|part| part.block.get(..samples))
     }
 }
 
 impl SteeredPart {
-    /// Goes to a place: what lies before it is there for the kernel.
     fn begin(&mut self, bus: &BusReader, index: usize, place: MediaPoint) {
         self.resampler.reset();
         let half = self.resampler.half();
@@ -181,7 +168,6 @@ impl SteeredPart {
         self.resampler.set_fraction(place.fraction);
     }
 
-    /// Gives the resampler what it wants for so many frames; whether some of it is not there.
     fn feed(
         &mut self,
         bus: &BusReader,
@@ -199,7 +185,6 @@ impl SteeredPart {
     }
 }
 
-/// From what was read before to what is read now.
 fn fade(before: &[f32], now: &mut [f32], channels: usize) {
     let frames = (now.len() / channels).max(1) as f32;
     for (at, (now, before)) in now.chunks_mut(channels).zip(before.chunks(channels)).enumerate() {

@@ -1,13 +1,9 @@
-//! A cable that joins virtual cards by its name, also those of several processes of one user:
-//! what one of them plays, the others hear.
+//! A cable joins virtual cards by its name, also across processes of one user.
 //!
-//! The player's frames lie in shared memory, by the player's own count, beside the clock they are
-//! counted by. A hearer asks for what met the player's DAC when a frame meets its own ADC, less the
-//! cable's delay; by that arithmetic alone the two are joined, and nobody waits for anybody. Sound
-//! that was not played, or was not written in time, is silence.
+//! The player's frames lie in shared memory by its own count, beside its clock. A hearer takes what met the player's
+//! DAC when a frame meets its own ADC, less the cable's delay; nobody waits. Frames that are not there are silence.
 
 mod hearing;
-mod playing;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -15,24 +11,18 @@ mod tests;
 use core::fmt;
 use core::str::FromStr;
 
-use tautline_io::shared::{Hold, Lock, SharedError, SharedFile};
-use tautline_proto::device::{DeviceError, Settings};
-use tautline_proto::time::Span;
-
 pub(crate) use hearing::HearingEnd;
-pub(crate) use playing::PlayingEnd;
 use ring::{CableRing, RingLayout};
+use tautline_io::shared::{Hold, Lock, SharedError, SharedFile};
+use tautline_proto::card_clock::CardClock;
+use tautline_proto::device::{DeviceError, Settings};
+use tautline_proto::time::{Frames, Span};
 
-/// Held for the moments in which somebody plugs in or out.
 const PLUGGING: Lock = Lock(0);
-/// Plugging takes milliseconds: who is at it for longer was stopped.
 const PATIENCE: Span = Span::from_secs(2);
-/// Shared by all that are plugged in.
 const USED: Lock = Lock(1);
-/// Held by the one that plays.
 const PLAYED: Lock = Lock(2);
 
-/// The name of a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CableName(String);
 
@@ -57,21 +47,18 @@ impl fmt::Display for CableName {
     }
 }
 
-/// Which end of a cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Playing,
     Hearing,
 }
 
-/// A card's hold of a cable: its memory, and the locks that say so.
 struct CablePlug {
     ring: CableRing,
     file: SharedFile,
 }
 
 impl CablePlug {
-    /// Plugs a card that runs like this in. The first makes the cable.
     fn new(name: &CableName, end: End, settings: &Settings) -> Result<Self, DeviceError> {
         let layout = RingLayout::new(settings);
         let refused = |answer: String, mend: &str| error(name, answer, mend);
@@ -95,7 +82,6 @@ impl CablePlug {
         };
         let is_new = file.try_lock(USED, Hold::Alone).map_err(cannot)?;
         if is_new {
-            // Left by somebody who was killed, or new: nobody has it mapped.
             file.renew(layout.bytes()).map_err(cannot)?;
         }
         file.lock(USED, Hold::Shared, PATIENCE).map_err(cannot)?;
@@ -113,9 +99,8 @@ impl CablePlug {
 }
 
 impl Drop for CablePlug {
-    /// The last one takes the cable away.
     fn drop(&mut self) {
-        // Who cannot lock leaves a file behind, which the next one makes anew.
+        // A holder that cannot lock leaves a file behind, which the next one makes again.
         let alone = self.file.lock(PLUGGING, Hold::Alone, PATIENCE).is_ok();
         if alone && matches!(self.file.try_lock(USED, Hold::Alone), Ok(true)) {
             self.file.remove();
@@ -125,4 +110,34 @@ impl Drop for CablePlug {
 
 fn error(name: &CableName, answer: String, mend: &str) -> DeviceError {
     DeviceError { tried: format!("virtual:?cable={name}"), answer, mend: mend.to_owned() }
+}
+
+pub(crate) struct PlayingEnd {
+    plug: CablePlug,
+    channels: i64,
+    next: i64,
+}
+
+impl PlayingEnd {
+    pub(crate) fn new(name: &CableName, settings: &Settings) -> Result<Self, DeviceError> {
+        let plug = CablePlug::new(name, End::Playing, settings)?;
+        Ok(Self { plug, channels: settings.channels.count() as i64, next: 0 })
+    }
+
+    pub(crate) fn begin(&mut self, clock: &CardClock) {
+        self.next = 0;
+        self.plug.ring.begin(clock);
+    }
+
+    pub(crate) fn play(&mut self, samples: &[f32]) {
+        self.plug.ring.write(self.next, samples);
+        self.next += samples.len() as i64 / self.channels;
+    }
+
+    pub(crate) fn play_silence(&mut self, frames: Frames) {
+        if frames > Frames::ZERO {
+            self.plug.ring.write_silence(self.next, frames.count());
+            self.next += frames.count();
+        }
+    }
 }

@@ -1,16 +1,11 @@
-//! The command that turns sound into some that can be carried.
-
 use std::path::{Path, PathBuf};
 
 use tautline_proto::device::Settings;
 use tautline_proto::units::{Channels, Rate};
 
-/// What the stream is to be, as far as somebody said it before its file was looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// Its rate; that of the file if nobody said.
     pub rate: Option<Rate>,
-    /// Its channels; those of the file if nobody said.
     pub channels: Option<Channels>,
 }
 
@@ -20,21 +15,16 @@ impl From<&Settings> for Wanted {
     }
 }
 
-/// All that has to change: one command makes all of it, so what it wrote is not refused again.
+/// All changes at once, so that the result is not refused again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Conversion {
-    /// The frame rate, to this.
     pub(crate) rate: Option<Rate>,
-    /// The number of channels, to this.
     pub(crate) channels: Option<Channels>,
-    /// Samples, to 24 bits, or floats to 32.
     pub(crate) narrower: bool,
     pub(crate) float: bool,
 }
 
 impl Conversion {
-    /// The mend for the WAV or FLAC file at `path`, or on standard input, ready to be pasted into a
-    /// shell.
     pub(crate) fn command(self, path: Option<&Path>) -> String {
         let Some(path) = path else { return self.in_the_pipe() };
         let (mut options, mut suffix) = (Vec::new(), Vec::new());
@@ -53,7 +43,6 @@ impl Conversion {
             suffix.push(name.to_owned());
         }
         let to = quoted(&beside(path, &suffix.join("-")));
-        // The options of what is written stand before its name.
         format!("convert it first: sox {} {} {to}", quoted(path), options.join(" "))
     }
 
@@ -72,7 +61,6 @@ impl Conversion {
     }
 }
 
-/// The mend for what is no WAV or FLAC, of which nobody here knows the rate: it becomes the stream's.
 pub(crate) fn unpack(path: Option<&Path>, wanted: &Wanted) -> String {
     let rate = wanted.rate.unwrap_or(Rate::HZ_48000);
     let conversion =
@@ -92,7 +80,6 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(format!("{stem}-{suffix}.wav"))
 }
 
-/// `path` as a shell takes it.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);

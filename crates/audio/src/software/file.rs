@@ -1,9 +1,7 @@
-//! WAV and FLAC files as they are read: what is in them, and whether it can be carried unchanged.
-
-use core::fmt;
 use core::ops::Deref;
+use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read, Seek};
+use std::io::{self, BufReader, Cursor, IsTerminal, Read, Seek};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +11,10 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::DeviceError;
 use tautline_proto::units::{Channels, Rate};
 
-use super::convert::{Conversion, Wanted, unpack};
-use super::flac::FlacReader;
-use super::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
+use crate::software::convert::{Conversion, Wanted, unpack};
+use crate::software::flac::FlacReader;
+use crate::software::wav_reader::{WavCoding, WavHeader, WavReader, is_wav};
 
-/// How the samples of a file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileCoding {
     /// Integers of this many bits, at most 24.
@@ -26,7 +23,6 @@ pub enum FileCoding {
 }
 
 impl FileCoding {
-    /// The wire format that carries these samples bit for bit.
     pub const fn exact_format(self) -> SampleFormat {
         match self {
             Self::Integer(0..=16) => SampleFormat::L16,
@@ -36,22 +32,16 @@ impl FileCoding {
     }
 }
 
-/// What is in a file that can be carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFormat {
-    /// Nominal frames per second.
     pub rate: Rate,
     pub channels: Channels,
-    /// How the samples are coded.
     pub coding: FileCoding,
-    /// How many frames it claims to hold, if it does.
     pub frames: Option<u64>,
 }
 
-/// Where sound is read from, and what the stream is to be.
 #[derive(Clone, Copy)]
 pub(crate) struct FileRequest<'a> {
-    /// `None` is standard input.
     pub(crate) path: Option<&'a Path>,
     pub(crate) wanted: Wanted,
 }
@@ -62,12 +52,10 @@ impl FileRequest<'_> {
     }
 }
 
-/// Reads a file block by block. Blocks on the disk: for decoder threads.
 pub struct FileReader {
     format: FileFormat,
     body: Body,
     given: u64,
-    /// Whether it waits for what another program writes.
     piped: bool,
 }
 
@@ -76,22 +64,18 @@ enum Body {
     Flac(Box<FlacReader>),
 }
 
-/// The flaws of a file that are known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flaws {
     /// Frames that were there, and that the header promises, if fewer were there.
     pub cut: Option<(u64, u64)>,
-    /// Damaged places, which were read as silence of the same length.
     pub damaged: u64,
 }
 
 impl FileReader {
-    /// Opens the file at `path`, or returns the command that converts it.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         Self::open_for(path, Wanted::default())
     }
 
-    /// The same for a stream with some parameters given.
     pub fn open_for(path: &Path, wanted: Wanted) -> Result<Self, DeviceError> {
         let (mut file, is_pipe) = open_readable(path)?;
         let request = FileRequest { path: Some(path), wanted };
@@ -105,7 +89,6 @@ impl FileReader {
         Self::read_from(Box::new(file), &begins, request)
     }
 
-    /// Reads a pipe, of which these are the first bytes: 12, or all.
     pub(crate) fn read_pipe(
         pipe: impl Read + Send + Sync + 'static,
         begins: Vec<u8>,
@@ -116,7 +99,6 @@ impl FileReader {
         Ok(Self { piped: true, ..reader })
     }
 
-    /// Reads a source, of which these are the first bytes: 12, or all.
     fn read_from(
         source: Box<dyn MediaSource>,
         begins: &[u8],
@@ -186,22 +168,18 @@ impl FileReader {
         Ok(Self { format, body: Body::Flac(Box::new(flac)), given: 0, piped: false })
     }
 
-    /// What is in it.
     pub const fn format(&self) -> FileFormat {
         self.format
     }
 
-    /// Whether it waits for what another program writes.
     pub(crate) const fn is_piped(&self) -> bool {
         self.piped
     }
 
-    /// Whether the header of a WAV file does not give its length.
     pub const fn is_of_unknown_length(&self) -> bool {
         matches!(self.body, Body::Wav(_)) && self.format.frames.is_none()
     }
 
-    /// The next samples, interleaved, in place of the content of `out`; `false` at the end.
     pub fn read(&mut self, out: &mut Vec<f32>) -> bool {
         let read = match &mut self.body {
             Body::Wav(wav) => wav.read(out),
@@ -211,7 +189,6 @@ impl FileReader {
         read
     }
 
-    /// The flaws, once [`FileReader::read`] has reached the end.
     pub fn flaws(&self) -> Flaws {
         let promised = self.format.frames.filter(|&frames| self.given < frames);
         let damaged = match &self.body {
@@ -235,7 +212,6 @@ pub fn holds_nothing(path: &Path) -> bool {
     })
 }
 
-/// The sound that was found in a file.
 struct FoundSound {
     hertz: u32,
     channels: usize,
@@ -243,17 +219,13 @@ struct FoundSound {
     frames: Option<u64>,
 }
 
-/// How its samples are coded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Integers of this many bits.
     Integer(u32),
     Float,
     Double,
 }
 
-/// Refuses sound that cannot be carried bit for bit in the stream that is wanted, with every
-/// reason and the command that changes all of it.
 fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, DeviceError> {
     let (mut answers, mut mend) = (Vec::new(), Conversion::default());
     let (hertz, wanted) = (found.hertz, request.wanted);
@@ -291,7 +263,6 @@ fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, D
     }
 }
 
-/// What the errors of the file at `path` begin with.
 pub(crate) fn tried(path: &Path) -> String {
     format!("file:{}", path.display())
 }
@@ -321,7 +292,6 @@ fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })
 }
 
-/// A file as a user names it, which may be a pipe.
 #[derive(Clone, Default)]
 pub struct SoundFile {
     path: PathBuf,
@@ -329,7 +299,6 @@ pub struct SoundFile {
 }
 
 impl SoundFile {
-    /// The format of its sound.
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
         let open = || FileReader::open_for(&self.path, wanted);
         match fs::metadata(&self.path).is_ok_and(|found| found.file_type().is_fifo()) {
@@ -375,13 +344,11 @@ impl fmt::Debug for SoundFile {
     }
 }
 
-/// The reader of a pipe. A look at the format reads the beginning of the pipe, and no byte can be read twice, so the reader
-/// is kept here until the device takes it. Clones share it.
+/// A pipe's reader, kept from the first look at the format until the device takes it. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
 
 impl PipeReader {
-    /// The format of what the pipe holds; waits for its beginning.
     pub(super) fn look(
         &self,
         open: impl FnOnce() -> Result<FileReader, DeviceError>,
@@ -398,4 +365,45 @@ impl PipeReader {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         kept.map_or_else(open, Ok)
     }
+}
+
+#[derive(Clone, Default)]
+pub struct StandardInput(PipeReader);
+
+impl StandardInput {
+    pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
+        self.0.look(|| open(wanted))
+    }
+
+    pub(crate) fn take(&self, wanted: Wanted) -> Result<FileReader, DeviceError> {
+        self.0.take(|| open(wanted))
+    }
+}
+
+impl fmt::Debug for StandardInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StandardInput")
+    }
+}
+
+fn refuse(answer: &str) -> DeviceError {
+    DeviceError {
+        tried: "file:-".to_owned(),
+        answer: answer.to_owned(),
+        mend: "pipe a WAV or FLAC into it, as in: cat song.wav | taut send --input file:- --to …"
+            .to_owned(),
+    }
+}
+
+fn open(wanted: Wanted) -> Result<FileReader, DeviceError> {
+    let mut input = io::stdin();
+    if input.is_terminal() {
+        return Err(refuse("standard input is a terminal"));
+    }
+    let mut begins = Vec::new();
+    input.by_ref().take(12).read_to_end(&mut begins).map_err(|error| refuse(&error.to_string()))?;
+    if begins.is_empty() {
+        return Err(refuse("nothing came on standard input"));
+    }
+    FileReader::read_pipe(input, begins, FileRequest { path: None, wanted })
 }

@@ -1,5 +1,3 @@
-//! FLAC files as they are read: damaged frames are silence, so that the rest stays in its place.
-
 use std::io::{self, Read, Seek, SeekFrom};
 
 use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder};
@@ -8,7 +6,6 @@ use symphonia::core::formats::probe::Hint;
 use symphonia::core::formats::{FormatReader, TrackType};
 use symphonia::core::io::{MediaSource, MediaSourceStream};
 
-/// Frames of silence that are read at once.
 const SILENCE: u64 = 4096;
 
 /// An ID3v1 tag: the last 128 bytes of a file, which begin with this.
@@ -64,27 +61,20 @@ impl MediaSource for Untagged {
     }
 }
 
-/// Reads a FLAC file frame by frame.
 pub(super) struct FlacReader {
     container: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
     track: u32,
     parameters: AudioCodecParameters,
     channels: usize,
-    /// Frames according to the header, if it says.
     promised: Option<u64>,
-    /// The position of the next frame that is read.
     at: u64,
-    /// Frames of silence before `next`.
     owed: u64,
-    /// Samples that are decoded and not read yet.
     next: Vec<f32>,
-    /// Places where frames were damaged.
     damaged: u64,
 }
 
 impl FlacReader {
-    /// Reads the header, or returns what is wrong with it.
     pub(super) fn open(source: Box<dyn MediaSource>) -> Result<Self, String> {
         let source = without_tag(source).map_err(|error| error.to_string())?;
         let stream = MediaSourceStream::new(source, Default::default());
@@ -138,12 +128,10 @@ impl FlacReader {
         self.promised
     }
 
-    /// Places where frames were damaged and were read as silence.
     pub(super) const fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// The next samples, interleaved, in place of the content of `out`; `false` at the end.
     pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         while self.owed == 0 && self.next.is_empty() {
@@ -162,8 +150,8 @@ impl FlacReader {
         true
     }
 
-    /// Decodes the next packet, and finds what is missing before it: the container leaves out
-    /// damaged frames, and each frame gives its position. `false` at the end.
+    /// Decodes the next packet; missing frames before it are found by its position, as the container skips damaged
+    /// ones. `false` at the end.
     fn decode(&mut self) -> bool {
         // An error is the end of what can be read; what is missing then is reported as cut.
         let Ok(Some(packet)) = self.container.next_packet() else { return false };

@@ -1,14 +1,10 @@
-//! Where a virtual card's time comes from.
-
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::time::LocalTime;
 
-/// The time that a card runs by, so that a test can be its own clock.
 pub trait Pace: Send {
     /// The time now. Wait-free.
     fn now(&mut self) -> LocalTime;
 
-    /// Waits; returns at once if `due` has passed.
     fn sleep_until(&mut self, due: LocalTime);
 
     /// Its name, if it has one. For ordinary threads.
@@ -17,7 +13,6 @@ pub trait Pace: Send {
     }
 }
 
-/// The host's monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostPace;
 
@@ -31,6 +26,6 @@ impl Pace for HostPace {
     }
 
     fn clock(&self) -> Option<ClockId> {
-        tautline_io::clock::host::host_clock().map(HostClock::id)
+        tautline_io::clock::host_clock().map(HostClock::id)
     }
 }

@@ -1,28 +1,23 @@
-//! A card for programs of this user: what they play it captures, mixed, and what it plays they record. They attach to it
-//! by ALSA PCMs of `type tautline` with the key `serve`, at any time; without one it goes on.
+//! A card for programs of this user, which attach by ALSA PCMs of `type tautline` with the key `serve`: captures what
+//! they play, mixed, and plays what they record.
 
-use tautline_io::local::place::places;
+use tautline_io::local::places;
+use tautline_io::programs::ProgramsName;
 use tautline_io::programs::listening::ProgramsSocket;
 use tautline_io::programs::mixing::AttachedPrograms;
-use tautline_io::programs::place::ProgramsName;
 use tautline_proto::card_clock::{CardClock, Turn};
 use tautline_proto::device::{DeviceError, Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime};
 
-/// One side of the card, with the programs that are attached to it.
 pub(crate) struct ProgramsEnd {
     programs: AttachedPrograms,
     channels: usize,
-    /// The next frame, by the card's count.
     next: i64,
-    /// Frames before it that the card missed.
     skipped: Frames,
-    /// For others to come.
     _listening: ProgramsSocket,
 }
 
 impl ProgramsEnd {
-    /// Of a card that goes this way; refused if another has its name.
     pub(crate) fn new(
         name: &ProgramsName,
         direction: Direction,
@@ -45,7 +40,6 @@ impl ProgramsEnd {
         Ok(Self { programs, channels, next: 0, skipped, _listening: listening })
     }
 
-    /// The card starts; its first frame is number 0 of `clock`.
     pub(crate) fn begin(&mut self, clock: &CardClock) {
         (self.next, self.skipped) = (0, Frames::ZERO);
         self.programs.begin(clock.start());
@@ -58,19 +52,16 @@ impl ProgramsEnd {
         Turn { frame, meets: LocalTime::NEVER, skipped }
     }
 
-    /// Fills one period with what they play. Real-time.
     pub(crate) fn fill(&mut self, block: &mut [f32]) {
         let turn = self.turn(block.len());
         self.programs.mix(&turn, block);
     }
 
-    /// Has them record one period. Real-time.
     pub(crate) fn play(&mut self, block: &[f32]) {
         let turn = self.turn(block.len());
         self.programs.give(&turn, block);
     }
 
-    /// The card missed so many frames. Real-time.
     pub(crate) fn skip(&mut self, frames: Frames) {
         self.next += frames.count();
         self.skipped += frames;

@@ -1,8 +1,5 @@
-//! A device whose sound is kept in WAV files, too, while it runs: from when on, and where, is said meanwhile.
-//!
-//! Whoever writes is made by an ordinary thread, with its ring and its file, and handed to the device's thread, which
-//! only pushes into that ring. One that has had its time comes back by another ring: no file is opened, and no memory
-//! given or taken, where the device runs.
+//! A device whose sound is also kept in WAV files while it runs. An ordinary thread makes each recorder and hands it to
+//! the device's thread, which only pushes into its ring and returns it by another ring to be closed.
 
 #[cfg(test)]
 mod tests;
@@ -20,33 +17,27 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::recorder::{Recorder, StoredSamples};
 use super::wav::MOST_BYTES;
-use crate::toolbox::notes::Notes;
+use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
-/// Recorders that may be under way to the device's thread: it takes all of them once per period.
 const UNDER_WAY: usize = 4;
-/// What a part of a recording may hold: the next begins some seconds later at the most, and what comes until then has room
-/// above, be it of 128 channels at 192 kHz.
+/// Size of a part of a recording: the next begins some seconds later, and there is room for 128 channels at 192 kHz.
 pub const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
 
 /// One that nothing on the device's thread can drop, be it by a way that is never gone.
 type HeldRecorder = ManuallyDrop<Box<BegunRecorder>>;
-/// What the device's thread is handed; `None` where nothing more is recorded.
 type NextRecorder = Option<HeldRecorder>;
 
-/// A recorder, and when its file begins.
 struct BegunRecorder {
     recorder: Recorder,
-    /// With others, at an instant: kept until an ordinary thread lets go of it. Else with the next period.
     begins: Option<RecordedTime>,
 }
 
-/// From the common beginning of several recordings to the first period of the one that begins first: more than any device
-/// that begins later may tell of the time before that.
+/// From the common beginning of several recordings to the first period of the first: more than devices differ.
 const BEFORE: Span = Span::from_millis(100);
 
-/// When the files of several recordings begin: so they lie in step, by when each frame met its converter. Clones are the
-/// same one. By default it is shortly before the first period that any of their devices has.
+/// A common beginning of several recordings, by when frames met their converters; by default shortly before the first
+/// period. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct RecordedTime(Arc<AtomicI64>);
 
@@ -57,12 +48,10 @@ impl Default for RecordedTime {
 }
 
 impl RecordedTime {
-    /// This instant. It is to be later than all that the recordings hold by then.
     pub fn at(instant: LocalTime) -> Self {
         Self(Arc::new(AtomicI64::new(instant.as_nanos())))
     }
 
-    /// From a frame that met the converter then, which is the first of all if none was, to the beginning. Real-time.
     fn after(&self, meets: LocalTime) -> Span {
         let unknown = LocalTime::NEVER.as_nanos();
         let begins = (meets + -BEFORE).as_nanos();
@@ -71,24 +60,19 @@ impl RecordedTime {
     }
 }
 
-/// Says what of a device is recorded, from an ordinary thread. Dropped, it leaves what is recorded to the device, which
-/// completes it as it ends.
+/// Chooses what is recorded, from an ordinary thread. Dropped, the device completes the recording as it ends.
 pub struct Recording {
     settings: Settings,
     format: SampleFormat,
     handed: Producer<NextRecorder>,
     back: Consumer<HeldRecorder>,
-    /// What found no way to the device's thread yet.
     waits: Option<NextRecorder>,
-    /// Of the one that was begun last.
     stored: Option<StoredSamples>,
-    /// Those that had their time and write on.
     ending: Vec<Recorder>,
     notes: Notes,
 }
 
-/// The device with what records it, whose every period goes by it. Frames that the device dropped, or played as
-/// silence of its own, are silence in the file, so that its time is that of the device.
+/// Adds a recorder to the device. Frames that the device skipped are silence in the file.
 pub fn recorded(
     device: Box<dyn Device>,
     direction: Direction,
@@ -114,14 +98,12 @@ pub fn recorded(
 }
 
 impl Recording {
-    /// Records from the next period on into the file at `path`, where nothing is yet; what was recorded so far is
-    /// completed, and not a frame is between. Opens the file.
+    /// Records from the next period on into a new file at `path`, without a gap after the one before. Opens the file.
     pub fn begin(&mut self, path: &Path) -> Result<(), DeviceError> {
         self.begin_with(path, None)
     }
 
-    /// The same from the common beginning of files on: until then what was recorded so far goes on, to the frame. Where
-    /// the device has its first frame later, silence is before it.
+    /// The same from the common beginning of files on, to the frame; before a later first frame there is silence.
     pub fn begin_in_step(&mut self, path: &Path, time: &RecordedTime) -> Result<(), DeviceError> {
         self.begin_with(path, Some(time.clone()))
     }
@@ -133,7 +115,6 @@ impl Recording {
         Ok(())
     }
 
-    /// Records nothing from the next period on.
     pub fn end(&mut self) {
         self.stored = None;
         self.hand(None);
@@ -153,7 +134,6 @@ impl Recording {
         self.turn();
     }
 
-    /// Hands over what is to be, and lets go of what is complete. Waits for nothing; to be called now and then.
     pub fn turn(&mut self) {
         while let Ok(begun) = self.back.pop() {
             let BegunRecorder { recorder, .. } = *ManuallyDrop::into_inner(begun);
@@ -168,14 +148,12 @@ impl Recording {
         }
     }
 
-    /// What there is to tell: frames that the disk took too slowly for, and why nothing more is recorded.
     pub const fn notes(&self) -> &Notes {
         &self.notes
     }
 }
 
 impl Drop for Recording {
-    /// What came back and what was never taken is completed here.
     fn drop(&mut self) {
         let never = self.waits.take().flatten();
         let back = core::iter::from_fn(|| self.back.pop().ok());
@@ -184,7 +162,6 @@ impl Drop for Recording {
 }
 
 impl Drop for RecordingTap {
-    /// The device has ended, and this is dropped by whoever ran it: what is recorded is completed.
     fn drop(&mut self) {
         let handed = core::iter::from_fn(|| self.hands.pop().ok());
         let all = self.recorder.take().into_iter().chain(self.next.take().flatten());
@@ -192,21 +169,18 @@ impl Drop for RecordingTap {
     }
 }
 
-/// The end of the device's thread.
 struct RecordingTap {
     direction: Direction,
     channels: Channels,
     rate: Rate,
     hands: Consumer<NextRecorder>,
     gives: Producer<HeldRecorder>,
-    /// What was handed over and begins later.
     next: Option<NextRecorder>,
     recorder: NextRecorder,
 }
 
 impl RecordingTap {
-    /// Records a period, each frame where it belongs. Frames are numbered from the first of the period; those that were
-    /// skipped before it have numbers below 0.
+    /// Records a period, counted from its first frame; skipped frames have negative numbers.
     fn record(&mut self, side: &Side<'_>) {
         if side.samples.is_empty() {
             return;
@@ -228,7 +202,6 @@ impl RecordingTap {
             at = self.record_until(begins, at, side.samples);
             let before = core::mem::replace(&mut self.recorder, self.next.take().flatten());
             if let Some(before) = before {
-                // There is room.
                 let _ = self.gives.push(before);
             }
             self.be_silent(at - begins);
@@ -258,7 +231,6 @@ impl RecordingTap {
 }
 
 impl DeviceTap for RecordingTap {
-    /// What is sent is what the process made of what was captured: a volume, or silence.
     #[inline(never)]
     fn after(&mut self, cycle: &mut Cycle<'_>) {
         match self.direction {

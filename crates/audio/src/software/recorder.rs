@@ -1,5 +1,4 @@
-//! Writes what a virtual card played into a WAV file, or as a WAV on standard output, on a thread of
-//! its own.
+//! Writes a virtual card's sound into a WAV file, or a WAV on standard output, on a thread of its own.
 
 mod scribe;
 #[cfg(test)]
@@ -21,27 +20,20 @@ use tautline_proto::device::{DeviceError, Settings};
 
 use self::scribe::{Lap, Scribe};
 use super::file::tried;
-use super::ring::ring_samples;
+use super::source::ring_samples;
 use super::wav::WavFile;
-use crate::toolbox::notes::Notes;
-use crate::toolbox::thread::{STACK, spawn_error};
+use crate::toolbox::{Notes, STACK, spawn_error};
 
-/// How often the ring is emptied.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Samples after which their place in the ring is free again.
 const PIECE: usize = 64 * 1024;
 /// A reader of standard output that takes nothing for so long at the end is not waited for.
 const LAST_WORD: Duration = Duration::from_secs(1);
-/// Silences that may wait between the sounds in the ring.
 const MOST_GAPS: usize = 256;
 
-/// The writing end of a WAV file. Dropping it completes the file.
 pub(crate) struct Recorder {
     ring: Producer<f32>,
     gaps: Producer<Gap>,
-    /// Samples that went into the ring so far.
     written: u64,
-    /// Samples of silence after them.
     owed: u64,
     shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<()>>,
@@ -49,40 +41,30 @@ pub(crate) struct Recorder {
     piped: Option<(Notes, String)>,
 }
 
-/// Silence between the samples in the ring: it takes no room there, however long it is.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
-    /// Samples that went into the ring before it.
     after: u64,
-    /// Its length, in samples.
     samples: u64,
 }
 
 #[derive(Default)]
 struct RecorderShared {
     stop: AtomicBool,
-    /// Samples that became silence because the ring was full.
     lost: AtomicU64,
-    /// Samples of silence at the very end, known at the stop.
     tail: AtomicU64,
-    /// Samples that were written.
     stored: AtomicU64,
-    /// Who read them has gone.
     deserted: AtomicBool,
 }
 
-/// How much a recorder has written.
 pub(crate) struct StoredSamples(Arc<RecorderShared>);
 
 impl StoredSamples {
-    /// Samples that are in the file by now, with the silence that stands for others.
     pub(crate) fn count(&self) -> u64 {
         self.0.stored.load(Ordering::Relaxed)
     }
 }
 
 impl Recorder {
-    /// Creates the file at `path`, in place of one that is there.
     pub(crate) fn create(
         path: &Path,
         settings: &Settings,
@@ -93,8 +75,7 @@ impl Recorder {
         Self::start(file, path, settings, notes)
     }
 
-    /// Writes on standard output, in place of a file: whole frames as they come, until who reads them
-    /// has gone.
+    /// Writes whole frames on standard output until its reader ends.
     pub(crate) fn on_standard_output(
         settings: &Settings,
         format: SampleFormat,
@@ -129,7 +110,6 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Creates the file at `path`, where nothing is yet.
     pub(crate) fn create_new(
         path: &Path,
         settings: &Settings,
@@ -147,7 +127,6 @@ impl Recorder {
         self.ring.slots() >= samples || self.ring.is_abandoned()
     }
 
-    /// By which others see how much is in the file.
     pub(crate) fn stored(&self) -> StoredSamples {
         StoredSamples(Arc::clone(&self.shared))
     }
@@ -161,18 +140,14 @@ impl Recorder {
         }
     }
 
-    /// Whether the file is complete, after [`Recorder::close`].
     pub(crate) fn is_closed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Whether nobody reads what is recorded any more. Real-time.
     pub(crate) fn is_deserted(&self) -> bool {
         self.shared.deserted.load(Ordering::Relaxed)
     }
 
-    /// Returns when all is written: whether it is. A file takes what it is given; who reads a pipe
-    /// may have stopped reading.
     fn is_stored(&self, thread: &JoinHandle<()>) -> bool {
         if self.piped.is_none() {
             return true;
@@ -190,8 +165,7 @@ impl Recorder {
         true
     }
 
-    /// Records whole frames. Real-time. If they cannot be taken they become silence, so that what
-    /// follows stays in its place.
+    /// Records whole frames. Real-time. Without room they become silence.
     pub(crate) fn write(&mut self, samples: &[f32]) {
         let gap = Gap { after: self.written, samples: self.owed };
         if self.owed > 0 && self.gaps.push(gap).is_ok() {
@@ -223,15 +197,12 @@ impl Drop for Recorder {
                     ));
                 });
             }
-            // A thread that panicked has said so on its own; the file is whole up to its last
-            // header.
+            // A panic was reported; the file is whole up to its last header.
             let _ = thread.join();
         }
     }
 }
 
-/// The two ends of a ring for so many samples, the one without its thread yet. What the device's
-/// thread will touch is touched here.
 fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
     let (mut ring, mut samples) = RingBuffer::new(room);
     if let Ok(all) = ring.write_chunk(room) {
@@ -288,7 +259,6 @@ fn create(path: &Path, settings: &Settings, format: SampleFormat) -> Result<WavF
     WavFile::create(path, settings, format).map_err(|error| unwritten(path, &error))
 }
 
-/// Why the file at `path` could not be begun.
 fn unwritten(path: &Path, error: &io::Error) -> DeviceError {
     DeviceError { tried: tried(path), answer: error.to_string(), mend: mend(path, error) }
 }

@@ -1,5 +1,3 @@
-//! What a virtual card hears.
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,33 +9,24 @@ use tautline_dsp::signal::Sine;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
-use super::cable::HearingEnd;
-use super::convert::Wanted;
-use super::file::{FileReader, SoundFile, tried};
-use super::loopback::Loopback;
-use super::programs::ProgramsEnd;
-use super::ring::{enough_to_begin, ring_samples};
-use crate::toolbox::notes::Notes;
-use crate::toolbox::thread::{STACK, spawn_error};
+use crate::software::cable::HearingEnd;
+use crate::software::convert::Wanted;
+use crate::software::file::{FileReader, SoundFile, tried};
+use crate::software::programs::ProgramsEnd;
+use crate::toolbox::{Notes, STACK, spawn_error};
 
 /// How long the decoder leaves a full ring alone.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Where the samples come from.
 pub(crate) enum SampleSource {
     Silence,
     Tone(Sine),
-    /// A file, decoded on a thread of its own.
     File(FileSource),
-    /// The card's own output.
     Loopback(Loopback),
-    /// What another card plays.
     Cable(Box<HearingEnd>),
-    /// What programs play that are attached.
     Programs(Box<ProgramsEnd>),
 }
 
-/// What came for one period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
     Whole,
@@ -45,12 +34,10 @@ pub(crate) enum Filled {
     Starved,
     /// The last of it; the rest of the period is silence.
     Last,
-    /// Nothing, and nothing will.
     Over,
 }
 
 impl SampleSource {
-    /// Fills one period. Real-time.
     pub(crate) fn fill(&mut self, channels: usize, samples: &mut [f32]) -> Filled {
         match self {
             Self::Silence => {
@@ -74,7 +61,6 @@ impl SampleSource {
         }
     }
 
-    /// Leaves out `frames` that nobody took. Real-time.
     pub(crate) fn skip(&mut self, channels: usize, frames: Frames) {
         match self {
             Self::Silence => {}
@@ -87,18 +73,15 @@ impl SampleSource {
     }
 }
 
-/// The reading end of a decoder thread, which ends when this is dropped.
 pub(crate) struct FileSource {
-    /// `None` only while dropping.
     samples: Option<Consumer<f32>>,
     ended: Arc<AtomicBool>,
-    /// `None` if nothing waits for its end.
+    /// Opens a file of these settings and decodes it, again and again if `looped`. Returns when enough is decoded to
+    /// begin.
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileSource {
-    /// Opens a file, which must be as `settings` want it, and starts to decode, again and again if it is `looped`. Returns
-    /// when enough is decoded to begin.
     pub(crate) fn open(
         file: &SoundFile,
         settings: &Settings,
@@ -110,7 +93,6 @@ impl FileSource {
         Self::decode((file, again), reader, settings, notes)
     }
 
-    /// Starts to decode `reader`, which was opened at `path`, and then the file `again` and again, if it is given.
     pub(crate) fn decode(
         (path, again): (&Path, Option<(PathBuf, Wanted)>),
         reader: FileReader,
@@ -147,7 +129,6 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Whether so much has been decoded, or all there is.
     fn has_begun(&self, enough: usize) -> bool {
         let full = self.samples.as_ref().is_some_and(|samples| samples.slots() >= enough);
         full || self.ended.load(Ordering::Acquire)
@@ -190,7 +171,6 @@ impl Drop for FileSource {
 
 struct Decoder {
     reader: FileReader,
-    /// The file that is opened again at its end, if it is looped.
     again: Option<(PathBuf, Wanted)>,
     producer: Producer<f32>,
     ended: Arc<AtomicBool>,
@@ -221,7 +201,6 @@ impl Decoder {
         }
     }
 
-    /// Pushes whole frames as there is room; `false` if nobody listens any more.
     fn push(&mut self, mut samples: &[f32]) -> bool {
         let channels = self.reader.format().channels.count();
         while !samples.is_empty() {
@@ -240,7 +219,6 @@ impl Decoder {
         true
     }
 
-    /// Reports the flaws that are known at the end; each fails the run.
     fn tell(&self, is_empty: bool) {
         let flaws = self.reader.flaws();
         let name = &self.name;
@@ -262,12 +240,108 @@ impl Decoder {
 }
 
 impl Drop for Decoder {
-    /// However it ends, nobody waits for it: a foreign decoder may panic over a hostile file.
+    /// A panic of a foreign decoder ends it too.
     fn drop(&mut self) {
         if thread::panicking() {
             let name = &self.name;
             self.notes.add(format!("file:{name}: it cannot be decoded any further; try another"));
         }
         self.ended.store(true, Ordering::Release);
+    }
+}
+
+/// Samples that wait for the disk: two seconds (768 kB of stereo at 48 kHz), as decoder and writer threads have no
+/// priority; of many channels down to half a second (25 MB at most).
+pub(super) fn ring_samples(settings: &Settings) -> usize {
+    let channels = settings.channels.count();
+    let second = settings.rate.hertz() as usize * channels;
+    let most = MOST.max(second / 2);
+    (2 * second).min(most).max(settings.channels.samples_in(settings.period) * 4)
+}
+
+pub(super) fn enough_to_begin(settings: &Settings) -> usize {
+    let half_second = settings.rate.hertz() as usize * settings.channels.count() / 2;
+    half_second.min(ring_samples(settings)) * 3 / 4
+}
+
+const MOST: usize = 1 << 20;
+
+pub(crate) struct Loopback {
+    channels: usize,
+    length: i64,
+    /// Frame `f` of what was played lies at `f` modulo their number; silence once it was heard.
+    frames: Box<[f32]>,
+    next: i64,
+}
+
+impl Loopback {
+    pub(crate) fn new(length: Frames, settings: &Settings) -> Self {
+        // What is played lies a buffer ahead of what is heard.
+        let buffer = settings.period.count() * (i64::from(settings.periods) + 2);
+        let room = Frames::new(buffer + length.count());
+        let frames = vec![0.0; settings.channels.samples_in(room)].into();
+        Self { channels: settings.channels.count(), length: length.count(), frames, next: 0 }
+    }
+
+    pub(crate) fn play(&mut self, frame: i64, samples: &[f32]) {
+        for (played, frame) in samples.chunks_exact(self.channels).zip(frame..) {
+            self.at(frame).copy_from_slice(played);
+        }
+    }
+
+    pub(crate) fn fill(&mut self, samples: &mut [f32]) {
+        for heard in samples.chunks_exact_mut(self.channels) {
+            let frame = self.at(self.next - self.length);
+            heard.copy_from_slice(frame);
+            frame.fill(0.0);
+            self.next += 1;
+        }
+    }
+
+    pub(crate) fn skip(&mut self, frames: Frames) {
+        let held = (self.frames.len() / self.channels) as i64;
+        let last = self.next + frames.count() - self.length;
+        for frame in (last - frames.count().min(held))..last {
+            self.at(frame).fill(0.0);
+        }
+        self.next += frames.count();
+    }
+
+    fn at(&mut self, frame: i64) -> &mut [f32] {
+        let held = (self.frames.len() / self.channels) as i64;
+        let at = frame.rem_euclid(held) as usize * self.channels;
+        &mut self.frames[at..at + self.channels]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    #[test]
+    fn two_seconds_wait_and_half_a_second_of_many_channels() {
+        let samples = |rate, channels, period| {
+            let (rate, channels) = (Rate::new(rate).unwrap(), Channels::new(channels).unwrap());
+            ring_samples(&Settings { rate, channels, period: Frames::new(period), periods: 2 })
+        };
+        assert_eq!(samples(48_000, 2, 48), 192_000);
+        assert_eq!(samples(96_000, 8, 48), 1 << 20);
+        assert_eq!(samples(192_000, 64, 48), 192_000 / 2 * 64);
+        assert_eq!(samples(48_000, 1, 48_000), 192_000, "four periods at least");
+    }
+
+    #[test]
+    fn what_comes_by_a_pipe_begins_when_less_than_half_a_second_is_there() {
+        let settings = Settings {
+            rate: Rate::new(48_000).unwrap(),
+            channels: Channels::new(2).unwrap(),
+            period: Frames::new(48),
+            periods: 2,
+        };
+        assert_eq!(enough_to_begin(&settings), 36_000);
+        assert!(enough_to_begin(&settings) < ring_samples(&settings));
     }
 }

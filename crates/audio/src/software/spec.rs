@@ -1,6 +1,3 @@
-//! Devices without hardware as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`,
-//! `null:`, `programs:`.
-
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use tautline_dsp::signal::Frequency;
-use tautline_io::programs::place::ProgramsName;
+use tautline_io::programs::ProgramsName;
 use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::{Frames, Span};
@@ -17,30 +14,22 @@ use tautline_proto::units::Ppm;
 
 use super::cable::CableName;
 use super::file::SoundFile;
-use super::standard::StandardInput;
+use super::file::StandardInput;
 use super::virtual_card::Disappearance;
 
-/// The options of `virtual:`, for people.
 pub(crate) const OPTIONS: &str =
     "ppm, period, periods, tone, source, record, loopback, cable, delay, gone and back";
 
-/// Which device, and how.
 #[derive(Debug, Clone)]
 pub enum SoftwareSpec {
-    /// A paced card without hardware.
     Virtual(CardOptions),
-    /// A file to be played into the program, or one that what is played is written to.
     File(SoundFile),
-    /// `file:-`: what is piped into the program, or what is played as a WAV on standard output.
     Standard(StandardInput),
     Tone(Frequency),
-    /// Silence in, nothing out.
     Null,
-    /// A card that programs of this user attach to.
     Programs(ProgramsName),
 }
 
-/// The options of `virtual:`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CardOptions {
     /// `ppm=50`: how fast the card's clock runs.
@@ -53,7 +42,6 @@ pub struct CardOptions {
     pub tone: Option<Frequency>,
     /// `source=song.wav`: captures this file instead.
     pub source: Option<PathBuf>,
-    /// `record=out.wav`: what it plays is written there.
     pub record: Option<PathBuf>,
     /// `loopback=48`: what it plays is captured so many frames later. For both directions at once.
     pub loopback: Option<Frames>,
@@ -61,13 +49,11 @@ pub struct CardOptions {
     pub cable: Option<CableName>,
     /// `delay=3.37ms`: how much later it hears what is played on the cable.
     pub delay: Option<Span>,
-    /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, and can be opened 1 s later.
-    /// Shared by all clones, because it is one card that goes.
+    /// `gone=2s&back=1s`, for tests: it goes once, 2 s into its run, for 1 s; clones are one card.
     pub fault: Option<Arc<Disappearance>>,
 }
 
 impl fmt::Display for SoftwareSpec {
-    /// The device's name without its options; with `#`, those by which cables are told apart too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Virtual(CardOptions { error, cable: Some(cable), delay, .. })
@@ -95,7 +81,6 @@ impl fmt::Display for SoftwareSpec {
 }
 
 impl SoftwareSpec {
-    /// Whether both name the same device with the same options.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Virtual(one), Self::Virtual(other)) => one == other,
@@ -107,7 +92,6 @@ impl SoftwareSpec {
         }
     }
 
-    /// Whether its rate and channels are those of something else: of a file that is read, or of the other end of a cable.
     pub(crate) const fn is_like_another(&self, direction: Direction) -> bool {
         match self {
             Self::Virtual(options) => {
@@ -119,8 +103,6 @@ impl SoftwareSpec {
         }
     }
 
-    /// What `given` names, which begins with the kind of the device; `None` if that is no kind of
-    /// these.
     pub(crate) fn named(given: &OsStr) -> Option<Result<Self, DeviceError>> {
         let shown = &*given.to_string_lossy();
         let refuse = |answer: &str, mend: &str| Err(error(shown, answer, mend));
@@ -150,10 +132,8 @@ impl SoftwareSpec {
     }
 }
 
-/// Standard input or output, by each of its names.
 const STANDARD: [&str; 3] = ["-", "/dev/stdin", "/dev/stdout"];
 
-/// What precedes the first `mark`, and what follows it, if there is one.
 fn split_at(bytes: &[u8], mark: u8) -> (&[u8], Option<&[u8]>) {
     let mut parts = bytes.splitn(2, |byte| *byte == mark);
     (parts.next().unwrap_or_default(), parts.next())
@@ -268,7 +248,6 @@ fn ppm(given: &str, value: &str) -> Result<Ppm, DeviceError> {
     }
 }
 
-/// A length of time with its unit.
 fn span(given: &str, value: &str) -> Result<Span, DeviceError> {
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(digits);

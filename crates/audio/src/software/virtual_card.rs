@@ -1,23 +1,15 @@
-//! A card without hardware: it keeps a clock, starves and overruns as a real one does, hears a
-//! tone, a file or nothing, and can record what it played.
+//! A card without hardware: it keeps a clock, starves and overruns as a real one does. `file:`, `tone:` and `null:` are
+//! this card with another source or sink. [`tautline_proto::card_clock`] decides what happens when.
 //!
-//! There is one card for every use of it; `file:`, `tone:` and `null:` are this card with another
-//! source or sink. What it does when is decided by [`tautline_proto::card_clock`]; this module only
-//! waits and moves samples.
-//!
-//! A `file:` card differs in one thing from a real one: it is *patient*. A real card has played
-//! silence where its program came late, and has overwritten what it captured. A file need not: up
-//! to a second late, the blocks are taken one after the other for the instants they were due at,
-//! so a recording is whole and bit-exact on a machine that is busy.
-//! [`Side::meets`](tautline_proto::device::Side::meets) lies in the past for such a block, and what
-//! arrived by now is played in it; who listens to the card is told when it took the block. `virtual:?record=` is strict: it records what a real card would
-//! have played.
+//! A `file:` card is *patient*: up to a second late, blocks are taken one after the other for the instants they were
+//! due at, so that a recording is bit-exact on a busy machine; [`Side::meets`](tautline_proto::device::Side::meets) is
+//! then in the past. `virtual:?record=` is strict.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tautline_io::thread::realtime;
-use tautline_proto::card_clock::{CaptureRing, CardClock, PlaybackRing};
+use tautline_proto::card_clock::{CaptureRing, CardClock, DuplexRing, PlaybackRing};
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
     Cycle, Device, DeviceError, Direction, Directions, Ended, Flow, Listener, Process, Settings,
@@ -26,18 +18,15 @@ use tautline_proto::device::{
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
-use super::cable::PlayingEnd;
-use super::pace::{HostPace, Pace};
-use super::programs::ProgramsEnd;
-use super::recorder::Recorder;
-use super::source::{Filled, SampleSource};
+use crate::software::cable::PlayingEnd;
+use crate::software::pace::{HostPace, Pace};
+use crate::software::programs::ProgramsEnd;
+use crate::software::recorder::Recorder;
+use crate::software::source::{Filled, SampleSource};
 
-/// How soon a full recorder is asked again.
 const ROOM_IN: Span = Span::from_millis(5);
-/// Periods of silence that a listener hears at a time.
 const MOST_SILENT: i64 = 64;
 
-/// What hangs on a card: it outlives a card that went, for the one that comes back.
 pub(crate) struct Ends {
     pub(crate) source: SampleSource,
     pub(crate) recorder: Option<Recorder>,
@@ -47,7 +36,6 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Hears silence and is not heard.
     pub(crate) fn silent() -> Self {
         let (recorder, cable, programs, listener) = (None, None, None, None);
         Self { source: SampleSource::Silence, recorder, cable, programs, listener }
@@ -57,19 +45,15 @@ impl Ends {
 /// Where the ends of a card wait while no card has them. Locked at set-up and at the end only.
 pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
 
-/// A planned disappearance, for tests.
 #[derive(Debug)]
 pub struct Disappearance {
-    /// Into its first run.
     after: Span,
-    /// From then until it can be opened again.
     away: Span,
     /// When it went, in nanoseconds; [`Disappearance::NOT_YET`] before that.
     went: AtomicI64,
 }
 
 impl PartialEq for Disappearance {
-    /// Whether the same was planned.
     fn eq(&self, other: &Self) -> bool {
         (self.after, self.away) == (other.after, other.away)
     }
@@ -78,7 +62,6 @@ impl PartialEq for Disappearance {
 impl Disappearance {
     const NOT_YET: i64 = i64::MIN;
 
-    /// A card that goes once, `after` the start of its run, and can be opened again `away` later.
     pub fn new(after: Span, away: Span) -> Self {
         Self { after, away, went: AtomicI64::new(Self::NOT_YET) }
     }
@@ -92,14 +75,12 @@ impl Disappearance {
         due
     }
 
-    /// Whether the card is away.
     pub(crate) fn is_away(&self, now: LocalTime) -> bool {
         let went = self.went.load(Ordering::Relaxed);
         went != Self::NOT_YET && now < LocalTime::from_nanos(went) + self.away
     }
 }
 
-/// What a virtual card is made of.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) name: String,
@@ -107,21 +88,18 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) error: Ppm,
     pub(crate) fault: Option<Arc<Disappearance>>,
-    /// How late the program may be without harm.
     pub(crate) patience: Frames,
 }
 
 pub(crate) struct VirtualCard {
     pub(super) parts: Parts,
-    /// What makes it go, and what it says then: composed before the run, because that allocates.
+    /// Its fault, and the error for it, composed before the run because that allocates.
     loss: Option<(Arc<Disappearance>, DeviceError)>,
     pub(super) ends: Ends,
     dock: Option<Dock>,
     pub(super) pace: Box<dyn Pace>,
-    /// What sets its pace: that of a card which errs has no name.
     pub(super) clock: Option<ClockId>,
     pub(super) block: Box<[f32]>,
-    /// What was captured, of a card that also plays.
     pub(super) taken: Box<[f32]>,
 }
 
@@ -135,19 +113,16 @@ impl VirtualCard {
         Self { parts, loss, ends, dock: None, pace, clock, block, taken }
     }
 
-    /// The ends go to `dock` when the card is dropped.
     pub(crate) fn docked(mut self, dock: Dock) -> Self {
         self.dock = Some(dock);
         self
     }
 
-    /// Runs by another clock.
     pub(crate) fn paced(mut self, pace: Box<dyn Pace>) -> Self {
         (self.clock, self.pace) = (clock(&self.parts, pace.as_ref()), pace);
         self
     }
 
-    /// A card that plays to nobody and hears nothing: a clock to go on by.
     pub(crate) fn timer(direction: Direction, settings: Settings) -> Self {
         let name = "timer".to_owned();
         let (error, patience) = (Ppm::ZERO, Frames::ZERO);
@@ -156,7 +131,7 @@ impl VirtualCard {
         Self::new(parts, Ends::silent(), Box::new(HostPace))
     }
 
-    /// Waits for `wakes`; then the time, or why the card ends.
+    /// Waits for `wakes`; returns the time, or why the card ends.
     pub(super) fn wait(
         &mut self,
         start: LocalTime,
@@ -169,15 +144,13 @@ impl VirtualCard {
         if stop.is_requested() {
             return Err(Ended::Stopped);
         }
-        // It strikes once.
         match self.loss.take_if(|(fault, _)| fault.strikes(start, now)) {
             Some((_, error)) => Err(Ended::Gone(error)),
             None => Ok(now),
         }
     }
 
-    /// A patient card, due at `wakes`, waits for its recorder as it does for its program: one that
-    /// was late brings more at once than the ring holds.
+    /// A patient card waits for its recorder too: a late program brings more at once than the ring holds.
     fn wait_for_room(&mut self, wakes: LocalTime) {
         let Some(recorder) = &self.ends.recorder else { return };
         let limit = wakes + self.parts.settings.rate.span_of(self.parts.patience);
@@ -233,7 +206,6 @@ impl VirtualCard {
             let turn = ring.begin(now);
             self.play_silence(&clock, turn.frame, turn.skipped);
             self.block.fill(0.0);
-            // A block that lost its head and the frames missed after it are one starvation.
             let xruns = u32::from(late.max(turn.skipped) > Frames::ZERO);
             let side = turn.side(&mut self.block);
             let cycle = Cycle::one_way(Direction::Playback, now, side, xruns);
@@ -250,13 +222,11 @@ impl VirtualCard {
         }
     }
 
-    /// Whether nobody reads any more what is played.
     pub(super) fn is_deserted(&self) -> bool {
         self.ends.recorder.as_ref().is_some_and(Recorder::is_deserted)
     }
 
-    /// The block, taken at `taken`, is what the DAC plays from `meets` on. What a strict card took too
-    /// late of it, it did not play.
+    /// The block that the DAC plays from `meets` on; a strict card did not play what came too late.
     pub(super) fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
         let patient = self.parts.patience > Frames::ZERO;
         let taken = if patient { taken } else { meets };
@@ -274,9 +244,8 @@ impl VirtualCard {
         }
     }
 
-    /// The card played `frames` of silence of its own up to frame `end`. A listener hears the last
-    /// of it only where there is more than a program can want to hear: after an hour in which the
-    /// program stood still, the device's thread has better to do.
+    /// Plays `frames` of silence up to frame `end`. Listeners get the last of it, bounded, as a program may have
+    /// stopped for an hour.
     pub(super) fn play_silence(&mut self, clock: &CardClock, end: i64, frames: Frames) {
         let Settings { channels, period, .. } = self.parts.settings;
         if let Some(recorder) = &mut self.ends.recorder {
@@ -355,16 +324,62 @@ impl Drop for VirtualCard {
     }
 }
 
-/// What sets the pace of a card made of `parts`, where that has a name.
 fn clock(parts: &Parts, pace: &dyn Pace) -> Option<ClockId> {
     if parts.error == Ppm::ZERO { pace.clock() } else { None }
 }
 
-/// The card at `name` is not there.
 pub(crate) fn gone(name: &str) -> DeviceError {
     DeviceError {
         tried: name.to_owned(),
         answer: "the card is not there any more".to_owned(),
         mend: "plug it in again".to_owned(),
+    }
+}
+
+impl VirtualCard {
+    pub(super) fn play_and_capture(
+        &mut self,
+        process: &mut dyn Process,
+        stop: &Stop,
+    ) -> Result<Ended, Ended> {
+        let (start, clock) = self.start();
+        let channels = self.parts.settings.channels;
+        let mut ring = DuplexRing::new(clock, &self.parts.settings);
+        {
+            let _realtime = realtime::scope();
+            self.play_silence(&clock, ring.lead().count(), ring.lead());
+        }
+        let mut late = Frames::ZERO;
+        loop {
+            let now = self.wait(start, ring.wakes(), stop)?;
+            let _realtime = realtime::scope();
+            let (taken, written) = ring.begin(now);
+            self.play_silence(&clock, written.frame, written.skipped);
+            self.ends.source.skip(channels.count(), taken.skipped);
+            let filled = self.ends.source.fill(channels.count(), &mut self.taken);
+            if filled == Filled::Over {
+                return Ok(Ended::Finished);
+            }
+            self.block.fill(0.0);
+            let missed = late.max(written.skipped) > Frames::ZERO;
+            let mut cycle = Cycle {
+                now,
+                capture: taken.side(&mut self.taken),
+                playback: written.side(&mut self.block),
+                xruns: u32::from(missed) + u32::from(filled == Filled::Starved),
+                clock: self.clock,
+            };
+            let flow = process.process(&mut cycle);
+            let done = self.pace.now();
+            late = ring.finish(done);
+            self.block[..channels.samples_in(late)].fill(0.0);
+            self.heard(written.meets, done);
+            if let SampleSource::Loopback(cable) = &mut self.ends.source {
+                cable.play(written.frame, &self.block);
+            }
+            if flow == Flow::Finished || filled == Filled::Last || self.is_deserted() {
+                return Ok(Ended::Finished);
+            }
+        }
     }
 }

@@ -1,7 +1,5 @@
-//! WAV files as they are written, block by block.
-//!
-//! Multimedia Programming Interface and Data Specifications 1.0 (RIFF, WAVE), and Microsoft's
-//! WAVEFORMATEXTENSIBLE for what has more than two channels or 16 bits.
+//! WAV files as they are written (RIFF, WAVE: Multimedia Programming Interface and Data Specifications 1.0; Microsoft's
+//! WAVEFORMATEXTENSIBLE for more than two channels or 16 bits).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -15,50 +13,39 @@ use tautline_io::output::{open_now, set_blocking};
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
-/// Samples that are coded and written at a time: at most 64 KiB.
 const BLOCK: usize = 16 * 1024;
 /// Lengths are counted in 32 bits; this leaves room for the header.
 pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
 pub(super) const PCM: u16 = 1;
 pub(super) const FLOAT: u16 = 3;
 pub(super) const EXTENSIBLE: u16 = 0xfffe;
-/// What follows the format's number in the identifier of a subformat.
 pub(super) const SUBFORMAT: [u8; 14] = *b"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71";
-/// Positions of loudspeakers that the channel mask knows.
 const POSITIONS: usize = 18;
 
-/// Where the time of writing went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Spent {
     pub(crate) coding: Span,
-    /// In the hands of the system: the disk.
     pub(crate) storing: Span,
 }
 
-/// Where a WAV goes.
 enum WavOutput {
     /// What was written can be written again: lengths are filled in as they come to be known.
     File(File),
     /// What was written is gone, and lengths are never known.
     Pipe {
         pipe: File,
-        /// Whether the header is written.
         begun: bool,
     },
-    /// A pipe at a path that no program reads so far.
     Awaited(PathBuf),
 }
 
 /// A length that is not known, as ffmpeg writes and reads it.
 const UNKNOWN: u32 = u32::MAX;
-/// Zeros are silence in every coding.
 const SILENCE: [u8; 4096] = [0; 4096];
 
-/// A WAV being written. Blocks on the disk, or on who reads it.
 pub(crate) struct WavFile {
     store: WavOutput,
     format: SampleFormat,
-    /// All that precedes the samples; its lengths are those of the last [`WavFile::flush`].
     header: Vec<u8>,
     bytes: u64,
     coded: Box<[u8]>,
@@ -67,7 +54,6 @@ pub(crate) struct WavFile {
 }
 
 impl WavFile {
-    /// Creates a file at `path`, or writes into the pipe or device there.
     pub(crate) fn create(
         path: &Path,
         settings: &Settings,
@@ -80,7 +66,6 @@ impl WavFile {
         }
     }
 
-    /// Begins a file in `file`, which is empty. It can be read at once, and holds nothing.
     pub(crate) fn begin(file: File, settings: &Settings, format: SampleFormat) -> io::Result<Self> {
         let kind = file.metadata()?.file_type();
         if !kind.is_file() {
@@ -100,8 +85,6 @@ impl WavFile {
         Ok(wav)
     }
 
-    /// One that goes into a pipe, as it comes and without an end. Nothing is written before the first
-    /// [`WavFile::flush`].
     pub(crate) fn stream(pipe: File, settings: &Settings, format: SampleFormat) -> Self {
         Self::on(WavOutput::Pipe { pipe, begun: false }, settings, format)
     }
@@ -113,12 +96,10 @@ impl WavFile {
         Self { store, format, header, bytes: 0, coded, dither, spent }
     }
 
-    /// Whether a program reads it meanwhile.
     pub(crate) const fn is_pipe(&self) -> bool {
         !matches!(self.store, WavOutput::File(_))
     }
 
-    /// Whether it can be written: a pipe has a reader by now.
     pub(crate) fn has_reader(&mut self) -> io::Result<bool> {
         let WavOutput::Awaited(path) = &self.store else { return Ok(true) };
         let Some(pipe) = open_now(path, OpenOptions::new().write(true))? else { return Ok(false) };
@@ -127,12 +108,10 @@ impl WavFile {
         Ok(true)
     }
 
-    /// Samples that were written.
     pub(crate) const fn samples(&self) -> u64 {
         self.bytes / self.format.bytes() as u64
     }
 
-    /// Whether so many samples more can be counted.
     pub(crate) fn has_room(&self, samples: u64) -> bool {
         if self.is_pipe() {
             return true;
@@ -168,8 +147,7 @@ impl WavFile {
         Ok(())
     }
 
-    /// Writes so many samples of silence. In a file it takes no time however many there are: that
-    /// gets a hole, which reads as zeros.
+    /// Writes silence: in a file a hole, at no cost.
     pub(crate) fn silence(&mut self, samples: u64) -> io::Result<()> {
         let begun = now();
         let bytes = samples * self.format.bytes() as u64;
@@ -193,7 +171,6 @@ impl WavFile {
         Ok(())
     }
 
-    /// Makes what was written so far readable, whatever happens to the program.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let started = now();
         let length = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
@@ -229,7 +206,6 @@ impl WavFile {
         self.flush().and(whole)
     }
 
-    /// Where the time went since this was last asked.
     pub(crate) fn spent(&mut self) -> Spent {
         std::mem::take(&mut self.spent)
     }

@@ -1,7 +1,5 @@
-//! WAV files as they are read, from files and pipes alike: once, from the beginning to the end.
-//!
-//! Multimedia Programming Interface and Data Specifications 1.0 (RIFF, WAVE), Microsoft's
-//! WAVEFORMATEXTENSIBLE, and EBU Tech 3306 and ITU-R BS.2088 for 64-bit sizes (RF64, BW64).
+//! WAV files as they are read, once from beginning to end (RIFF, WAVE; Microsoft's WAVEFORMATEXTENSIBLE; EBU Tech 3306
+//! and ITU-R BS.2088 for RF64 and BW64).
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +12,14 @@ use super::wav::{EXTENSIBLE, FLOAT, PCM, SUBFORMAT};
 
 const A_LAW: u16 = 6;
 const MU_LAW: u16 = 7;
-/// Programs that write into a pipe put a size from here on into the header, because they do not
-/// know the real one: sox 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
+/// Placeholder sizes of programs that write into pipes: sox 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
 const PLACEHOLDER: u64 = 0x7fff_0000;
-/// Frames that are read at once.
 const FRAMES: usize = 1024;
 
-/// How the samples of a WAV file are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WavCoding {
     /// Integers in the upper bits of a container: unsigned in one of one byte, else signed.
     Integer {
-        /// The width of the container, 1 to 4.
         bytes: usize,
         bits: u32,
     },
@@ -48,32 +42,24 @@ impl WavCoding {
     }
 }
 
-/// The header of a WAV file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WavHeader {
     pub(super) rate: u32,
     pub(super) channels: u16,
-    /// The coding of samples, or why it is not supported.
     pub(super) coding: Result<WavCoding, String>,
-    /// Bytes of sound according to the header; `None` if it gives a placeholder.
     promised: Option<u64>,
-    /// Bytes of sound in the file; `None` for a pipe.
     held: Option<u64>,
-    /// Bytes per frame, at least 1.
     block: u64,
-    /// The first bytes after the header, which had to be read to understand it.
     begun: Vec<u8>,
 }
 
-/// Whether these are the first bytes of a WAV file; 12 are enough.
 pub(super) fn is_wav(begins: &[u8]) -> bool {
     matches!(begins, [b'R', b'I', b'F', b'F', .., b'W', b'A', b'V', b'E'])
         || matches!(begins, [b'R' | b'B', b'F' | b'W', b'6', b'4', .., b'W', b'A', b'V', b'E'])
 }
 
 impl WavHeader {
-    /// Reads everything before the samples from a source of `length` bytes, if that is known.
-    /// `None` if a part is missing. No size in it is trusted: what is skipped takes no memory.
+    /// Reads everything before the samples. `None` if a part is missing. No size is trusted: skipping takes no memory.
     pub(super) fn read(input: &mut impl Read, length: Option<u64>) -> io::Result<Option<Self>> {
         let (mut at, mut format, mut long) = (12, None, None);
         let Some([_, _, _, _, a, b, c, d, ..]) = array::<12>(input)? else { return Ok(None) };
@@ -103,7 +89,6 @@ impl WavHeader {
         Ok(None)
     }
 
-    /// What a format chunk describes; `None` if it is too short.
     fn described(chunk: &[u8]) -> Option<Self> {
         let short =
             |at: usize| chunk.get(at..at + 2).map(|two| u16::from_le_bytes([two[0], two[1]]));
@@ -138,7 +123,6 @@ impl WavHeader {
         Some(Self { rate, channels, coding, promised, held, block, begun })
     }
 
-    /// Finds how much sound follows.
     fn sized(mut self, input: &mut impl Read, sizes: Sizes) -> io::Result<Option<Self>> {
         let Sizes { at, riff, data, long, length } = sizes;
         let held = length.map(|length| length.saturating_sub(at));
@@ -160,46 +144,36 @@ impl WavHeader {
         Ok(Some(self))
     }
 
-    /// Frames according to the header, if it is to be believed.
     pub(super) fn promised_frames(&self) -> Option<u64> {
         self.promised.map(|bytes| bytes / self.block)
     }
 
-    /// Frames in the file; `None` for a pipe.
     pub(super) fn held_frames(&self) -> Option<u64> {
         self.held.map(|bytes| bytes / self.block)
     }
 }
 
-/// The sizes in a header.
 struct Sizes {
-    /// Bytes before the samples.
     at: u64,
-    /// The size of everything that follows the first 8 bytes.
     riff: u64,
-    /// The size of the samples.
     data: u64,
-    /// Both in 64 bits, if a `ds64` chunk gives them.
     long: Option<(u64, u64)>,
-    /// The size of the file.
     length: Option<u64>,
 }
 
-/// The sizes in a `ds64` chunk.
 fn longs(chunk: &[u8]) -> Option<(u64, u64)> {
     let (longs, _) = chunk.as_chunks::<8>();
     Some((u64::from_le_bytes(*longs.first()?), u64::from_le_bytes(*longs.get(1)?)))
 }
 
-/// Whether a chunk begins with these bytes and ends `within` so many. Otherwise they are sound,
-/// although the header gives it a size of 0.
+/// Whether a chunk begins here and ends `within` so many bytes; otherwise it is sound, although the header gives it a
+/// size of 0.
 fn is_chunk(begun: &[u8], within: u64) -> bool {
     let &[i, j, k, l, a, b, c, d] = begun else { return false };
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
     [i, j, k, l].iter().all(|byte| matches!(byte, b' '..=b'~')) && 8 + size <= within
 }
 
-/// The next bytes; `None` if there are fewer.
 fn array<const N: usize>(input: &mut impl Read) -> io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
     match input.read_exact(&mut bytes) {
@@ -209,20 +183,16 @@ fn array<const N: usize>(input: &mut impl Read) -> io::Result<Option<[u8; N]>> {
     }
 }
 
-/// Reads the samples of a WAV file.
 pub(super) struct WavReader {
     input: BufReader<Box<dyn MediaSource>>,
     coding: WavCoding,
     block: usize,
-    /// Bytes of sound that are not in `bytes` yet; without end if their number is unknown.
     left: u64,
     bytes: Box<[u8]>,
-    /// How many of them wait to be decoded.
     filled: usize,
 }
 
 impl WavReader {
-    /// Reads the frames that follow `header`, which has this coding and 1 to 64 channels.
     pub(super) fn new(
         input: BufReader<Box<dyn MediaSource>>,
         header: &WavHeader,
@@ -237,8 +207,8 @@ impl WavReader {
         Self { input, coding, block, left, bytes, filled: begun.len() }
     }
 
-    /// The next samples, interleaved, in place of the content of `out`; `false` at the end. Returns
-    /// with as many as there are, so that a pipe adds no latency.
+    /// The next samples, interleaved, instead of `out`'s; `false` at the end. Returns as many as there are, so that a
+    /// pipe adds no latency.
     pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         while self.filled < self.block {

@@ -5,11 +5,11 @@ use tautline_trial::snapshot;
 use std::sync::Arc;
 
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::local::place::places;
+use tautline_io::local::places;
+use tautline_io::programs::ProgramsName;
 use tautline_io::programs::attaching::Attachment;
+use tautline_io::programs::buffer::RecordingEnd;
 use tautline_io::programs::buffer::{Mode, Order};
-use tautline_io::programs::place::ProgramsName;
-use tautline_io::programs::recording::RecordingEnd;
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::{MediaTime, Span};
 

@@ -12,7 +12,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::{Ear, Scripted, each, settings};
 use crate::software::virtual_card::{Disappearance, Dock, Ends, Parts, VirtualCard, gone};
-use crate::toolbox::notes::Notes;
+use crate::toolbox::Notes;
 use crate::toolbox::supervise::{Fallback, Opener, Supervised};
 use tautline_proto::units::Ppm;
 

@@ -1,8 +1,5 @@
-//! What a library that calls back and the thread that waits for it have in common.
-//!
-//! The process lies in a [`Seat`]. The library's thread takes hold of it for a cycle; whoever waits
-//! takes it out when it is not held, whether or not the server behind the library answers. A server
-//! that stalls (stopped, or stuck) says nothing: [`CallWatch`] counts for how long nobody was called.
+//! Calls of a library's own thread. The process lies in a [`Seat`], which that thread holds for a cycle; the waiting
+//! thread takes it out in between, even if the server has stalled. [`CallWatch`] detects stalls.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -18,45 +15,37 @@ const SILENT: Span = Span::from_millis(500);
 const NOT_BEGUN: Span = Span::from_millis(1000);
 /// And no fewer cycles than so many.
 const CYCLES: i64 = 8;
-/// Silence that one look accounts for, at most. Whoever waits looks every 20 ms or less, unless
-/// this program was itself stopped, or the host froze: then nobody could be called.
+/// Silence that one look counts: looks come every 20 ms unless this program or the host was stopped.
 const ONE_LOOK: Span = Span::from_millis(50);
 
-/// Where the process is called from.
 #[derive(Default)]
 pub(crate) struct Seat {
-    /// Both sides use `try_lock` alone, which is one exchange of a word; since nobody ever waits
-    /// for the lock, nobody is ever woken from it.
+    /// Only `try_lock` is used, so that nobody ever waits or is woken.
     process: Mutex<Option<Box<dyn Process>>>,
     calls: AtomicU32,
 }
 
 impl Seat {
-    /// The library called. What is to be called for it, until this is dropped; `None` if nobody
-    /// sits here. Real-time.
+    /// The library called: the process, until this is dropped; `None` without one. Real-time.
     pub(crate) fn hold(&self) -> Option<HeldProcess<'_>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let held = self.enter()?;
         held.is_some().then_some(HeldProcess(held))
     }
 
-    /// How often the library called.
     pub(crate) fn calls(&self) -> u32 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// The library calls `process` from now on.
     pub(crate) fn give(&self, process: Box<dyn Process>) {
         *self.wait() = Some(process);
     }
 
-    /// The library calls nothing from now on.
     pub(crate) fn take(&self) -> Option<Box<dyn Process>> {
         self.wait().take()
     }
 
-    /// Waits for the cycle that goes on. That has no limit and needs none: who holds the process
-    /// computes, and asks no server for anything meanwhile. Nothing else could be given back.
+    /// Waits for the cycle that goes on: its process only computes.
     fn wait(&self) -> MutexGuard<'_, Option<Box<dyn Process>>> {
         loop {
             if let Some(process) = self.enter() {
@@ -75,7 +64,6 @@ impl Seat {
     }
 }
 
-/// A process in a cycle.
 pub(crate) struct HeldProcess<'a>(MutexGuard<'a, Option<Box<dyn Process>>>);
 
 impl HeldProcess<'_> {
@@ -84,7 +72,6 @@ impl HeldProcess<'_> {
     }
 }
 
-/// Sees when the library calls no more.
 #[derive(Debug)]
 pub(crate) struct CallWatch {
     calls: u32,
@@ -94,13 +81,11 @@ pub(crate) struct CallWatch {
 }
 
 impl CallWatch {
-    /// From now on, with so many calls before.
     pub(crate) fn new(calls: u32, now: LocalTime) -> Self {
         Self { calls, begun: false, looked: now, silence: Span::ZERO }
     }
 
-    /// Whether there was none of the calls, of which there were so many by now, for too long;
-    /// there should be one every `cycle`.
+    /// Whether the library was silent for too long; it should call every `cycle`.
     pub(crate) fn is_silent(&mut self, calls: u32, now: LocalTime, cycle: Span) -> bool {
         let since = (now - self.looked).min(ONE_LOOK);
         self.looked = now;
@@ -111,6 +96,42 @@ impl CallWatch {
         self.silence += since;
         let limit = if self.begun { SILENT } else { NOT_BEGUN };
         self.silence >= limit.max(Span::from_nanos(cycle.as_nanos() * CYCLES))
+    }
+}
+
+/// The samples of one cycle per port, one for each channel. A server may lack a buffer while a port comes or goes.
+pub(crate) trait Ports {
+    fn heard(&self, channel: usize) -> Option<&[f32]>;
+
+    fn played(&mut self, channel: usize) -> Option<&mut [f32]>;
+}
+
+pub(crate) fn part(block: &mut [f32], samples: usize) -> &mut [f32] {
+    let samples = samples.min(block.len());
+    &mut block[..samples]
+}
+
+pub(crate) fn interleave(ports: &impl Ports, channels: usize, from: usize, block: &mut [f32]) {
+    if block.is_empty() {
+        return;
+    }
+    for channel in 0..channels {
+        let samples = block.iter_mut().skip(channel).step_by(channels);
+        match ports.heard(channel) {
+            Some(heard) => samples.zip(&heard[from..]).for_each(|(sample, heard)| *sample = *heard),
+            None => samples.for_each(|sample| *sample = 0.0),
+        }
+    }
+}
+
+pub(crate) fn lay_out(block: &[f32], channels: usize, from: usize, ports: &mut impl Ports) {
+    if block.is_empty() {
+        return;
+    }
+    for channel in 0..channels {
+        let Some(out) = ports.played(channel) else { continue };
+        let samples = block.iter().skip(channel).step_by(channels);
+        samples.zip(&mut out[from..]).for_each(|(sample, out)| *out = *sample);
     }
 }
 

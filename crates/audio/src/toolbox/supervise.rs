@@ -1,5 +1,3 @@
-//! A device that may go and come back, with a timer clock in its place while it is away.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,45 +11,35 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
-use super::notes::Notes;
-use super::thread::{STACK, spawn_error};
+use super::Notes;
+use super::{STACK, spawn_error};
 
-/// How often the opener's thread looks whether the device went, at least. It is not woken, because
-/// waking is a system call and a device's thread makes none.
+/// How often the opener's thread looks whether the device went: waking it would be a system call.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Opens the device anew. Called on an ordinary thread.
 pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
 
-/// What is done about a device that went.
 pub(crate) struct Fallback {
     /// Stands in for it meanwhile: made before the run, because that allocates.
     pub(crate) timer: Box<dyn Device>,
     pub(crate) open: Opener,
-    /// How often that is tried.
     pub(crate) retry: Duration,
 }
 
 impl Fallback {
-    /// Opens it as soon as people who plug it in again expect.
     pub(crate) fn new(timer: Box<dyn Device>, open: Opener) -> Self {
         Self { timer, open, retry: Duration::from_secs(1) }
     }
 }
 
-/// What the device's thread, the opener's and whoever asks share.
 #[derive(Debug)]
 struct SupervisionShared {
     losses: AtomicU64,
     away: AtomicBool,
-    /// The opener has put a device into the ring.
     back: AtomicBool,
-    /// The process said that it has finished.
     finished: AtomicBool,
-    /// Another clock drives the process from the next cycle on.
     switched: AtomicBool,
-    /// When the last block ends at the converter, in nanoseconds;
-    /// [`SupervisionShared::NOTHING_YET`] before the first.
+    /// When the last block ends at the converter, in nanoseconds.
     end: AtomicI64,
 }
 
@@ -83,37 +71,28 @@ impl Default for SupervisionShared {
 pub struct Supervision(Arc<SupervisionShared>);
 
 impl Supervision {
-    /// How often the device went.
     pub fn losses(&self) -> u64 {
         self.0.losses.load(Ordering::Relaxed)
     }
 
-    /// Whether a timer stands in for it now.
     pub fn is_away(&self) -> bool {
         self.0.away.load(Ordering::Relaxed)
     }
 }
 
-/// A device that is replaced by a timer clock when it goes, until it can be opened again.
-///
-/// The process is called on throughout. In the first cycle after a change of clocks
-/// [`Side::skipped`] holds the frames between the last block and this one. The process that
-/// [`Device::run`] gives back is the one it was given, in a wrapping that changes nothing.
+/// A device that a timer clock replaces when it goes, until it can be opened again. The process is called throughout;
+/// in the first cycle after a change [`Side::skipped`] has the frames in between.
 pub(crate) struct Supervised {
     direction: Direction,
     settings: Settings,
-    /// `None` while it is away.
     device: Option<Box<dyn Device>>,
-    /// Stands in for it.
     timer: Box<dyn Device>,
     shared: Arc<SupervisionShared>,
-    /// `None` only while dropping.
     lost: Option<Producer<Lost>>,
     found: Consumer<Box<dyn Device>>,
     opener: Option<JoinHandle<()>>,
 }
 
-/// A device that went, and what it said.
 type Lost = (Box<dyn Device>, DeviceError);
 
 impl Supervised {
@@ -157,7 +136,6 @@ impl Supervised {
         Ok((supervised, supervision))
     }
 
-    /// Gives the device that went to the opener's thread, which also drops it. Real-time.
     fn lose(&mut self, error: DeviceError) {
         let _realtime = realtime::scope();
         self.shared.losses.fetch_add(1, Ordering::Relaxed);
@@ -169,7 +147,6 @@ impl Supervised {
         self.shared.switched.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the device that is back. Real-time.
     fn find(&mut self) {
         let _realtime = realtime::scope();
         self.shared.back.store(false, Ordering::Relaxed);
@@ -180,8 +157,7 @@ impl Supervised {
         self.shared.switched.store(true, Ordering::Relaxed);
     }
 
-    /// The next clock starts where the last block ends, or later: time never runs backwards for
-    /// the process.
+    /// The next clock starts where the last block ends, or later: time never runs backwards.
     fn wait_for_end(&self) {
         let lead = match self.direction {
             Direction::Capture => Span::ZERO,
@@ -241,8 +217,7 @@ impl Drop for Supervised {
     }
 }
 
-/// The process as the device sees it: notes where its time ends, bridges the gap between two
-/// clocks and ends the timer's run when the device is back.
+/// The process as the device sees it: bridges gaps between clocks, and ends the timer's run when the device is back.
 struct Bridge {
     inner: Box<dyn Process>,
     settings: Settings,
@@ -250,7 +225,6 @@ struct Bridge {
 }
 
 impl Bridge {
-    /// Adds what lies between the last block and this one.
     fn span_gap(&self, cycle: &mut Cycle<'_>) {
         let Some(end) = self.shared.end() else { return };
         let rate = self.settings.rate;
@@ -324,7 +298,6 @@ impl DeviceWatch {
         }
     }
 
-    /// Tries until it is there; `None` if nobody waits for it any more.
     fn reopen(&mut self) -> Option<Box<dyn Device>> {
         let mut said = None;
         loop {

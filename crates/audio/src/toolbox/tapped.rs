@@ -4,17 +4,13 @@ use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
 
-/// What a period goes by, before the device's process has it and after. Real-time: what does the work is not inlined, so
-/// that scripts/check-realtime finds it by its name.
+/// Code before and after the device's process. Real-time and not inlined: scripts/check-realtime looks for it by name.
 pub(crate) trait DeviceTap: Send {
-    /// As the device has it.
     fn before(&mut self, _cycle: &mut Cycle<'_>) {}
 
-    /// As the process left it.
     fn after(&mut self, _cycle: &mut Cycle<'_>) {}
 }
 
-/// The device with its tap.
 pub(crate) struct TappedDevice<T> {
     device: Box<dyn Device>,
     tap: Option<T>,
@@ -48,7 +44,6 @@ impl<T: DeviceTap + 'static> Device for TappedDevice<T> {
     }
 }
 
-/// What the device calls.
 struct TappedProcess<T> {
     process: Box<dyn Process>,
     tap: T,

@@ -4,7 +4,7 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::{WallClock, now};
-use tautline_io::control::waiter::Waiter;
+use tautline_io::control::Waiter;
 use tautline_io::thread::memory;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;

@@ -4,9 +4,9 @@
 mod observed;
 
 use rtrb::{Consumer, Producer};
-use tautline_io::clock::host::host_clock;
+use tautline_io::clock::host_clock;
 use tautline_io::clock::{WallClock, now, tai};
-use tautline_io::control::waiter::Waiter;
+use tautline_io::control::Waiter;
 use tautline_io::link::told::telling;
 use tautline_io::thread::memory;
 use tautline_proto::clock::ToldRate;

@@ -1,4 +1,4 @@
-//! Chains and what runs side by side, as a user writes them down.
+//! Definitions of chains and of parallel plugins:
 //!
 //! ```toml
 //! [[chain]]
@@ -10,7 +10,7 @@
 //! plugins = ["gverb_1216:gverb", "voice"]
 //! ```
 //!
-//! A plugin is named by its library and its label, or it is what stands above in the file.
+//! A member is `LIBRARY:LABEL`, or defined in the same file.
 
 use std::path::{Path, PathBuf};
 
@@ -18,63 +18,46 @@ use serde::Deserialize;
 
 use super::{MOST_INSTANCES, MisfitError, Outline};
 
-/// Things that one file may define.
 const MOST: usize = 1024;
 
-/// How members are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainKind {
-    /// One behind the other.
     Chain,
     Parallel,
 }
 
-/// One thing that a file defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainDefinition {
-    /// How its members are put together.
     pub kind: ChainKind,
-    /// By which it is asked for.
     pub name: String,
-    /// `FILE:LABEL`, or the name of another.
     pub members: Vec<String>,
 }
 
-/// What a file defines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChainFile {
     pub path: PathBuf,
-    /// All chains, and then all that runs side by side.
     pub definitions: Vec<ChainDefinition>,
 }
 
-/// What is wrong with a file of chains.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFileError {
-    /// It cannot be read.
     #[error("reading {0}: {1}; check its name and its rights")]
     Unreadable(PathBuf, String),
-    /// It is not TOML of this shape.
     #[error(
         "{0} is no file of chains: {1}; write [[chain]], name = \"NAME\", plugins = [\"FILE:LABEL\"]"
     )]
     Unusable(PathBuf, String),
-    /// A name that cannot be asked for.
     #[error("`{0}` is no name for a chain; choose one without white space and colons")]
     Name(String),
-    /// A name that is taken.
     #[error("`{0}` is defined twice; choose another name for one of them")]
     Twice(String),
-    /// A member that there is not.
     #[error(
         "`{chain}` has a member `{member}`, which is no plugin here and not defined without `{chain}` \
          itself; `taut plugins` lists what there is"
     )]
     Unknown { chain: String, member: String },
-    /// Nothing, or too much.
     #[error("`{0}` has {1} plugins; give it 1 to {MOST_INSTANCES}")]
     Size(String, usize),
-    /// Members that do not fit.
     #[error("`{0}`: {1}")]
     Misfit(String, MisfitError),
 }
@@ -96,7 +79,6 @@ struct WrittenDefinition {
 }
 
 impl ChainFile {
-    /// Reads the file at `path`.
     pub fn read(path: &Path) -> Result<Self, ChainFileError> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             ChainFileError::Unreadable(path.to_owned(), error.to_string().to_lowercase())
@@ -104,7 +86,6 @@ impl ChainFile {
         Self::parse(path, &text)
     }
 
-    /// Reads the text of such a file.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ChainFileError> {
         let unusable = |why: String| ChainFileError::Unusable(path.to_owned(), why);
         let written: WrittenChains = toml::from_str(text).map_err(|error| {
@@ -134,7 +115,6 @@ impl ChainFile {
         Ok(Self { path: path.to_owned(), definitions })
     }
 
-    /// What is defined, of plugins that `plugin` finds by `FILE:LABEL`: in the file's order.
     pub fn outlines(
         &self,
         plugin: &dyn Fn(&str) -> Option<Outline>,

@@ -8,36 +8,28 @@ use super::{MOST_INSTANCES, Recipe};
 use crate::ladspa::instance::{InstanceError, PluginInstance};
 use crate::ladspa::library::{LoadError, PluginLibrary};
 
-/// What a recipe becomes. Sound and controls are counted as those of an
-/// [`PluginInstance`]: members' ones follow each other in their order.
+/// A loaded recipe. Members' sound and controls follow each other in order, counted as of a [`PluginInstance`].
 #[derive(Debug)]
 pub enum ChainNode {
     Plugin(Box<PluginInstance>),
-    /// One behind the other.
     Chain(Vec<ChainNode>),
     Parallel(Vec<ChainNode>),
-    /// Side by side, with one set of controls.
     Copies(Vec<ChainNode>),
 }
 
-/// Why a recipe cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// One of its libraries.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// One of its plugins.
     #[error(transparent)]
     Instance(#[from] InstanceError),
     #[error("it has {0} plugins, and {MOST_INSTANCES} are run as one at most; divide it")]
     TooMany(usize),
 }
 
-/// Which of a node's ports are counted.
 type Count = fn(&ChainNode) -> usize;
 
 impl ChainNode {
-    /// Loads and begins all of it, at `rate` frames per second, for blocks of `most_frames` at most.
     pub fn load(recipe: &Recipe, rate: u32, most_frames: usize) -> Result<Self, NodeError> {
         match recipe.instances() {
             count if count > MOST_INSTANCES => Err(NodeError::TooMany(count)),
@@ -61,7 +53,6 @@ impl ChainNode {
         }
     }
 
-    /// Controls that the host sets.
     pub fn controls(&self) -> usize {
         match self {
             Self::Plugin(plugin) => plugin.controls(),
@@ -70,7 +61,6 @@ impl ChainNode {
         }
     }
 
-    /// Controls that are told.
     pub fn told_controls(&self) -> usize {
         match self {
             Self::Plugin(plugin) => plugin.told_controls(),
@@ -79,7 +69,6 @@ impl ChainNode {
         }
     }
 
-    /// Where an input is written, before [`Self::run`].
     pub fn input_mut(&mut self, channel: usize) -> &mut [f32] {
         match self {
             Self::Plugin(plugin) => plugin.input_mut(channel),
@@ -91,7 +80,6 @@ impl ChainNode {
         }
     }
 
-    /// What an output holds, after [`Self::run`].
     pub fn output(&self, channel: usize) -> &[f32] {
         match self {
             Self::Plugin(plugin) => plugin.output(channel),
@@ -103,7 +91,6 @@ impl ChainNode {
         }
     }
 
-    /// The value that a control has from now on.
     pub fn set_control(&mut self, control: usize, value: f32) {
         match self {
             Self::Plugin(plugin) => plugin.set_control(control, value),
@@ -117,7 +104,6 @@ impl ChainNode {
         }
     }
 
-    /// What was told at the end of the last run; of copies, by the first.
     pub fn told(&self, control: usize) -> f32 {
         match self {
             Self::Plugin(plugin) => plugin.told(control),
@@ -129,8 +115,7 @@ impl ChainNode {
         }
     }
 
-    /// How many frames later than its input its output is, by the plugins' own words: one behind the
-    /// other they add up, side by side the latest counts.
+    /// Frames by which its output lags, as its plugins report: the sum of a chain, the maximum side by side.
     pub fn latency(&self) -> u32 {
         match self {
             Self::Plugin(plugin) => plugin.latency(),
@@ -141,7 +126,6 @@ impl ChainNode {
         }
     }
 
-    /// Begins, or begins anew: all that was heard is forgotten.
     pub fn activate(&mut self) {
         match self {
             Self::Plugin(plugin) => plugin.activate(),
@@ -151,7 +135,6 @@ impl ChainNode {
         }
     }
 
-    /// Works on the next `frames`.
     pub fn run(&mut self, frames: usize) {
         match self {
             Self::Plugin(plugin) => plugin.run(frames),
@@ -170,7 +153,6 @@ impl ChainNode {
         }
     }
 
-    /// Takes what the one before plays: channel by channel, or its only one everywhere.
     fn hear(&mut self, before: &Self, frames: usize) {
         let is_mono = before.outputs() == 1;
         for channel in 0..self.inputs() {
@@ -185,7 +167,6 @@ fn sum(members: &[ChainNode], count: Count) -> usize {
     members.iter().map(count).sum()
 }
 
-/// Whose a port is, and which of its own.
 fn member_of(members: &[ChainNode], count: Count, mut port: usize) -> (usize, usize) {
     for (member, node) in members.iter().enumerate() {
         match count(node) {
@@ -200,7 +181,6 @@ fn member_of(members: &[ChainNode], count: Count, mut port: usize) -> (usize, us
 struct Loading {
     rate: u32,
     most_frames: usize,
-    /// Each is loaded once.
     libraries: BTreeMap<PathBuf, Arc<PluginLibrary>>,
 }
 

@@ -1,5 +1,3 @@
-//! The ports of what is run as one, by what its members' libraries say.
-
 use core::ffi::c_int;
 use std::path::Path;
 
@@ -7,23 +5,17 @@ use super::Recipe;
 use crate::ladspa::abi::{AUDIO, CONTROL, HARD_RT_CAPABLE, INPUT, OUTPUT, REALTIME};
 use crate::ladspa::description::{PluginDescription, PortDescription};
 
-/// What can be run, with its ports by kind, each in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outline {
-    /// By which members of a chain are told apart.
     pub label: String,
     pub recipe: Recipe,
-    /// Bits of LADSPA that hold for all of it.
     pub properties: c_int,
     pub inputs: Vec<PortDescription>,
-    /// Controls that the host sets.
     pub controls: Vec<PortDescription>,
     pub outputs: Vec<PortDescription>,
-    /// Controls that are told.
     pub told: Vec<PortDescription>,
 }
 
-/// Two that cannot follow each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{before} plays {outputs} channels and {after}, which is to follow, hears {inputs}: as many fit, one \
@@ -38,7 +30,6 @@ pub struct MisfitError {
 }
 
 impl Outline {
-    /// A plugin of the library at `path`.
     pub fn of(path: &Path, plugin: &PluginDescription) -> Self {
         let kind = |kind| plugin.places(kind).map(|place| plugin.ports[place].clone()).collect();
         Self {
@@ -52,8 +43,8 @@ impl Outline {
         }
     }
 
-    /// Members one behind the other. The sound of the one is the next one's; where a plugin of one channel
-    /// follows several, it runs once for each, with one set of controls.
+    /// A chain: sound passes from member to member; a mono plugin after several channels runs once for each, with one
+    /// set of controls.
     pub fn chain(label: &str, members: Vec<Self>) -> Result<Self, MisfitError> {
         let mut fitting: Vec<Self> = Vec::with_capacity(members.len());
         for member in members {
@@ -79,14 +70,12 @@ impl Outline {
         Ok(Self { inputs, outputs, ..Self::joined(label, &fitting, Recipe::Chain) })
     }
 
-    /// Members side by side.
     pub fn parallel(label: &str, members: &[Self]) -> Self {
         let joined = Self::joined(label, members, Recipe::Parallel);
         let all = |ports: fn(&Self) -> &[PortDescription]| prefixed(members, ports);
         Self { inputs: all(|of| &of.inputs), outputs: all(|of| &of.outputs), ..joined }
     }
 
-    /// What holds for all members, and all their controls.
     fn joined(label: &str, members: &[Self], recipe: fn(Vec<Recipe>) -> Recipe) -> Self {
         let properties = members.iter().map(|member| member.properties);
         let all = properties.clone().fold(HARD_RT_CAPABLE, |all, one| all & one);
@@ -121,8 +110,7 @@ impl Outline {
     }
 }
 
-/// The ports of all members, each with its member's label before its name, and with its number where
-/// there are several of that label.
+/// The ports of all members, prefixed with the label, and a number if a label repeats.
 fn prefixed(
     members: &[Outline],
     ports: fn(&Outline) -> &[PortDescription],

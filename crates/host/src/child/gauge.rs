@@ -9,10 +9,8 @@ use tautline_proto::time::Span;
 
 use crate::plan::ChildStanding;
 
-/// Written by the one thread, read by the other. Figures that belong together may be of two moments.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
-    /// Runs that were begun; odd while one is under way.
     turns: AtomicU64,
     busy_ns: AtomicU64,
     longest_ns: AtomicU64,
@@ -24,7 +22,6 @@ pub(super) struct Gauge {
     counts: [AtomicU64; COUNTS],
 }
 
-/// Totals that come of the machine and the link.
 const COUNTS: usize = 9;
 
 impl Gauge {
@@ -69,7 +66,6 @@ impl Gauge {
             .for_each(|(shown, count)| shown.store(count, Ordering::Relaxed));
     }
 
-    /// The number of the run that is under way, if one is.
     pub(super) fn under_way(&self) -> Option<u64> {
         let turns = self.turns.load(Ordering::Relaxed);
         (turns % 2 == 1).then_some(turns)

@@ -1,22 +1,20 @@
-//! A seal that opens nothing that a dead process of the stream opened before: whoever recorded a datagram could have it
-//! worked on again by making a plugin crash.
+//! A seal that opens nothing that a dead process of the stream opened: a recorded datagram could be replayed by
+//! crashing a plugin.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::socket::seal::Seal;
 
 use crate::child_notes::HeardNote;
 
-/// A seal, and where the next process finds what it opened.
 pub(super) struct NotedSeal {
     keys: StreamKeys,
     incarnation: u32,
     note: HeardNote,
-    /// Made with the first datagram: a standby has a link long before, while another process opens datagrams.
+    /// Made with the first datagram: a standby has a link long before.
     sealed: Option<Sealed>,
 }
 
 impl NotedSeal {
-    /// It goes on behind what is noted when it is first used.
     pub(super) fn new(keys: StreamKeys, incarnation: u32, note: HeardNote) -> Self {
         Self { keys, incarnation, note, sealed: None }
     }

@@ -1,5 +1,3 @@
-//! A link on which some blocks come as skipped.
-
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_io::link::destinations::Destinations;
@@ -12,8 +10,7 @@ use tautline_proto::stream::Outgoing;
 
 use crate::child_notes::BlockOfEpoch;
 
-/// What a plugin does not get it misses: whatever it makes from then on is dirty, and so is what stands in. All that
-/// work on blocks know this of a block that says so itself.
+/// Plugins do not get these blocks, so all later output is dirty; receivers know that of a block that says so itself.
 pub(super) struct SoiledLink {
     link: Box<DirectLink>,
     fatal: Vec<BlockOfEpoch>,
@@ -27,7 +24,6 @@ impl SoiledLink {
     }
 }
 
-/// The same datagram with the mark, if it is a part of one of these blocks.
 fn soiled<'a>(datagram: &[u8], fatal: &[BlockOfEpoch], room: &'a mut [u8]) -> Option<&'a [u8]> {
     let (head, _) = Head::read(datagram).ok()?;
     let place = BlockOfEpoch { epoch: head.epoch, block: head.block };

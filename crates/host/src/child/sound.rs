@@ -1,5 +1,3 @@
-//! Blocks of sound, as they come and go, through a plugin.
-
 use std::sync::Arc;
 
 use tautline_engine::offload::sound_set::SoundSet;
@@ -15,22 +13,17 @@ use super::gauge::Gauge;
 use crate::chain::ChainNode;
 use crate::child_notes::{BlockOfEpoch, RunNote};
 
-/// A plugin at work for a stream.
 pub(super) struct PluginSound {
     node: ChainNode,
     sound: SoundSet,
     set: BlockSet,
     gauge: Arc<Gauge>,
     fatal: FatalBlocks,
-    /// The next block is the first of an activation.
     begins: bool,
 }
 
-/// What is known of blocks that a plugin does not survive.
 struct FatalBlocks {
-    /// Where the one that it works on stands.
     note: RunNote,
-    /// Those before, which it does not get.
     known: Vec<BlockOfEpoch>,
 }
 
@@ -69,12 +62,10 @@ impl PluginSound {
         }
     }
 
-    /// The plugin does not get these blocks: processes before this one died at them.
     pub(super) fn pass_over(&mut self, fatal: Vec<BlockOfEpoch>) {
         self.fatal.known = fatal;
     }
 
-    /// Writes what is told, and each channel by `play`.
     fn tell(&self, frames: u32, output: &mut [u8], play: impl Fn(usize, &mut [u8])) {
         let first = self.sound.output(0);
         for (block, place) in self.set.placed(BlockLeg::Back, frames) {
@@ -95,8 +86,6 @@ impl PluginSound {
 }
 
 impl Work for PluginSound {
-    /// Hosts set controls before they activate, and some plugins look at them then: it waits for the
-    /// first block.
     fn restart(&mut self) {
         self.begins = true;
     }
@@ -107,7 +96,6 @@ impl Work for PluginSound {
         }
         let place = BlockOfEpoch { epoch: turn.epoch, block: turn.block };
         if self.fatal.known.contains(&place) {
-            // The block comes as skipped, so the master plays what stands in.
             self.tell(turn.frames, output, |_, bytes| bytes.fill(0));
             return self.node.latency();
         }

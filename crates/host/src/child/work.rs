@@ -33,26 +33,19 @@ use crate::confinement::{Confinement, folders_of};
 use crate::cost::{self, MEASURED_FRAMES};
 use crate::plan::{ChildEvent, Plan, PlannedFeed, TakeBlocks};
 
-/// From one look at the thread that works to the next.
 const STEP: Span = Span::from_millis(50);
-/// So many looks lie between two reports: half a second.
 const REPORT: u32 = 10;
-/// As much as the deepest plugin seen takes, several times over.
 const STACK_BYTES: usize = 512 << 10;
-/// Datagrams a second that the socket has room for a quarter of: of the shortest blocks of usual hosts, 32 frames at
-/// 96 kHz, and as many that are replayed.
+/// Datagrams a second, of which the socket holds a quarter: 32 frames at 96 kHz, and as many repeats.
 const DATAGRAMS_PER_SECOND: u32 = 6000;
-/// Datagrams that are fetched or handed over at once.
 const BATCH: usize = 32;
 
-/// Of the descriptors the first is where it makes its notes, and the others are sockets.
 pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let mut parent = parent()?;
     let mut lines = BufReader::new(io::stdin());
     let plan = read_plan(&mut lines)?;
     // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
     let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
-    // Before it is confined: afterwards it opens no socket, and sets up none.
     let opened = open(&plan, handed.collect());
     let libraries = plan.recipe.libraries();
     let folders = libraries.into_iter().flat_map(|library| folders_of(library));
@@ -64,18 +57,17 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let counted = Arc::clone(&counts);
     let (tell, orders) = sync_channel(1);
     let ordered = move |line| {
-        // One line is expected, and there is room for it.
         let _ = tell.try_send(line);
     };
     end_with_the_parent(lines, ordered, move || {
         let Some((parent, gauge)) = counted.get() else { return };
-        // A parent that has gone hears nothing; one that waits is told what came since the report before.
+        // A waiting parent gets what came since the last report.
         let _ = parent
             .try_clone()
             .and_then(|mut parent| say(&mut parent, &ChildEvent::Standing(gauge.standing())));
     })?;
     let gauge = Arc::new(Gauge::default());
-    // Before the first block is taken: whoever ends the stream right after that is told of it. It is set once, here.
+    // Set once, before the first block: the stream may end right after that.
     let _ = counts.set((parent.try_clone()?, Arc::clone(&gauge)));
     // The thread has its priority, and no plugin is loaded yet.
     Confinement::fix_scheduling();
@@ -88,7 +80,6 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
                 Ok(line) => serde_json::from_slice(&line)?,
                 Err(_) => leave(),
             };
-            // Its thread waits for this.
             let _ = take.send(order);
             watch(&plan, &mut parent, &gauge)
         }
@@ -105,7 +96,6 @@ fn read_plan(lines: &mut BufReader<Stdin>) -> io::Result<Plan> {
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
-/// What a process has open before it is confined.
 struct Opened {
     note: RunNote,
     links: WorkLinks,
@@ -118,7 +108,6 @@ fn open(plan: &Plan, handed: Vec<OwnedFd>) -> Result<Opened, String> {
     Ok(Opened { note, links: links(plan, handed, heard)? })
 }
 
-/// Loads what is to be run, and gives it to the thread, which takes blocks once it is sent the order; or why it cannot be run.
 fn prepare(
     plan: &Plan,
     opened: Opened,
@@ -128,12 +117,11 @@ fn prepare(
     let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
     let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
-    // Denormals cost a hundred times as much as other numbers; where the master says how its host takes them,
-    // the blocks are worked on so.
+    // Denormals are a hundred times slower; the master's mode wins.
     let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
     let cost = if plan.measure {
         let _mode = flushed.set();
-        // Another one, so that what it hears now is nothing that the stream's hears.
+        // Another one, so that the stream does not hear the measurement.
         let mut measured = load(MEASURED_FRAMES).map_err(|error| error.to_string())?;
         Some(cost::measure(&mut measured))
     } else {
@@ -144,7 +132,6 @@ fn prepare(
     let mut sound = sound.map_err(|error| error.to_string())?;
     let mut worker = worker(plan)?;
     let halt = Halt::new().map_err(|error| format!("making an event descriptor: {error}"))?;
-    // Refused, it works all the same; `taut doctor` says what mends it.
     let _ = lock();
     let (take, taken) = sync_channel::<TakeBlocks>(1);
     let work_on = Box::new(move || {
@@ -159,15 +146,13 @@ fn prepare(
             Some(to) => work_between(&mut *from, &mut **to, &mut worker, &mut sound, &halt),
             None => work(&mut *from, &mut worker, &mut sound, &halt),
         }
-        // Never without being asked to, and nobody asks: the process ends as a whole.
+        // The thread ends only with the process.
         leave();
     });
-    // It waits for this.
     let _ = give.send(work_on);
     Ok((ChildEvent::Ready { scheduled: granted.to_string(), cost }, take))
 }
 
-/// What the thread that runs the plugin is given once the plugin is loaded.
 type WorkOn = Box<dyn FnOnce() + Send>;
 
 /// Starts the thread that runs the plugin, before there is one: afterwards no thread gets another priority.
@@ -239,9 +224,6 @@ fn worker(plan: &Plan) -> Result<Worker, String> {
     Ok(worker)
 }
 
-/// By what blocks come, and by what the outcome goes where that is another link.
-///
-/// They are large, and the stack of the thread that works is the plugin's.
 struct WorkLinks {
     from: Box<DirectLink>,
     to: Option<Box<DirectLink>>,
@@ -271,7 +253,6 @@ fn links(
     Ok(WorkLinks { from, to })
 }
 
-/// To the worker that this one feeds.
 fn onward(plan: &Plan, feeds: &PlannedFeed) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
         datagram_bytes: plan.datagram_bytes,

@@ -1,9 +1,6 @@
-//! Which system calls a plugin can make.
-//!
-//! Two filters work together. One refuses (`EPERM`) what reaches out of the process, sometimes depending on an argument.
-//! The other lists every call that plugins and this program use, and answers others as a kernel that lacks them
-//! (`ENOSYS`), so that the C library falls back to older calls. The kernel remembers which calls both filters pass
-//! whatever their arguments, so the calls of a block cost no more than before.
+//! Allowed system calls. One filter refuses (`EPERM`) what reaches out of the process, sometimes by an argument. The
+//! other answers unlisted calls as unknown (`ENOSYS`), so that the C library falls back. The kernel caches calls that
+//! both pass, so they cost nothing.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +71,7 @@ const REFUSED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// Refused as soon as the thread that runs the plugin has its priority: a plugin would slow other processes down with a
-/// higher one, or gather on their core. Further filters could have a call appear to succeed.
+/// Refused once the plugin's thread has its priority, which it could raise. Further filters could fake calls.
 const FIXED: &[c_long] = &[
     libc::SYS_seccomp,
     libc::SYS_setpriority,
@@ -85,7 +81,6 @@ const FIXED: &[c_long] = &[
     libc::SYS_sched_setaffinity,
 ];
 
-/// Refused for some arguments: see [`conditions`].
 const CONDITIONAL: &[c_long] = &[
     libc::SYS_copy_file_range,
     libc::SYS_dup,
@@ -105,16 +100,13 @@ const CONDITIONAL: &[c_long] = &[
     libc::SYS_dup3,
 ];
 
-/// Makes a descriptor of the number that it is given; only x86-64 has it.
 #[cfg(target_arch = "x86_64")]
 const DUP2: c_long = libc::SYS_dup2;
 #[cfg(not(target_arch = "x86_64"))]
 const DUP2: c_long = libc::SYS_dup3;
 
-/// Passed whatever the arguments. `clone3` is missing on purpose: its flags are in memory, where a filter cannot look,
-/// and the C library falls back to `clone`.
+/// Passed. `clone3` is missing: its flags are in memory, and the C library falls back to `clone`.
 const PASSED: &[c_long] = &[
-    // Memory.
     libc::SYS_brk,
     libc::SYS_madvise,
     libc::SYS_membarrier,
@@ -130,7 +122,6 @@ const PASSED: &[c_long] = &[
     libc::SYS_munlock,
     libc::SYS_munlockall,
     libc::SYS_munmap,
-    // Files: Landlock decides which can be opened.
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_eventfd2,
@@ -160,7 +151,6 @@ const PASSED: &[c_long] = &[
     libc::SYS_statx,
     libc::SYS_write,
     libc::SYS_writev,
-    // Sockets that the parent handed over.
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -170,7 +160,6 @@ const PASSED: &[c_long] = &[
     libc::SYS_sendmmsg,
     libc::SYS_sendmsg,
     libc::SYS_sendto,
-    // Threads and facts about this process.
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_futex,
@@ -203,7 +192,6 @@ const PASSED: &[c_long] = &[
     libc::SYS_times,
     libc::SYS_umask,
     libc::SYS_uname,
-    // Time and waiting.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -222,7 +210,6 @@ const PASSED: &[c_long] = &[
     libc::SYS_timerfd_create,
     libc::SYS_timerfd_gettime,
     libc::SYS_timerfd_settime,
-    // Handlers of its own signals.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigpending,
     libc::SYS_rt_sigprocmask,
@@ -257,8 +244,8 @@ const PASSED_OLD: &[c_long] = &[libc::SYS_getrlimit, libc::SYS_setrlimit];
 #[cfg(target_arch = "riscv64")]
 const PASSED_OLD: &[c_long] = &[libc::SYS_riscv_flush_icache];
 
-/// Commands of `ioctl` that only read, or change a descriptor of this process alone. Others could type into the terminal
-/// that standard error is (`TIOCSTI`). Numbers of asm-generic/ioctls.h: libc's types differ from one C library to the next.
+/// Harmless `ioctl` commands; `TIOCSTI`, for one, types into a terminal. Numbers of asm-generic/ioctls.h, as libc's
+/// types differ.
 const IOCTLS: [u64; 6] = [
     0x5401, // TCGETS, by which the C library tells a terminal
     0x5413, // TIOCGWINSZ
@@ -269,14 +256,12 @@ const IOCTLS: [u64; 6] = [
 
 const FIONBIO: u64 = 0x5421;
 
-/// Standard output and standard error.
 const STANDARD: [u64; 2] = [1, 2];
 
 /// Commands of `fcntl` that copy a descriptor, or change how the worker itself writes to it.
 const SHARED: [libc::c_int; 3] = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFL];
 
-/// What `prctl` is used for: names of threads and of memory, and timers of threads; and privileges given up, which the second
-/// call for filters repeats.
+/// Used of `prctl`: names, timers, and giving up privileges.
 const PRCTLS: [libc::c_int; 7] = [
     libc::PR_SET_NO_NEW_PRIVS,
     libc::PR_SET_NAME,
@@ -289,7 +274,6 @@ const PRCTLS: [libc::c_int; 7] = [
 
 /// Commands of `fcntl` that have the kernel send a signal, to any process.
 const SIGNALLING: [libc::c_int; 4] = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_NOTIFY];
-/// linux/fcntl.h and asm-generic/fcntl.h, which libc lacks.
 const F_SETSIG: libc::c_int = 10;
 const F_SETOWN_EX: libc::c_int = 15;
 
@@ -339,13 +323,11 @@ fn missing(error: seccompiler::Error) -> Missing {
     }
 }
 
-/// Every call that is not answered as unknown.
 fn known() -> Rules {
     let all = [PASSED, PASSED_OLD, CONDITIONAL, FIXED, REFUSED, REFUSED_OLD];
     all.into_iter().flatten().map(|call| (*call, Vec::new())).collect()
 }
 
-/// Every call that is refused, and for which arguments.
 fn denied(own: u32) -> Result<Rules, seccompiler::BackendError> {
     let always = REFUSED.iter().chain(REFUSED_OLD);
     let mut rules: Rules = always.map(|call| (*call, Vec::new())).collect();
@@ -362,16 +344,14 @@ fn denied(own: u32) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// An argument, how it is compared, and with what.
 type Condition = (u8, SeccompCmpOp, u64);
 
-/// A call is refused if all conditions of any of these lists hold.
 fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
     use SeccompCmpOp::{Eq, Ge, Le, MaskedEq, Ne};
     let signal = |number: libc::c_int| number as u64;
     match call {
-        // Standard error may be a log file that the whole worker writes: a plugin only appends to it. It is standard output
-        // here, too. A copy of the descriptor would escape these rules.
+        // A plugin may only append to standard error and output, which may be the worker's log; copies of the
+        // descriptor would escape that.
         libc::SYS_copy_file_range => STANDARD.map(|fd| vec![(2, Eq, fd)]).to_vec(),
         libc::SYS_dup
         | DUP2

@@ -1,5 +1,3 @@
-//! Which files a plugin can open.
-
 use std::path::PathBuf;
 
 use landlock::{
@@ -13,8 +11,7 @@ use crate::scan;
 /// The newest interface whose every restriction the tests cover. Older kernels apply what they know of it.
 const TESTED: ABI = ABI::V6;
 
-/// What any library may need: other libraries, their data and settings, and facts about the machine. On NixOS and Guix
-/// libraries are in the stores, in Flatpak in `/app`.
+/// Libraries, data, settings and facts about the machine; NixOS's and Guix's stores, Flatpak's `/app`.
 const SYSTEM: [&str; 19] = [
     "/usr",
     "/lib",
@@ -38,8 +35,7 @@ const SYSTEM: [&str; 19] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Limits this thread to reading `readable`, the folders of plugins and the system's libraries; returns the version of
-/// Landlock's interface.
+/// Limits this thread to reading `readable` and the system's libraries; returns Landlock's version.
 pub(super) fn restrict(readable: &[PathBuf]) -> Result<u32, Missing> {
     let status = enforce(readable).map_err(|error| Missing::Refused(error.to_string()))?;
     match status {

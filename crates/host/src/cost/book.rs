@@ -1,8 +1,5 @@
-//! What plugins took when they were measured, kept from one start of a worker to the next: a worker that was killed has
-//! its streams back without measuring them again, which takes up to 150 ms of each.
-//!
-//! A figure counts for one plugin of one content at one rate, on one kind of processor. What cannot be read or
-//! written is measured again, and no more comes of it.
+//! Measured costs, kept across starts of a worker: measuring takes up to 150 ms per stream. A figure is for one plugin
+//! file at one rate on one processor type. Errors only cause another measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,21 +10,17 @@ use serde::{Deserialize, Serialize};
 use tautline_api::v1::{Plugin, PluginCost};
 use tempfile::NamedTempFile;
 
-/// Of the file: no other is read.
 const VERSION: u32 = 1;
 /// Bytes that are read of a file, which is more than as many figures as are kept have.
 const MOST_BYTES: u64 = 4 << 20;
-/// Figures that are kept.
 const MOST_KEPT: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct CostBook {
     path: Option<PathBuf>,
-    /// By the plugin's id and hash and by the rate.
     known: BTreeMap<(String, String, u32), KnownCost>,
 }
 
-/// What a plugin takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KnownCost {
     pub(crate) cost: PluginCost,
@@ -52,7 +45,6 @@ struct KeptCost {
 }
 
 impl CostBook {
-    /// With what the file has, which is written whenever something is measured; without one nothing is kept.
     pub(crate) fn open(path: Option<PathBuf>) -> Self {
         let known = path.as_deref().map(read).unwrap_or_default();
         Self { path, known }
@@ -62,13 +54,11 @@ impl CostBook {
         self.known.get(&(plugin.id.clone(), plugin.hash.clone(), rate)).copied()
     }
 
-    /// At the lowest rate that it was measured at.
     pub(crate) fn of_any_rate(&self, plugin: &Plugin) -> Option<PluginCost> {
         let of = |rate| (plugin.id.clone(), plugin.hash.clone(), rate);
         self.known.range(of(0)..=of(u32::MAX)).map(|(_, known)| known.cost).next()
     }
 
-    /// It was measured just now.
     pub(crate) fn measured(&mut self, plugin: &Plugin, rate: u32, cost: PluginCost) {
         let key = (plugin.id.clone(), plugin.hash.clone(), rate);
         self.known.insert(key, KnownCost { cost, is_kept: false });
@@ -115,7 +105,6 @@ fn read(path: &Path) -> BTreeMap<(String, String, u32), KnownCost> {
         .collect()
 }
 
-/// Which kind this host has.
 fn processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let named = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

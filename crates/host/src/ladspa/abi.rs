@@ -1,58 +1,37 @@
-//! The types and constants of `ladspa.h` 1.1, in the order and by the meaning of that header.
-//!
-//! For both sides: those who run plugins and those who are one.
+//! The types and constants of `ladspa.h` 1.1, in its order, for hosts and plugins.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 
 use serde::{Deserialize, Serialize};
 
-/// `LADSPA_Data`: a sample, or the value of a control port.
 pub type Data = f32;
-/// `LADSPA_Handle`: what a plugin calls one of its instances.
 pub type Handle = *mut c_void;
 
-/// The function by which a library tells its plugins, from 0 until it answers null.
 pub const ENTRY: &str = "ladspa_descriptor";
-/// The type of [`ENTRY`].
 pub type DescriptorFunction = unsafe extern "C" fn(index: c_ulong) -> *const Descriptor;
-/// Unique ids lie below this.
 pub const UNIQUE_IDS: u32 = 0x0100_0000;
 
-/// A plugin that must keep step with the outside world, so that nothing may hold it up
-/// (`LADSPA_PROPERTY_REALTIME`).
+/// A plugin that must keep step with the outside world (`LADSPA_PROPERTY_REALTIME`).
 pub const REALTIME: c_int = 0x1;
-/// It fails where an input and an output have the same buffer.
 pub const INPLACE_BROKEN: c_int = 0x2;
 /// It takes no memory, waits for nothing, and takes about A + B·frames, whatever the sound.
 pub const HARD_RT_CAPABLE: c_int = 0x4;
 
-/// Bit of a port: the host writes it.
 pub const INPUT: c_int = 0x1;
-/// Bit of a port: the plugin writes it.
 pub const OUTPUT: c_int = 0x2;
-/// Bit of a port: one value for each run.
 pub const CONTROL: c_int = 0x4;
-/// Bit of a port: one sample for each frame.
 pub const AUDIO: c_int = 0x8;
 
-/// The lower bound means something.
 pub const BOUNDED_BELOW: c_int = 0x1;
-/// The upper bound means something.
 pub const BOUNDED_ABOVE: c_int = 0x2;
-/// On above 0, off otherwise.
 pub const TOGGLED: c_int = 0x4;
-/// Bounds, and defaults that come of them, are multiples of the rate.
 pub const SAMPLE_RATE: c_int = 0x8;
-/// Steps are alike on a logarithmic scale.
 pub const LOGARITHMIC: c_int = 0x10;
 pub const INTEGER: c_int = 0x20;
-/// The bits that say which default a port has.
 pub const DEFAULT_MASK: c_int = 0x3C0;
 pub const DEFAULT_MINIMUM: c_int = 0x40;
-/// A quarter of the way from the lower bound to the upper.
 pub const DEFAULT_LOW: c_int = 0x80;
 pub const DEFAULT_MIDDLE: c_int = 0xC0;
-/// Three quarters of the way.
 pub const DEFAULT_HIGH: c_int = 0x100;
 pub const DEFAULT_MAXIMUM: c_int = 0x140;
 pub const DEFAULT_0: c_int = 0x200;
@@ -61,59 +40,40 @@ pub const DEFAULT_100: c_int = 0x280;
 /// 440, the frequency of concert A.
 pub const DEFAULT_440: c_int = 0x2C0;
 
-/// The name of the control output by which a plugin says how many frames later than its input its
-/// output is. The header knows nothing of it; hosts and plugins have agreed.
+/// The control output by which a plugin reports its latency in frames: a convention outside the header.
 pub const LATENCY: &str = "latency";
 
-/// `LADSPA_PortRangeHint`: what values a port is meant to have.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RangeHint {
     pub hints: c_int,
-    /// Of use with [`BOUNDED_BELOW`] alone.
     pub lower: Data,
-    /// Of use with [`BOUNDED_ABOVE`] alone.
     pub upper: Data,
 }
 
-/// `LADSPA_Descriptor`: what a library says of one plugin.
-///
-/// Functions that the header asks for may be missing all the same: a library is no more right than
-/// its author.
+/// `LADSPA_Descriptor`: one plugin of a library. Required functions may be missing all the same.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Descriptor {
     pub unique_id: c_ulong,
-    /// What names the plugin within its file; without white space.
     pub label: *const c_char,
     pub properties: c_int,
     pub name: *const c_char,
     pub maker: *const c_char,
-    /// `None` where there is none.
     pub copyright: *const c_char,
-    /// How many ports there are, of all kinds.
     pub port_count: c_ulong,
-    /// One of [`INPUT`], [`OUTPUT`] and one of [`CONTROL`], [`AUDIO`] for each port.
     pub port_descriptors: *const c_int,
-    /// A name for each port.
     pub port_names: *const *const c_char,
-    /// A hint for each port.
     pub port_range_hints: *const RangeHint,
     pub implementation_data: *mut c_void,
-    /// Makes an instance for a rate, or answers null.
     pub instantiate: Option<unsafe extern "C" fn(*const Descriptor, c_ulong) -> Handle>,
-    /// Says where the values of a port are.
     pub connect_port: Option<unsafe extern "C" fn(Handle, c_ulong, *mut Data)>,
     /// Forgets what was heard before; may be missing.
     pub activate: Option<unsafe extern "C" fn(Handle)>,
-    /// Works on so many frames.
     pub run: Option<unsafe extern "C" fn(Handle, c_ulong)>,
-    /// The same, adding to the outputs; may be missing.
     pub run_adding: Option<unsafe extern "C" fn(Handle, c_ulong)>,
     pub set_run_adding_gain: Option<unsafe extern "C" fn(Handle, Data)>,
-    /// The end of what `activate` began; may be missing.
     pub deactivate: Option<unsafe extern "C" fn(Handle)>,
-    /// The end of an instance.
     pub cleanup: Option<unsafe extern "C" fn(Handle)>,
 }
 
@@ -133,15 +93,12 @@ const _: () = {
 };
 
 impl RangeHint {
-    /// The bounds at this rate, where there are any.
     pub fn bounds(&self, rate: u32) -> (Option<Data>, Option<Data>) {
         let factor = if self.hints & SAMPLE_RATE != 0 { rate as Data } else { 1.0 };
         let bound = |bit, value: Data| (self.hints & bit != 0).then_some(value * factor);
         (bound(BOUNDED_BELOW, self.lower), bound(BOUNDED_ABOVE, self.upper))
     }
 
-    /// The value that the port is to have until somebody chooses another, if the hints tell one: the
-    /// bounds that it is made of may be missing.
     pub fn default(&self, rate: u32) -> Option<Data> {
         let (lower, upper) = self.bounds(rate);
         let between = |share: Data| Some(self.between(lower?, upper?, share));
@@ -169,8 +126,7 @@ impl RangeHint {
         })
     }
 
-    /// So much of the way from one bound to the other. Without a logarithm there is no logarithmic
-    /// way: it is the straight one then.
+    /// A point between the bounds, linear if there is no logarithm.
     fn between(&self, lower: Data, upper: Data, share: Data) -> Data {
         if self.hints & LOGARITHMIC != 0 && lower > 0.0 && upper > 0.0 {
             return (lower.ln() * (1.0 - share) + upper.ln() * share).exp();

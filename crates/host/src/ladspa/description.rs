@@ -1,4 +1,4 @@
-//! What a library says of its plugins, read with the care that a stranger's word asks for.
+//! What a library reports of its plugins, which is not trusted.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -10,74 +10,57 @@ use super::abi::{
     UNIQUE_IDS,
 };
 
-/// Ports that one plugin may have: more is a library that says nonsense. The largest seen, of `swh-plugins`
-/// and others, have some dozens.
+/// Ports of one plugin; the largest of `swh-plugins` and others have some dozens.
 pub const MOST_PORTS: usize = 1024;
 
-/// A port, as its plugin describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
     pub name: String,
-    /// Exactly one of each: input or output, control or audio.
     pub kind: c_int,
-    /// What values it is meant to have.
     pub range: RangeHint,
 }
 
-/// A plugin, as its library describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginDescription {
-    /// What names it within its file; without white space.
     pub label: String,
     pub unique_id: u32,
     pub name: String,
     pub maker: String,
-    /// `None` where there is none.
     pub copyright: String,
     pub properties: c_int,
-    /// In the plugin's own order.
     pub ports: Vec<PortDescription>,
 }
 
-/// Why a plugin of a library cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Nonsense {
-    /// A name that is not there, is empty or has white space or control characters.
     #[error(
         "its label is {0:?}, which names nothing; ask its maker for one without white space and control characters"
     )]
     Label(String),
-    /// A number that the header forbids.
     #[error("its unique id is {0}, and ids lie below {UNIQUE_IDS}; ask its maker for another")]
     UniqueId(u64),
     #[error("it says that it has {0} ports, and {MOST_PORTS} are the most; use another plugin")]
     Ports(u64),
-    /// No list of them.
     #[error("it says that it has {0} ports and tells none; use another plugin")]
     NoPorts(u64),
-    /// Neither this nor that, or both.
     #[error(
         "its port {0} is of kind {1:#x}, where each is an input or an output, of sound or a \
          control; use another plugin"
     )]
     Kind(usize, c_int),
-    /// One that no plugin works without.
     #[error("it has no function `{0}`; use another plugin")]
     Function(&'static str),
 }
 
 impl PortDescription {
-    /// Whether it is one of sound.
     pub const fn is_audio(&self) -> bool {
         self.kind & AUDIO != 0
     }
 
-    /// Whether the host writes it.
     pub const fn is_input(&self) -> bool {
         self.kind & INPUT != 0
     }
 
-    /// Whether it tells by how many frames the plugin's output is late.
     pub fn is_latency(&self) -> bool {
         self.kind == CONTROL | OUTPUT && self.name == LATENCY
     }
@@ -119,7 +102,6 @@ impl PluginDescription {
         })
     }
 
-    /// The places, among its ports, of those of such a kind.
     pub fn places(&self, kind: c_int) -> impl Iterator<Item = usize> {
         let kinds = self.ports.iter().map(|port| port.kind).enumerate();
         kinds.filter(move |(_, of)| *of == kind).map(|(place, _)| place)
@@ -152,7 +134,6 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
     (0..count).map(port).collect()
 }
 
-/// A bound that is no figure bounds nothing.
 fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
     let (below, above) = (lower.is_finite(), upper.is_finite());
     let lost = if below { 0 } else { BOUNDED_BELOW } | if above { 0 } else { BOUNDED_ABOVE };

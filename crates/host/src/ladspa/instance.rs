@@ -1,22 +1,17 @@
-//! One plugin that runs in this process, with buffers of its own.
-
 use core::ffi::{c_int, c_ulong};
+use core::ptr::NonNull;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::abi::{AUDIO, CONTROL, Descriptor, Handle, INPUT, OUTPUT};
-use super::buffer::Buffer;
-use super::description::PluginDescription;
-use super::library::PluginLibrary;
+use crate::ladspa::abi::{AUDIO, CONTROL, Descriptor, Handle, INPUT, OUTPUT};
+use crate::ladspa::description::PluginDescription;
+use crate::ladspa::library::PluginLibrary;
 
 /// Frames: ten seconds at 192 kHz. What says that it lags by more says nonsense.
 const MOST_LATENCY: f32 = 1_920_000.0;
 
-/// A plugin at work. Its ports are connected for good to buffers that it has here, one for each, so
-/// that a plugin which fails where an input is also an output runs as any other.
-///
-/// Sound and controls are counted apart, inputs and outputs too, each from 0 in the order of the
-/// plugin's ports.
+/// A plugin at work, its ports connected to separate buffers, so that one which fails in place works too. Sound and
+/// controls, inputs and outputs are counted apart from 0, in port order.
 #[derive(Debug)]
 pub struct PluginInstance {
     handle: Handle,
@@ -25,7 +20,6 @@ pub struct PluginInstance {
     outputs: Vec<Buffer>,
     controls: Vec<Buffer>,
     told: Vec<Buffer>,
-    /// Which of `told` is the plugin's latency.
     latency: Option<usize>,
     most_frames: usize,
     is_active: bool,
@@ -55,33 +49,22 @@ impl Functions {
     }
 }
 
-/// Why a plugin does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstanceError {
-    /// The library has none of this label, or none that can be used.
     #[error(
         "{library} has no plugin `{label}` that can be used; `taut plugins` lists what there is"
     )]
-    Label {
-        library: PathBuf,
-        /// What was asked for.
-        label: String,
-    },
+    Label { library: PathBuf, label: String },
     #[error(
         "plugin `{label}` of {library} would not begin at {rate} Hz: it answered nothing; try another \
          rate, or another plugin"
     )]
-    Refused {
-        library: PathBuf,
-        /// What was asked for.
-        label: String,
-        rate: u32,
-    },
+    Refused { library: PathBuf, label: String, rate: u32 },
 }
 
 impl PluginInstance {
-    /// A plugin at `rate` frames per second, which will be asked for `most_frames` at once at most.
-    /// Controls have their first values ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
+    /// A plugin at `rate` for at most `most_frames` at once, with controls at their first values
+    /// ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
     pub fn new(
         library: &Arc<PluginLibrary>,
         label: &str,
@@ -136,7 +119,6 @@ impl PluginInstance {
         })
     }
 
-    /// What its library says of it.
     pub const fn description(&self) -> &PluginDescription {
         &self.description
     }
@@ -149,27 +131,22 @@ impl PluginInstance {
         self.outputs.len()
     }
 
-    /// Controls that the host sets.
     pub fn controls(&self) -> usize {
         self.controls.len()
     }
 
-    /// Controls that the plugin tells.
     pub fn told_controls(&self) -> usize {
         self.told.len()
     }
 
-    /// The most frames that [`Self::run`] takes.
     pub const fn most_frames(&self) -> usize {
         self.most_frames
     }
 
-    /// Where an input is written, before [`Self::run`].
     pub fn input_mut(&mut self, channel: usize) -> &mut [f32] {
         self.inputs[channel].samples_mut()
     }
 
-    /// What an output holds, after [`Self::run`].
     pub fn output(&self, channel: usize) -> &[f32] {
         self.outputs[channel].samples()
     }
@@ -179,25 +156,21 @@ impl PluginInstance {
         self.controls[control].samples_mut()[0] = value;
     }
 
-    /// The value that a control has.
     pub fn control(&self, control: usize) -> f32 {
         self.controls[control].samples()[0]
     }
 
-    /// What the plugin told at the end of its last run.
     pub fn told(&self, control: usize) -> f32 {
         self.told[control].samples()[0]
     }
 
-    /// How many frames later than its input its output is, by its own word; 0 if it has none or says
-    /// nonsense.
+    /// Its reported latency in frames; 0 if it has none or an impossible one.
     pub fn latency(&self) -> u32 {
         let told = self.latency.map_or(0.0, |control| self.told(control));
         // From a float to an integer as far as one goes; what is no number is 0.
         if told < MOST_LATENCY { told.floor() as u32 } else { 0 }
     }
 
-    /// Begins, or begins anew: all that was heard is forgotten.
     pub fn activate(&mut self) {
         self.deactivate();
         if let Some(activate) = self.functions.activate {
@@ -207,8 +180,7 @@ impl PluginInstance {
         self.is_active = true;
     }
 
-    /// Works on the next `frames`, as many as [`Self::most_frames`] at most: more is cut off. Begins
-    /// first, if nobody did.
+    /// Runs `frames`, cut to [`Self::most_frames`]; begins first if needed.
     pub fn run(&mut self, frames: usize) {
         if !self.is_active {
             self.activate();
@@ -218,7 +190,6 @@ impl PluginInstance {
         unsafe { (self.functions.run)(self.handle, frames as c_ulong) };
     }
 
-    /// Ends; what is heard next is another beginning.
     pub fn deactivate(&mut self) {
         if !core::mem::take(&mut self.is_active) {
             return;
@@ -240,3 +211,44 @@ impl Drop for PluginInstance {
 
 #[cfg(test)]
 mod tests;
+
+/// Samples at a fixed address, which a plugin uses as it runs; no slice may be held meanwhile.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    start: NonNull<f32>,
+    length: usize,
+}
+
+// SAFETY: the memory is the buffer's own.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    pub(crate) fn new(length: usize) -> Self {
+        let whole = Box::leak(vec![0.0f32; length].into_boxed_slice());
+        Self { start: NonNull::from(whole).cast(), length }
+    }
+
+    pub(crate) fn address(&self) -> *mut f32 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn samples(&self) -> &[f32] {
+        // SAFETY: so many initialized samples lie there until `drop`; a plugin writes only while its
+        // instance is borrowed for running, and the instance has the buffers.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+
+    pub(crate) fn samples_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let whole = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.length);
+        // SAFETY: it came of a box of this length in `new`, and nothing has its address any more: the
+        // instance that did was ended before its buffers are dropped.
+        drop(unsafe { Box::from_raw(whole) });
+    }
+}

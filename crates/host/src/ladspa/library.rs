@@ -1,5 +1,3 @@
-//! A library of plugins that was loaded into this process.
-
 use core::ffi::c_ulong;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -12,8 +10,7 @@ use super::description::{Nonsense, PluginDescription};
 /// Plugins that one library may have: one that never says it was the last is no library of plugins.
 pub const MOST_PLUGINS: usize = 4096;
 
-/// A library that was loaded, and what it tells of its plugins. Where it is dropped it is unloaded,
-/// so whoever runs one of them holds it.
+/// A loaded library, unloaded on drop: whoever runs a plugin holds it.
 #[derive(Debug)]
 pub struct PluginLibrary {
     path: PathBuf,
@@ -27,27 +24,20 @@ unsafe impl Send for PluginLibrary {}
 // SAFETY: as above.
 unsafe impl Sync for PluginLibrary {}
 
-/// A plugin that is of no use, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedPlugin {
-    /// Its place in the library.
     pub index: usize,
-    /// What is wrong with it.
     pub why: Nonsense,
 }
 
-/// Why a file is no library of plugins that can be used here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// What the system's loader says.
     #[error("loading {path}: {answer}; install what it needs, or leave it out of LADSPA_PATH")]
     Load { path: PathBuf, answer: String },
-    /// It can be loaded and has no plugins.
     #[error(
         "loading {0}: it has no function {ENTRY}, so it is no LADSPA library; leave it out of LADSPA_PATH"
     )]
     NoPlugins(PathBuf),
-    /// It tells of plugins and never of the last.
     #[error(
         "loading {0}: it tells of more than {MOST_PLUGINS} plugins; leave it out of LADSPA_PATH"
     )]
@@ -55,8 +45,7 @@ pub enum LoadError {
 }
 
 impl PluginLibrary {
-    /// Loads it, and runs what it does when it is loaded: in a process that may die of it, unless
-    /// whoever runs this program chose the file.
+    /// Loads it, which runs its code: use a process that may die, unless the user chose the file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         // Without a slash the loader would look for it where programs' own libraries are.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -92,7 +81,6 @@ impl PluginLibrary {
         &self.path
     }
 
-    /// Its plugins that can be used.
     pub fn plugins(&self) -> impl Iterator<Item = &PluginDescription> {
         self.plugins.iter().map(|(_, description)| description)
     }
@@ -108,8 +96,7 @@ impl PluginLibrary {
     }
 }
 
-/// Some libraries, as those of `ladspa-sdk`, use the C library's mathematics and do not say so: whoever loads them
-/// has it, as most hosts do by chance.
+/// Some libraries (`ladspa-sdk`) use the mathematics library without linking it.
 fn lend_mathematics() {
     static LENT: Once = Once::new();
     LENT.call_once(|| {
@@ -121,7 +108,6 @@ fn lend_mathematics() {
     });
 }
 
-/// What the loader says, without the path before it, which its reader has already.
 fn words_of(error: &libloading::Error, path: &Path) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {

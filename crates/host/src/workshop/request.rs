@@ -14,29 +14,20 @@ use tautline_proto::offload::datagram::LEAST_DATAGRAM_BYTES;
 use crate::offers::OfferedPlugin;
 use crate::plan::PlannedFeed;
 
-/// Frames per second that plugins are begun with.
 const RATES: core::ops::RangeInclusive<u32> = 1_000..=1_536_000;
-/// Iterations that are kept at most.
 const MOST_HISTORY: u32 = 65_536;
-/// Control values of other plugins that go through, at most.
 const MOST_CARRIED: usize = 4096;
-/// Copies of earlier answers at most.
 const MOST_COPIES: u8 = 8;
-/// What UDP over IPv4 carries at most, less a seal.
 const MOST_DATAGRAM: usize = 65_507 - seal::ROOM;
 
-/// Frames of a run where nobody says how often there is one: the shortest block of usual hosts. A longer one would book a
-/// plugin that takes much for each run, however short, for a small part of what it comes to; what it turns out to take
-/// counts in any case.
+/// Frames of a run if unknown: the shortest usual block. With a longer one, plugins with a high cost per run would book
+/// too little.
 const ASSUMED_FRAMES: u32 = 64;
 
-/// What was agreed on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Agreed {
     set: BlockSet,
-    /// Frames of a run, as far as that is known before.
     pub(super) run_frames: f64,
-    /// From one run to the next.
     pub(super) period_ns: f64,
 }
 
@@ -109,7 +100,6 @@ impl Agreed {
         Ok(Self { set, run_frames, period_ns })
     }
 
-    /// What the master is told.
     pub(super) fn answer(
         &self,
         request: &StreamRequest,
@@ -136,7 +126,6 @@ impl Agreed {
     }
 }
 
-/// To whom a stream feeds.
 pub(super) fn planned(feeds: &FedStream, is_sealed: bool) -> Result<PlannedFeed, WorkRefused> {
     let refuse = |sentence: &str| Err(WorkRefused::BadRequest(sentence.to_owned()));
     let key = feeds.key.as_ref().map(|SecretText(key)| {

@@ -4,29 +4,23 @@ use std::io;
 
 use tautline_proto::time::{LocalTime, Span};
 
-use super::patience::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
+use super::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
 use crate::plan::ChildEvent;
 use crate::process::{ChildProcess, ChildSaid};
 
-/// How long a stream runs before a standby is started for it: loading the plugin once more takes nothing from a plugin
-/// that catches up, nor from a stream that a host opens only to look at it.
+/// How long a stream runs before a standby loads the plugin again.
 const SETTLING: Span = Span::from_millis(500);
 
-/// At most one process that waits.
 #[derive(Debug, Default)]
 pub(super) struct Standby {
     waiting: Option<Waiting>,
-    /// When the next one is to be started.
     due: LocalTime,
-    /// Processes in a row that ended while they waited, or could not be started.
     failed: u32,
 }
 
-/// A process that waits, or still loads.
 #[derive(Debug)]
 struct Waiting {
     child: ChildProcess,
-    /// It is ended if it still loads then.
     until: LocalTime,
     is_ready: bool,
     stops: StopLooks,
@@ -56,15 +50,13 @@ impl Waiting {
 }
 
 impl Standby {
-    /// Another process takes blocks from now on.
     pub(super) fn wait_from(&mut self, now: LocalTime) {
         if !self.due.is_never() {
             self.due = self.due.max(now + SETTLING);
         }
     }
 
-    /// Whether one is to be started now. One that has ended, that does not finish loading or that stays stopped is ended
-    /// and replaced, later and later.
+    /// Whether to start one now. One that has ended, hangs or stays stopped is replaced, later and later.
     pub(super) fn is_due(&mut self, now: LocalTime) -> bool {
         if self.waiting.as_mut().is_some_and(|waiting| !waiting.is_usable(now)) {
             self.waiting = None;
@@ -73,7 +65,6 @@ impl Standby {
         self.waiting.is_none() && now >= self.due
     }
 
-    /// One was started, or could not be.
     pub(super) fn started(&mut self, child: io::Result<ChildProcess>, now: LocalTime) {
         match child {
             Ok(child) => {
@@ -97,13 +88,11 @@ impl Standby {
         };
     }
 
-    /// The process that waits, if it has loaded.
     pub(super) fn ready(&self) -> Option<u32> {
         self.waiting.as_ref().filter(|waiting| waiting.is_ready).map(|waiting| waiting.child.id())
     }
 
-    /// The one that waits, if it has loaded and is not stopped. Any other is ended: loading it again is faster than
-    /// waiting for a process that may hang.
+    /// The loaded one that is not stopped; any other is ended, as loading again is faster than waiting.
     pub(super) fn take(&mut self, now: LocalTime) -> Option<ChildProcess> {
         let mut waiting = self.waiting.take()?;
         if !waiting.is_usable(now) || !waiting.is_ready || waiting.child.is_stopped() {
@@ -118,7 +107,7 @@ impl Standby {
 mod tests {
     use super::*;
     use crate::process::{ChildProgram, Starting};
-    use crate::workshop::patience::{LOOK, MOST_STOPPED};
+    use crate::workshop::{LOOK, MOST_STOPPED};
     use tautline_io::clock::now;
 
     const LOADED: &str = r#"{"ready":{"scheduled":"other","cost":null}}"#;

@@ -15,16 +15,15 @@ use tautline_io::thread::halt::Halt;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::locked;
-use super::news::{TellWork, WorkNews};
-use super::patience::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
 use super::standby::Standby;
 use super::told::StreamTold;
+use super::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
+use super::{TellWork, WorkNews};
 use crate::admission::CoreAdmission;
 use crate::child_notes::{BlockOfEpoch, ChildNotes};
 use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
 use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, words_of};
 
-/// How long what has crashed may take to be gone.
 const ENDING: Span = Span::from_secs(1);
 /// A process that lived for so long was a good one: what ends it is no reason to wait with the next.
 const GOOD: Span = Span::from_secs(10);
@@ -32,10 +31,8 @@ const GOOD: Span = Span::from_secs(10);
 const SILENCE: Span = Span::from_secs(2);
 /// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
 const MOST_FATAL: usize = MOST_IN_A_ROW as usize + 1;
-/// How long a process that is to end may take to say what it counted: one that hangs says nothing.
 const LAST_WORD: Span = Span::from_millis(100);
 
-/// What a stream's processes are started with and counted by.
 pub(super) struct StreamSetting {
     pub(super) program: ChildProgram,
     pub(super) admission: Arc<Mutex<CoreAdmission>>,
@@ -44,14 +41,11 @@ pub(super) struct StreamSetting {
     pub(super) tell: TellWork,
 }
 
-/// Where a stream hears its datagrams, whichever of its processes does.
 pub(super) struct StreamSockets {
     pub(super) own: UdpSocket,
-    /// Those of the worker before, if one feeds it.
     pub(super) fed: Option<UdpSocket>,
 }
 
-/// The process of a stream, or the next one; dropped, it is over.
 pub(super) struct StreamProcess {
     told: Arc<Mutex<StreamTold>>,
     halt: Halt,
@@ -96,7 +90,6 @@ impl StreamProcess {
         }
     }
 
-    /// What was promised to it of a core.
     pub(super) fn promise(&self, share: f64) {
         locked(&self.told).state.share = share;
     }
@@ -109,7 +102,6 @@ impl StreamProcess {
         locked(&self.told).standby
     }
 
-    /// When a datagram had come last, as far as its process told.
     pub(super) fn heard(&self) -> LocalTime {
         locked(&self.told).heard
     }
@@ -118,7 +110,6 @@ impl StreamProcess {
         locked(&self.told).state.clone()
     }
 
-    /// Ends it: with what all its processes counted.
     pub(super) fn end(self) -> WorkStreamState {
         let told = Arc::clone(&self.told);
         drop(self);
@@ -130,20 +121,17 @@ impl Drop for StreamProcess {
     fn drop(&mut self) {
         self.halt.request();
         if let Some(thread) = self.thread.take() {
-            // A panic there was told where it happened.
+            // A panic there was reported.
             let _ = thread.join();
         }
     }
 }
 
-/// How a process ended.
 enum ProcessEnd {
     Asked,
-    /// Why it was not to.
     Fault(String),
 }
 
-/// What of a process is told first: the opener waits for it.
 type First = Result<Option<PluginCost>, String>;
 
 struct Keeper {
@@ -154,7 +142,6 @@ struct Keeper {
     halt: Halt,
     notes: ChildNotes,
     first: Option<SyncSender<First>>,
-    /// Blocks of one epoch at which processes died.
     fatal: Vec<BlockOfEpoch>,
     standby: Standby,
 }
@@ -266,8 +253,8 @@ impl Keeper {
         }
     }
 
-    /// Has a standby that is ready take blocks, or else a new process, which is started after a pause. Returns it, and
-    /// whether it is ready; `None` if the stream is to end.
+    /// Has a ready standby take blocks, or a new process after a pause; with whether it is ready. `None` if the stream
+    /// is to end.
     fn take_over(&mut self, in_a_row: u32) -> std::io::Result<Option<(ChildProcess, bool)>> {
         // No process of the stream makes notes now.
         self.notes.forget_run()?;
@@ -292,14 +279,12 @@ impl Keeper {
         Ok(Some((child, false)))
     }
 
-    /// A process takes blocks from now on.
     fn begun(&mut self, child: &ChildProcess) {
         self.plan.measure = false;
         self.standby.wait_from(now());
         locked(&self.told).ready(now(), child.processor_time());
     }
 
-    /// Starts the next standby when it is time for one.
     fn keep_standby(&mut self) {
         if self.standby.is_due(now()) {
             let started = self.start();
@@ -308,7 +293,6 @@ impl Keeper {
         locked(&self.told).standby = self.standby.ready();
     }
 
-    /// Starts a process, which loads the plugin and then waits.
     fn start(&mut self) -> std::io::Result<ChildProcess> {
         // No two processes of a stream seal with the same nonce, whether or not they take blocks.
         self.plan.incarnation += 1;
@@ -326,7 +310,7 @@ impl Keeper {
 
     /// The block at which a process died would come again to each that follows, and end it too.
     fn pass_over(&mut self, status: Option<ExitStatus>) {
-        // That was not the plugin: what it worked on just then is as good as any other.
+        // Not the plugin's fault: its block is as good as any.
         if status.and_then(|status| status.signal()) == Some(libc::SIGKILL) {
             return;
         }
@@ -347,7 +331,6 @@ impl Keeper {
         locked(&self.setting.admission).correct(self.plan.stream, took.max(promised));
     }
 
-    /// What it counted since it told before: it says so when it is left alone.
     fn hear_out(&self, child: &mut ChildProcess) {
         child.leave_alone();
         let until = now() + LAST_WORD;
@@ -359,7 +342,6 @@ impl Keeper {
         }
     }
 
-    /// It has told nothing for a while.
     fn rest(&self) {
         let mut told = locked(&self.told);
         told.state.phase = StreamPhase::Idle;
@@ -374,7 +356,6 @@ fn is_possible(cost: &PluginCost) -> bool {
     [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }
 
-/// Why a process that stays stopped is ended.
 const STOPPED: &str = "its process was stopped by a signal (SIGSTOP or the like) and not continued within 1 s, so it was ended";
 
 fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {

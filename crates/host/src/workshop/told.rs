@@ -7,23 +7,17 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::ladspa::abi::{CONTROL, INPUT};
 use crate::plan::{ChildStanding, Plan};
 
-/// What is known of a stream.
 #[derive(Debug)]
 pub(super) struct StreamTold {
     pub(super) state: WorkStreamState,
-    /// Its process at the moment, if there is one.
     pub(super) process: Option<u32>,
-    /// The process that can take over from it at once, as far as was looked.
     pub(super) standby: Option<u32>,
-    /// What the processes before this one counted.
     before: WorkCounters,
     newest: ChildStanding,
     /// When it was told, and the processor time of the process until then, if the kernel knew it.
     at: LocalTime,
     processor_time: Option<Span>,
-    /// When a datagram had come last.
     pub(super) heard: LocalTime,
-    /// Its controls, for a sentence.
     has_controls: bool,
 }
 
@@ -58,15 +52,14 @@ impl StreamTold {
         }
     }
 
-    /// A process takes blocks from now on.
     pub(super) fn ready(&mut self, now: LocalTime, processor_time: Option<Span>) {
         (self.newest, self.at) = (ChildStanding::default(), now);
         self.processor_time = processor_time;
         self.state.phase = StreamPhase::Idle;
     }
 
-    /// What a process told, of which the kernel counts this processor time. Returns the share of a core that its plugin
-    /// took since it told before: at most what the process took, and one core, as the report can be a plugin's forgery.
+    /// Takes a process's report and its processor time by the kernel. Returns the share of a core that its plugin took
+    /// since the last one, at most what the process took and one core: reports can be forged.
     pub(super) fn take(
         &mut self,
         standing: ChildStanding,
@@ -107,7 +100,6 @@ impl StreamTold {
     }
 }
 
-/// It saturates: a plugin can write any number to its parent.
 fn sum(one: &WorkCounters, other: &WorkCounters) -> WorkCounters {
     WorkCounters {
         blocks: one.blocks.saturating_add(other.blocks),

@@ -1,5 +1,4 @@
-//! How this host's system clock is kept: by the kernel's word, and by the hardware clocks that
-//! follow PTP.
+//! How this host's system clock is disciplined: by the kernel, and by hardware clocks that follow PTP.
 
 use core::mem::MaybeUninit;
 use std::fs::{self, File};
@@ -37,14 +36,13 @@ pub struct HardwareClock {
     pub uncertainty: Span,
 }
 
-/// Samples of one reading of a hardware clock; one of them is seldom interrupted.
+/// Samples of one reading; one of them is seldom interrupted.
 const SAMPLES: usize = 5;
-/// The most samples that the kernel takes (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
+/// The kernel's maximum (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
 const MOST_SAMPLES: usize = 25;
 /// A hardware clock that follows PTP and one that follows it agree at least to this.
 const AGREES: Span = Span::from_micros(50);
-/// Who is kept by PTP knows his clock better than this; a clock kept by NTP over a network of some
-/// depth does not say so.
+/// A clock disciplined by PTP is known better than this; one by NTP over several hops is not.
 pub(super) const FINE: Span = Span::from_millis(1);
 /// Hardware clocks of virtual machines show the host's system clock, however that is kept.
 const VIRTUAL: [&str; 4] = ["virtual", "kvm", "hyperv", "vmclock"];
@@ -66,8 +64,7 @@ impl KernelClock {
     }
 }
 
-/// How the system clock is kept and what it is to the monotonic clock; `None` where nothing keeps
-/// it. Reads files: for ordinary threads.
+/// The system clock's offset from the monotonic clock; `None` if unsynchronised. Reads files: for ordinary threads.
 pub fn kept_clock() -> Option<KeptClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
@@ -77,7 +74,6 @@ pub fn kept_clock() -> Option<KeptClock> {
     Some(KeptClock { offset: bracket.offset(), uncertainty: off + bracket.uncertainty(), source })
 }
 
-/// How surely the system clock follows one of these: the best that agrees with its TAI, or its UTC.
 fn followed(kernel: &KernelClock, clocks: &[HardwareClock]) -> Option<Span> {
     let virtual_one = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -108,7 +104,7 @@ fn hardware_clock(path: &Path) -> Option<HardwareClock> {
     Some(HardwareClock { device, name, offset, uncertainty })
 }
 
-/// One reading of a clock (linux/ptp_clock.h, `struct ptp_clock_time`).
+/// `struct ptp_clock_time` (linux/ptp_clock.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct ClockTime {
@@ -123,8 +119,7 @@ impl ClockTime {
     }
 }
 
-/// Readings of the system clock, the hardware clock, and the system clock again
-/// (linux/ptp_clock.h, `struct ptp_sys_offset_extended`).
+/// Readings of the system, the hardware and the system clock (linux/ptp_clock.h, `struct ptp_sys_offset_extended`).
 #[repr(C)]
 struct Samples {
     count: u32,
@@ -136,7 +131,6 @@ struct Samples {
 const SYS_OFFSET_EXTENDED: libc::c_ulong =
     3 << 30 | (size_of::<Samples>() as libc::c_ulong) << 16 | (b'=' as libc::c_ulong) << 8 | 9;
 
-/// The offset from the system clock by the narrowest sample, and half its width.
 fn read_offset(file: &File) -> Option<(Span, Span)> {
     let mut samples = Samples {
         count: SAMPLES as u32,

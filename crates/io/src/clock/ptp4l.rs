@@ -17,11 +17,10 @@ use tautline_proto::wire::ptp::{
 use self::running::{RunningPtp4l, running};
 use super::now;
 
-/// Where it answers: anybody since 4.0, and before that root alone (ptp4l(8), `uds_ro_address`, `uds_address`).
+/// Where it answers: to any user since 4.0, and before to root alone (ptp4l(8), `uds_ro_address`, `uds_address`).
 const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
 
-/// It answers in its own domain alone. Where nobody can see which it was told, these are tried: those of IEEE 1588 and
-/// AES67, of 802.1AS, and of ST 2059.
+/// Domains to try if its own is unknown: those of IEEE 1588 and AES67, of 802.1AS, and of ST 2059.
 const DOMAINS: [Domain; 3] = [
     Domain { number: 0, transport: 0 },
     Domain { number: 0, transport: 1 },
@@ -32,19 +31,18 @@ const DOMAINS: [Domain; 3] = [
 #[derive(Debug)]
 pub struct Ptp4l {
     socket: UnixDatagram,
-    /// In which it may answer, the likeliest first.
+    /// The likeliest first.
     domains: Vec<Domain>,
-    /// From which of those on it is asked next.
+    /// Index of the next domain to try.
     next: usize,
-    /// In which it answered.
     domain: Option<Domain>,
     sequence: u16,
     answers: PtpAnswers,
 }
 
 impl Ptp4l {
-    /// The daemon that runs here, in whichever domain, if there is one; unless this is to be `thorough`, at the usual
-    /// sockets alone. Reads files of every process where it is, or finds a socket. Sends nothing yet.
+    /// The daemon that runs here, if any; unless `thorough`, at the usual sockets alone. May read `/proc`. Sends
+    /// nothing.
     pub fn find(thorough: bool) -> Option<Self> {
         let usual = Self::at(&SOCKETS);
         if usual.is_none() && !thorough {
@@ -53,7 +51,6 @@ impl Ptp4l {
         Self::told(&running(Path::new("/proc"))).or(usual)
     }
 
-    /// The first of these that there is.
     fn told(running: &[RunningPtp4l]) -> Option<Self> {
         running.iter().find_map(|told| {
             let mut found = Self::at(&told.sockets)?;
@@ -64,7 +61,6 @@ impl Ptp4l {
         })
     }
 
-    /// The daemon at the first of these sockets where there is one, in a usual domain. Sends nothing yet.
     fn at(sockets: &[impl AsRef<Path>]) -> Option<Self> {
         sockets.iter().find_map(|path| Self::open(path.as_ref()).ok())
     }
@@ -93,8 +89,7 @@ impl Ptp4l {
         })
     }
 
-    /// Asks for all that is wanted, without waiting for it. An error means that the daemon is gone, or does not read
-    /// what it is asked.
+    /// Asks for all without waiting. An error means that the daemon is gone, or does not read.
     pub fn ask(&mut self) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answers = PtpAnswers::default();

@@ -39,9 +39,9 @@ impl Tai {
     }
 }
 
-/// It is read so often, when anybody asks for it.
+/// How often it is read at most.
 const EVERY: Span = Span::from_secs(1);
-/// `ptp4l` is waited for so long, once: it answers within a millisecond unless it stands still.
+/// How long `ptp4l` is waited for, once: it answers within a millisecond unless it hangs.
 const FIRST_ANSWER: Span = Span::from_millis(20);
 
 static FOLLOWED: Mutex<Option<Follower>> = Mutex::new(None);
@@ -52,22 +52,21 @@ pub fn tai() -> Tai {
     followed.get_or_insert_with(Follower::begin).tai()
 }
 
-/// The same where anybody asked for it before: of no account to this program otherwise.
+/// The same if it was asked for before.
 pub fn followed_tai() -> Option<Tai> {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.as_mut().map(Follower::tai)
 }
 
-/// A daemon at another socket than the usual ones is looked for so often, as that reads files of every process.
+/// How often a daemon at an unusual socket is looked for, as that reads files of every process.
 const SEARCH_EVERY: Span = Span::from_secs(10);
 
 struct Follower {
     clock: TaiClock,
     daemon: Option<Ptp4l>,
-    /// When one was last looked for everywhere.
     searched: LocalTime,
     ptp: Option<PtpState>,
-    /// When the last message of its master's had come that it told of, by its clock, and since when by ours.
+    /// The daemon's time of its master's last message, and when that changed by our clock.
     ingress: (i64, LocalTime),
     mapping: ClockMapping,
     read: LocalTime,
@@ -116,13 +115,11 @@ impl Follower {
     }
 }
 
-/// Asks the daemon, or whichever runs now.
 fn ask(daemon: Option<Ptp4l>, thorough: bool) -> Option<Ptp4l> {
     let asked = |mut daemon: Ptp4l| daemon.ask().is_ok().then_some(daemon);
     daemon.and_then(asked).or_else(|| Ptp4l::find(thorough).and_then(asked))
 }
 
-/// Reads the kernel's clock, where `ptp4l` stands so and heard its master so long ago.
 fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
     let own = hardware_clocks().iter().all(|clock| clock.offset.is_none());
     let kept = keeping(KernelClock::read(), kept_clock(), ptp, own);
@@ -130,7 +127,7 @@ fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
     TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
 }
 
-/// What keeps the kernel's TAI; `own` where there is no hardware clock that a daemon could set in its place.
+/// What disciplines the kernel's TAI; `own` if there is no hardware clock that a daemon could set instead.
 fn keeping(
     kernel: Option<KernelClock>,
     kept: Option<KeptClock>,
@@ -149,7 +146,7 @@ fn keeping(
         // A hardware clock that nobody sets any more keeps the system clock as before.
         return (!by_hardware).then_some(system);
     }
-    // A master that is gone is not missed before some announcements of its did not come.
+    // A master that is gone is noticed only after some missing announcements.
     let aged = silent.as_nanos() as f64 * TaiClock::HOLDOVER;
     let uncertainty = ptp.uncertainty() + Span::from_nanos(aged as i64);
     if by_hardware {
@@ -158,8 +155,8 @@ fn keeping(
             uncertainty: uncertainty + kept.uncertainty,
         });
     }
-    // Without a hardware clock the daemon sets the system clock itself, with each message: what the kernel counts since
-    // then is little. Otherwise it follows some hardware clock that the system clock does not.
+    // Without a hardware clock the daemon sets the system clock itself. Otherwise it follows some hardware clock that
+    // the system clock does not.
     Some(if own && kernel.most <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {

@@ -1,4 +1,4 @@
-//! The socket by which an address is claimed (MAAP): its messages alone wake who waits there.
+//! The socket by which an address is claimed (MAAP): only its messages wake a reader.
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -8,7 +8,7 @@ use tautline_proto::time::Span;
 use tautline_proto::wire::avtp::ETHERTYPE;
 use tautline_proto::wire::avtp::maap::{GROUP, MESSAGE_BYTES, MaapMessage};
 
-use super::{EthernetAddress, filter, join, missing_right, own_address};
+use super::{EthernetAddress, attach_maap, join, missing_right, own_address};
 use crate::link::OpenError;
 use crate::socket::address::{RawAddress, STORAGE_LEN, interface_index, place};
 use crate::socket::descriptor::Socket;
@@ -32,7 +32,7 @@ impl MaapSocket {
         let socket =
             Socket::for_datagrams_of_frames().map_err(|error| missing_right(tried(), &error))?;
         let configured = || {
-            filter::attach_maap(&socket)?;
+            attach_maap(&socket)?;
             join(&socket, GROUP, index)?;
             // From here on frames come.
             socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))?;
@@ -51,28 +51,12 @@ impl MaapSocket {
 
     /// Sends a message to a host or a group.
     pub fn send(&self, to: EthernetAddress, message: &MaapMessage) -> io::Result<()> {
-        let bytes = message.write();
-        let raw = RawAddress::of_ethernet(to, self.index, ETHERTYPE);
-        let start = (&raw const raw.storage).cast();
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: both pointers with their lengths are of values that live through the call.
-        let sent = unsafe {
-            libc::sendto(
-                self.socket.fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                flags,
-                start,
-                raw.len,
-            )
-        };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        self.socket.send_raw(&message.write(), &RawAddress::of_ethernet(to, self.index, ETHERTYPE))
     }
 
-    /// Waits for a message, so long at most: what was said, and by whom. `None` where nothing came, or what is
-    /// not understood.
+    /// Waits for a message, so long at most. `None` if none came, or one that is invalid.
     pub fn receive(&self, patience: Span) -> io::Result<Option<(EthernetAddress, MaapMessage)>> {
-        // The kernel counts in milliseconds: never none of them, or a wait would be a loop.
+        // The kernel counts in milliseconds; 0 would make a busy loop.
         let millis = (patience.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
         let mut waits = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one descriptor that is open, and its room for what happened.
@@ -86,14 +70,9 @@ impl MaapSocket {
         let mut len = STORAGE_LEN;
         // SAFETY: both have the lengths that the call may write.
         let came = unsafe {
-            libc::recvfrom(
-                self.socket.fd(),
-                bytes.as_mut_ptr().cast(),
-                bytes.len(),
-                libc::MSG_DONTWAIT,
-                storage.as_mut_ptr().cast(),
-                &raw mut len,
-            )
+            let (fd, start) = (self.socket.fd(), bytes.as_mut_ptr().cast());
+            let name = storage.as_mut_ptr().cast();
+            libc::recvfrom(fd, start, bytes.len(), libc::MSG_DONTWAIT, name, &raw mut len)
         };
         if came < 0 {
             let error = io::Error::last_os_error();

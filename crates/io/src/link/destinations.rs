@@ -2,8 +2,7 @@
 
 use tautline_proto::endpoint::Endpoint;
 
-/// A set of destinations of one size, however many it holds, so that it can be handed to a real-time
-/// thread: that allocates nothing.
+/// A set of destinations of a fixed size, which a real-time thread can take without allocating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destinations {
     all: [Option<Endpoint>; Self::MOST],
@@ -25,11 +24,10 @@ impl Destinations {
 
     /// The destinations of `all`, or `None` if they are more than [`Destinations::MOST`].
     pub fn new<T: Copy + Into<Endpoint>>(all: &[T]) -> Option<Self> {
-        if all.len() > Self::MOST {
-            return None;
-        }
-        let mut set = Self { all: [None; Self::MOST] };
-        set.all.iter_mut().zip(all).for_each(|(slot, one)| *slot = Some((*one).into()));
+        let mut set = Self::NONE;
+        set.all.get_mut(..all.len())?.iter_mut().zip(all).for_each(|(slot, one)| {
+            *slot = Some((*one).into());
+        });
         Some(set)
     }
 

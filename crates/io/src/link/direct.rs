@@ -12,7 +12,6 @@ use crate::link::destinations::Destinations;
 use crate::link::muxed::line::Half;
 use crate::link::told::{LinkEvent, Teller};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
-use crate::rights::granting;
 use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
@@ -22,37 +21,30 @@ use crate::socket::seal::{Seal, room};
 use crate::socket::transmit::{
     AT_ONCE, AT_ONCE_EARLY, ErrorReading, TransmitSampler, read_dropped,
 };
+use crate::system::granting;
 use crate::thread::realtime::permit;
 
-/// What a link makes room for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DirectRoom {
-    /// The largest datagram in bytes.
     pub(crate) datagram_bytes: usize,
-    /// Packets that one system call sends, and datagrams that one fetches.
     pub(crate) batch: usize,
-    /// Room for so many destinations if they are changed while sending.
     pub(crate) most_destinations: usize,
-    /// Every how many packets one is sampled for its transmit stamp; 0 for none.
     pub(crate) transmit_stamp_every: u32,
-    /// The only hosts to hear; all where there are none.
     pub(crate) sources: Box<[Host]>,
 }
 
-/// A link whose every call is the caller's own: [`Link::flush`] is one `sendmmsg` and
-/// [`Link::receive`] one `recvmmsg` that does not wait (another only after a full batch).
-///
-/// The kernel's socket queue is the queue, and its stamp the arrival time.
+/// A link whose every call is the caller's own: [`Link::flush`] is one `sendmmsg` and [`Link::receive`] one `recvmmsg`
+/// that does not wait (another only after a full batch). The kernel's socket queue is the queue.
 pub struct DirectLink {
     local: Endpoint,
     batch: Batch,
     outlet: Outlet,
-    /// The second network, by which everything goes too.
+    /// The second network, which gets everything too.
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
     teller: Option<Teller>,
-    /// The `errno` that was told last.
+    /// The `errno` that was reported last.
     failed: i32,
     counters: LinkCounters,
     sampler: TransmitSampler,
@@ -60,9 +52,8 @@ pub struct DirectLink {
 }
 
 impl DirectLink {
-    /// Lays out everything that will ever be needed to use a socket, and a second one by which everything goes
-    /// too, each with its destinations. Datagrams are sealed by `seal` if there is one: what is sent is longer
-    /// by its room.
+    /// Lays out everything that will ever be needed for a socket, and a second one that gets everything too, each with
+    /// its destinations.
     pub(crate) fn over(
         first: (Socket, Vec<Endpoint>),
         also: Option<(Socket, Vec<Endpoint>)>,
@@ -92,7 +83,6 @@ impl DirectLink {
         }
     }
 
-    /// Has the kernel launch every packet from now on, if it is to.
     pub(crate) fn launching(mut self, options: Option<LaunchOptions>) -> Result<Self, OpenError> {
         let Some(options) = options else { return Ok(self) };
         let refused = |error: io::Error| {
@@ -110,7 +100,6 @@ impl DirectLink {
         Ok(self)
     }
 
-    /// Hands the batch over to every network.
     fn send(&mut self) {
         let Self { batch, outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
         let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
@@ -137,7 +126,6 @@ impl DirectLink {
         }
     }
 
-    /// Reads what came back by the error queues, whether or not anything is waited for there.
     fn read_back(&mut self, always: bool, deliver: &mut dyn FnMut(TransmitStamp)) {
         let Self { outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
         // What the queue dropped comes back there as well.
@@ -158,7 +146,7 @@ impl DirectLink {
         self.fail(outcome.last_error);
     }
 
-    /// A system call failed, if `errno` is not 0. That the same goes on is no news.
+    /// Counts a failed system call, and reports its `errno` unless it is 0 or the last one again.
     fn fail(&mut self, errno: i32) {
         if errno == 0 {
             return;
@@ -175,8 +163,7 @@ impl DirectLink {
         self.local
     }
 
-    /// The bytes that the kernel gave the receive and the send buffer, its own book-keeping
-    /// included.
+    /// The bytes of the receive and the send buffer, the kernel's own book-keeping included.
     pub fn buffers(&self) -> (usize, usize) {
         let bytes = |name| {
             self.outlet.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize)
@@ -186,8 +173,7 @@ impl DirectLink {
 }
 
 impl AsFd for DirectLink {
-    /// For waiting on the socket in a poll of the caller's own. Reading it by other means loses
-    /// what is read to the link.
+    /// For waiting in a poll of the caller's own; what is read there is lost to the link.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.outlet.socket.as_fd()
     }
@@ -208,7 +194,7 @@ impl Pollable for DirectLink {
 
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.read_back(true, deliver);
-        // Of the first network `receive` takes it: one that nobody takes would end every poll at once too.
+        // `receive` takes that of the first network: an error that nothing takes would end every poll at once.
         let left = |also: &Outlet| {
             let _permit = permit("the call takes a number from the socket and waits for nothing");
             also.socket.option(libc::SOL_SOCKET, libc::SO_ERROR)
@@ -230,7 +216,6 @@ impl Link for DirectLink {
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        // Nobody lacks what is to go nowhere.
         if !self.outlet.sends() {
             self.counters.let_go += 1;
             return false;
@@ -248,7 +233,6 @@ impl Link for DirectLink {
     ) -> Option<usize> {
         let place = self.batch.place(room.len()).filter(|_| self.outlet.sends());
         let Some(place) = place else {
-            // Counted there.
             return queue_from(room, instants, write, |packet| self.queue(packet));
         };
         let len = write(place).filter(|len| (1..=place.len()).contains(len))?;
@@ -276,10 +260,8 @@ impl Link for DirectLink {
         }
         self.sampler.choose(&self.batch, &mut self.outlet);
         self.send();
-        if let Some(teller) = self.teller.as_mut().filter(|teller| teller.tells_departures()) {
-            for departure in self.batch.departures() {
-                self.counters.departures_lost += u64::from(!teller.departure(departure));
-            }
+        if let Some(teller) = &mut self.teller {
+            self.counters.departures_lost += teller.all_departures(self.batch.departures());
         }
         self.batch.clear();
     }
@@ -317,7 +299,6 @@ impl Link for DirectLink {
     }
 }
 
-/// Counts packets that a queue dropped, each once, and names them.
 struct DropTally<'a> {
     launcher: Option<&'a mut Launcher>,
     counters: &'a mut LinkCounters,
@@ -325,7 +306,6 @@ struct DropTally<'a> {
 }
 
 impl DropTally<'_> {
-    /// A queue told that it dropped one with this launch time.
     fn dropped(&mut self, time: u64) {
         let found = self.launcher.as_mut().map_or(Dropped::Unknown, |known| known.dropped(time));
         let named = match found {
@@ -339,7 +319,7 @@ impl DropTally<'_> {
         self.counters.unnamed += u64::from(!named);
     }
 
-    /// Reads an error queue; whether one with this launch time was among those that it told of.
+    /// Reads an error queue; whether it reported this launch time.
     fn dropped_with(&mut self, time: u64, read: impl FnOnce(&mut dyn FnMut(u64))) -> bool {
         let mut told = false;
         read(&mut |of| {

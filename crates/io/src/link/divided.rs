@@ -1,41 +1,31 @@
-//! What comes to one socket, parted between two who read it: each on a thread of its own, whenever it likes.
-//!
-//! A system has one socket for each address, and some senders send what is for another reader to the address of a
-//! stream.
+//! One socket's datagrams divided between two readers, each on its own thread: a system has one socket per address, and
+//! some senders send what is for another reader to a stream's address.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer};
-use tautline_proto::endpoint::Endpoint;
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::{LocalTime, Span};
 
 use super::destinations::Destinations;
 use super::told::Teller;
 use super::{Arrival, Link, LinkCounters, TransmitStamp};
+use crate::socket::ArrivalHead;
 use crate::thread::memory;
 
-/// What is set aside is no longer: a frame of Ethernet holds no more.
+/// The longest that is set aside: a frame of Ethernet holds no more.
 const BYTES: usize = 1500;
 
 /// Says which datagrams are for the other reader.
 pub type IsAside = Box<dyn Fn(&[u8]) -> bool + Send>;
 
-/// One datagram on its way to the other reader.
 #[derive(Clone, Copy)]
 pub(crate) struct SetAside {
-    len: usize,
+    head: ArrivalHead,
     bytes: [u8; BYTES],
-    source: Endpoint,
-    arrival: LocalTime,
-    stamp_uncertainty: Span,
-    read: LocalTime,
-    truncated: bool,
 }
 
-/// A link to which all comes, and which delivers all but what is for the other reader. It is the one that reads: it is
-/// to be called for that, too.
+/// Delivers all datagrams but those for the other reader. It is the one that reads: it must be called for them too.
 pub struct DividedLink {
     link: Box<dyn Link>,
     is_aside: IsAside,
@@ -44,14 +34,14 @@ pub struct DividedLink {
     taken: u64,
 }
 
-/// What is for the other reader. It sends nothing.
+/// The other reader's link. It sends nothing.
 pub struct AsideLink {
     aside: Consumer<SetAside>,
     dropped: Arc<AtomicU64>,
     received: u64,
 }
 
-/// Parts what comes to `link`: what `is_aside` says so of is set aside, where so many datagrams have room.
+/// Sets aside those datagrams of `link` that `is_aside` selects, as long as there is room for so many.
 pub fn divide(
     link: Box<dyn Link>,
     datagrams: usize,
@@ -68,15 +58,13 @@ impl SetAside {
         let len = arrival.datagram.len().min(BYTES);
         let mut bytes = [0; BYTES];
         bytes[..len].copy_from_slice(&arrival.datagram[..len]);
-        let &Arrival { source, arrival: at, stamp_uncertainty, read, truncated, .. } = arrival;
-        let truncated = truncated || len < arrival.datagram.len();
-        Self { len, bytes, source, arrival: at, stamp_uncertainty, read, truncated }
+        let mut head = ArrivalHead::new(arrival);
+        (head.len, head.truncated) = (len, head.truncated || len < head.len);
+        Self { head, bytes }
     }
 
     pub(crate) fn arrival(&self) -> Arrival<'_> {
-        let &Self { len, source, arrival, stamp_uncertainty, read, truncated, .. } = self;
-        let datagram = self.bytes.get(..len).unwrap_or_default();
-        Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated }
+        self.head.of(self.bytes.get(..self.head.len).unwrap_or_default())
     }
 }
 
@@ -114,7 +102,6 @@ impl Link for DividedLink {
         self.link.transmit_stamps(deliver);
     }
 
-    /// Of what it delivers.
     fn counters(&self) -> LinkCounters {
         let counters = self.link.counters();
         LinkCounters { received: counters.received.saturating_sub(self.taken), ..counters }
@@ -134,8 +121,6 @@ impl Link for AsideLink {
             deliver(aside.arrival());
         }
     }
-
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
 
     fn counters(&self) -> LinkCounters {
         let ring_drops = self.dropped.load(Ordering::Relaxed);

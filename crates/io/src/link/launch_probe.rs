@@ -1,5 +1,4 @@
-//! Whether launch times are heeded on the way out, seen by sending a few packets: their transmit stamps tell when
-//! each left.
+//! Probes whether the queue heeds launch times: sends a few packets, whose transmit stamps tell when each left.
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
@@ -9,15 +8,10 @@ use crate::clock::{now, sleep_until};
 use crate::link::Link;
 use crate::link::direct::DirectLink;
 
-/// Packets that are sent.
 const PACKETS: i64 = 8;
-/// From one to the next.
 const APART: Span = Span::from_micros(250);
-/// How often a thread is watched waking up.
 const WAKES: i64 = 64;
-/// What leaves so much earlier than it was to is not held.
 const EARLY: Span = Span::from_micros(100);
-/// How long stamps are waited for, once all are to have left.
 const PATIENCE: Span = Span::from_millis(50);
 
 /// What became of packets that were to leave at their launch times.
@@ -45,8 +39,8 @@ impl LaunchProbe {
     }
 }
 
-/// Sends packets by a link whose driver is to have them so long after they are due, and reads when they left. Takes some
-/// 60 ms at most: for ordinary threads.
+/// Sends packets by a link whose driver launches them `after` they are due, and reads when they left. Takes up to 60
+/// ms.
 pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     let begin = now();
     for packet in 0..PACKETS {
@@ -81,8 +75,7 @@ pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     LaunchProbe { off, dropped: counters.unlaunched, refused: counters.send_errors, cost }
 }
 
-/// How late this thread wakes up from short sleeps: the 50th and the greatest of a few, for which nobody can be
-/// blamed but the machine.
+/// How late this thread wakes up from short sleeps: the median and the maximum of a few.
 pub fn wakes() -> [Span; 2] {
     let mut late: Vec<Span> = (0..WAKES)
         .map(|_| {

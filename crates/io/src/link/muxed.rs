@@ -1,22 +1,18 @@
-//! RTP that is sent, RTP that is received and the RTCP of both, all by one transport (RFC 5761), which an ordinary
-//! thread may exchange for another while the device runs: as a call is made again, or goes on by TCP instead of UDP.
+//! RTP both ways and its RTCP by one transport (RFC 5761), which an ordinary thread may exchange while the device runs:
+//! when a call is made again, or goes on by TCP instead of UDP.
 //!
-//! [`muxed`] makes the halves: a link that sends, one that receives, two control channels (every report that arrives
-//! goes to both: sessions pass over what is not theirs), and the [`LineSwitch`]. A transport is a
-//! [`MuxedLine`]; halves that have none let go of what they are given, and hear nothing. What uses the halves notices no
-//! exchange: whatever line it came by, everything is said to come from the one place that they were made with. Each
-//! half takes the next line as it is next called, by a wait-free ring, and the one before goes back to be dropped.
+//! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both:
+//! sessions skip foreign ones), and the [`LineSwitch`]. A transport is a [`MuxedLine`]; without one halves send and
+//! receive nothing. Everything is reported to come from the one place that they were made with. Each half takes the
+//! next line as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
 //!
-//! Where the far end of a line is [`FarAddress::Newest`], packets and reports go wherever the newest datagram came from that
-//! the seal opened: through a NAT that changes its mind.
+//! With [`FarAddress::Newest`], packets and reports go where the newest datagram came from that the seal opened, for
+//! NATs.
 
+pub mod halves;
 pub(crate) mod held;
 pub mod line;
 pub mod peer;
-pub mod receiving;
-pub mod reports;
-pub mod sending;
-mod watched;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,18 +20,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tautline_proto::endpoint::Endpoint;
 
-use crate::link::event::EventDescriptor;
+pub use crate::link::muxed::halves::MuxedControl;
+pub use crate::link::muxed::halves::MuxedReceiver;
+pub use crate::link::muxed::halves::MuxedSender;
+use crate::link::muxed::halves::WatchedDescriptors;
+use crate::link::muxed::halves::{LineCall, Outbox, Sorting};
 use crate::link::muxed::held::{LineGiver, held};
 pub use crate::link::muxed::line::{FarAddress, MuxedLine, Seals};
 use crate::link::muxed::line::{ReceivingLine, ReportLine, SendingLine};
 pub use crate::link::muxed::peer::is_report;
 use crate::link::muxed::peer::{Newest, PeerAddress};
-pub use crate::link::muxed::receiving::MuxedReceiver;
-use crate::link::muxed::receiving::{LineCall, Outbox, Sorting};
-pub use crate::link::muxed::reports::MuxedControl;
-pub use crate::link::muxed::sending::MuxedSender;
-use crate::link::muxed::watched::WatchedDescriptors;
 use crate::link::{LinkCounters, OpenError};
+use crate::thread::halt::EventDescriptor;
 use crate::thread::memory;
 
 /// Reports that wait to be fetched: seconds of them.
@@ -60,12 +56,11 @@ pub struct LineSwitch {
     reports: [LineGiver<ReportLine>; 2],
     bell: Arc<EventDescriptor>,
     call: Arc<LineCall>,
-    /// Of the line that was given last.
     peer: Option<Arc<PeerAddress>>,
     transport: LineTransport,
 }
 
-/// By what the line of a link goes, as it was given last: for whoever tells people of it, on any thread.
+/// The transport of a link's newest line, for any thread.
 #[derive(Debug, Clone, Default)]
 pub struct LineTransport(Arc<AtomicU8>);
 
@@ -83,14 +78,13 @@ impl LineTransport {
     }
 
     fn set(&self, line: &MuxedLine) {
-        // Of a connection nobody needs to know where the far end is.
         let by = if line.peer.is_some() { Self::UDP } else { Self::TCP };
         self.0.store(by, Ordering::Relaxed);
     }
 }
 
-/// The halves of a link that has no line yet, for datagrams of so many bytes at most before they are sealed. Everything
-/// that arrives is said to come from `named`; a half that is not wanted is dropped.
+/// The halves of a link without a line, for datagrams of so many bytes at most before they are sealed. Everything
+/// arrives from `named`.
 pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
     let cannot = |error: std::io::Error| {
         let mend = "raise the limit of open files (`ulimit -n`)";
@@ -146,13 +140,12 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
 }
 
 impl LineSwitch {
-    /// Gives all halves this line, in the place of the one that they have, or have been given and not taken yet; that is
-    /// dropped by a later call, or [`LineSwitch::collect`].
+    /// Gives all halves this line instead of the last one, which a later call or [`LineSwitch::collect`] drops.
     pub fn exchange(&mut self, line: MuxedLine) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
         let [report, other_report] = line.reports;
-        // Those who speak first: what is answered is heard.
+        // Receiving first: answers to what is sent are received.
         receiving.give(line.receiving);
         self.call.ring();
         sending.give(line.sending);
@@ -162,11 +155,11 @@ impl LineSwitch {
         self.peer = line.peer;
     }
 
-    /// Sends packets and reports there from now on, by the same UDP line, and hears that place alone where it does not
-    /// follow the newest. False where the line is none of UDP, or there is none.
+    /// Sends packets and reports there from now on by the same UDP line, and receives from there alone unless it
+    /// follows the newest. False of other transports, or without a line.
     pub fn redirect(&self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
-        // Only the receiving half writes beside, for an instant and seldom.
+        // Only the receiving half writes too, seldom and briefly.
         while !peer.set(Some(to)) {
             std::thread::yield_now();
         }

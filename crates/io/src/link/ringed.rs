@@ -1,46 +1,36 @@
-//! Any link, its system calls made by a thread of its own, the *wire thread*: for periods that hold
-//! several packets, which it spaces by their departure times, and for device threads that belong to
-//! someone else.
+//! Runs any link on a thread of its own, the *wire thread*: for periods of several packets, which it spaces by their
+//! departure times, and for device threads of foreign programs.
 //!
-//! Between the two threads are wait-free rings, one pair each way: descriptions of packets, and
-//! their bytes. The wire thread waits in `ppoll` for whichever comes first: the next departure, a
-//! datagram, or a hand-over; its time-out runs on the same high-resolution timer as
-//! `clock_nanosleep`, which could not wait for the other two.
+//! Wait-free rings carry descriptions of packets and their bytes each way. The wire thread waits in `ppoll` for the
+//! next departure, a datagram or a hand-over; its timeout has the same high-resolution timer as `clock_nanosleep`.
 
 mod waking;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer};
-use tautline_proto::endpoint::Endpoint;
 use tautline_proto::ledger::Departure;
 use tautline_proto::pacing::Together;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
+use self::waking::{Bell, Rhythm};
 use crate::clock::now;
 use crate::link::destinations::Destinations;
-use crate::link::ring::{ByteReader, ByteWriter};
-use crate::link::ringed::waking::{Bell, Rhythm};
-use crate::link::shared::SharedCounters;
 use crate::link::told::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
-use crate::socket::poll::{poll, readable};
-use crate::thread::memory;
+use crate::socket::ArrivalHead;
+use crate::socket::TOTALS;
+use crate::socket::descriptor::{poll, readable};
 use crate::thread::realtime::{permit, scope};
-use crate::thread::{Granted, Scheduler, spawn};
+use crate::thread::{Granted, Scheduler, memory, spawn};
 
-/// Stack of the wire thread: its deepest call is a system call over preallocated memory.
 const STACK_BYTES: usize = 128 << 10;
-/// Transmit stamps that wait to be fetched.
 const STAMPS: usize = 256;
-
-/// Changes of the destinations that may wait for the wire thread.
 const CHANGES: usize = 4;
-
-/// What a frame of Ethernet holds of UDP over IPv4.
 const ETHERNET: usize = 1472;
 
 /// How a wire thread is run.
@@ -57,10 +47,10 @@ pub struct WireOptions {
 /// How a wire thread spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Packets that it hands over at once: so many, but for none that were queued before a [`Link::flush`] with one that
-    /// was queued after it; `usize::MAX` for those that may leave together as they are no burst.
+    /// Packets that it hands over at once, none from two [`Link::flush`]es; `usize::MAX` for those that may leave
+    /// together as they are no burst.
     pub together: usize,
-    /// How long after it is due it hands a packet over: no less than the device's thread takes with a period's.
+    /// How long after it is due it hands a packet over: at least what the device's thread takes for a period's.
     pub lead: Span,
 }
 
@@ -76,24 +66,21 @@ impl WireOptions {
         Self { scheduler: device.one_below(), ring_packets, spacing: Spacing::default() }
     }
 
-    /// The same, which spaces packets so.
     pub(crate) const fn spacing(self, spacing: Spacing) -> Self {
         Self { spacing, ..self }
     }
 }
 
-/// A [`Pollable`] link on a wire thread. Dropping it stops and joins the thread; packets whose time
-/// has not come then are not sent. What the device's thread holds of it is the same for every link.
+/// A [`Pollable`] link on a wire thread. Dropping it joins the thread; packets that still wait are not sent.
 pub struct Ringed {
     packets: Producer<QueuedPacket>,
     packet_bytes: ByteWriter,
-    arrivals: Consumer<Landed>,
+    arrivals: Consumer<ArrivalHead>,
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
     destinations: Producer<Destinations>,
     tellers: Producer<Teller>,
     bell: Arc<Bell>,
-    /// Rings when a datagram came, for a device's thread that waits for it.
     landed: Arc<Bell>,
     datagram_bytes: usize,
     dropped: u64,
@@ -103,29 +90,27 @@ pub struct Ringed {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What goes with a packet's bytes to the wire thread.
 #[derive(Clone, Copy)]
 struct QueuedPacket {
     len: usize,
     instants: Departure,
     handed_at: Option<usize>,
     again: Option<usize>,
-    /// Whether it is the first since the device's thread was done the last time.
     begins_period: bool,
 }
 
-/// What goes with a datagram's bytes from the wire thread.
-#[derive(Clone, Copy)]
-struct Landed {
-    len: usize,
-    source: Endpoint,
-    arrival: LocalTime,
-    stamp_uncertainty: Span,
-    read: LocalTime,
-    truncated: bool,
-}
-
 impl Ringed {
+    /// Moves `link` to a wire thread if there are `wire` options.
+    pub(crate) fn boxed<L: Pollable + 'static>(
+        link: L,
+        wire: Option<WireOptions>,
+    ) -> Result<Box<dyn Link>, OpenError> {
+        Ok(match wire {
+            Some(wire) => Box::new(Self::start(link, wire)?),
+            None => Box::new(link),
+        })
+    }
+
     /// Moves `link` to a wire thread.
     pub fn start<L: Pollable + 'static>(link: L, wire: WireOptions) -> Result<Self, OpenError> {
         let cannot = |error: std::io::Error| OpenError {
@@ -139,15 +124,15 @@ impl Ringed {
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
         let datagram_bytes = link.datagram_bytes();
-        // Longer datagrams than a frame of Ethernet holds carry more time and are fewer.
+        // Datagrams longer than an Ethernet frame carry more time and are fewer.
         let ring_bytes = slots * datagram_bytes.min(ETHERNET) + 4 * datagram_bytes;
         let (packets, outgoing) = memory::ring(slots);
         let (landing, arrivals) = memory::ring(slots);
         let (left, stamps) = memory::ring(STAMPS);
         let (destinations, redirected) = memory::ring(CHANGES);
         let (tellers, given) = memory::ring(1);
-        let (packet_bytes, outgoing_bytes) = crate::link::ring::bytes(ring_bytes);
-        let (landing_bytes, arrival_bytes) = crate::link::ring::bytes(ring_bytes);
+        let (packet_bytes, outgoing_bytes) = bytes(ring_bytes);
+        let (landing_bytes, arrival_bytes) = bytes(ring_bytes);
         let mut thread = WireThread {
             link,
             outgoing,
@@ -194,7 +179,6 @@ impl Ringed {
 
 impl Link for Ringed {
     fn tell(&mut self, teller: Teller) {
-        // There is room for the one that there is.
         let _ = self.tellers.push(teller);
         self.bell.ring();
     }
@@ -227,18 +211,11 @@ impl Link for Ringed {
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
-        // What comes while this runs is for the next call: the work is bounded.
+        // Datagrams that come while this runs are left to the next call: the work is bounded.
         for _ in 0..self.arrivals.slots() {
             let Ok(landed) = self.arrivals.pop() else { return };
             self.arrival_bytes.read(landed.len, |datagram| {
-                deliver(Arrival {
-                    datagram,
-                    source: landed.source,
-                    arrival: landed.arrival,
-                    stamp_uncertainty: landed.stamp_uncertainty,
-                    read: landed.read,
-                    truncated: landed.truncated,
-                });
+                deliver(landed.of(datagram));
             });
         }
     }
@@ -287,15 +264,13 @@ struct WireThread<L> {
     bell: Arc<Bell>,
     landed: Arc<Bell>,
     counters: Arc<SharedCounters>,
-    /// Packets that are handed over at once.
     most: usize,
     lead: Span,
     rhythm: Rhythm,
 }
 
-/// Where arrivals are put for the device's thread.
 struct Landing {
-    headers: Producer<Landed>,
+    headers: Producer<ArrivalHead>,
     bytes: ByteWriter,
     dropped: u64,
 }
@@ -303,7 +278,7 @@ struct Landing {
 impl<L: Pollable> WireThread<L> {
     fn run(&mut self) {
         let _scope = scope();
-        // What is not there has no descriptor, which the kernel passes over; errors show whatever is asked for.
+        // An absent descriptor is skipped; errors are reported whatever is asked for.
         let second = self.link.second().map_or(-1, |second| second.as_raw_fd());
         let mut polled = [
             readable(self.bell.as_raw_fd()),
@@ -312,7 +287,7 @@ impl<L: Pollable> WireThread<L> {
         ];
         loop {
             let next = self.depart_all();
-            // Before the wait: what was sent and fetched must not stay unknown until the next event.
+            // Before the wait, or it would stay unknown until the next event.
             self.publish();
             {
                 let _permit = permit("waiting for its time is what the wire thread is for");
@@ -324,7 +299,6 @@ impl<L: Pollable> WireThread<L> {
             if self.bell.is_stopped() {
                 return;
             }
-            // Transmit stamps and what a queue dropped show as errors, whatever was asked for.
             let errors = (polled[1].revents | polled[2].revents) & libc::POLLERR != 0;
             if errors || polled[1].revents != 0 {
                 self.fetch(errors);
@@ -332,8 +306,8 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    /// Sends what is to leave now. When to look again: where nothing waits, once the next packet is there by the rhythm
-    /// of those before, or when the bell is rung.
+    /// Sends due packets. When to look again: if none waits, when the next is expected by the rhythm, or the bell
+    /// rings.
     fn depart_all(&mut self) -> LocalTime {
         let next = self.depart();
         if !next.is_never() {
@@ -348,12 +322,11 @@ impl<L: Pollable> WireThread<L> {
         if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
             return LocalTime::NEVER;
         }
-        // Put there meanwhile, unheard: at once, but what was sent and what came have their turn.
+        // Put there meanwhile without a ring: at once, but counters and arrivals have their turn.
         LocalTime::ZERO
     }
 
-    /// Sends every packet whose time has come, and those that may leave with it; when the next one's
-    /// will.
+    /// Sends every packet whose time has come, and those that may leave with it; returns the next one's time.
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
         while let Ok(destinations) = self.redirected.pop() {
@@ -362,12 +335,11 @@ impl<L: Pollable> WireThread<L> {
         self.take_teller();
         let (mut together, mut count) = (None::<Together>, 0);
         while let Ok(header) = self.outgoing.peek().copied() {
-            // Given before this packet was queued: it is there by now.
             self.take_teller();
             let due = header.instants.due + self.lead;
-            // With what leaves once more, which is as long.
+            // With what leaves again, which is as long.
             let len = header.len * (1 + usize::from(header.again.is_some()));
-            // Where so many at most are asked for it was reckoned with just those, and with none of two periods.
+            // A limit was computed for just those of one period.
             let reckoned = self.most < usize::MAX;
             let is_full = count >= self.most || reckoned && header.begins_period;
             let goes_along = |together: &mut Together| reckoned || together.takes(due, len);
@@ -376,8 +348,8 @@ impl<L: Pollable> WireThread<L> {
                     next = due;
                     break;
                 }
-                // Those that are late are handed over so many at once as well, each time with its own instant: a
-                // queue that heeds launch times takes what is late by the last one no more.
+                // Late ones too leave so many at once, each time with its own instant: a queue that heeds launch times
+                // refuses packets that are late by the last one.
                 if is_full {
                     self.link.flush();
                 }
@@ -392,7 +364,7 @@ impl<L: Pollable> WireThread<L> {
             let QueuedPacket { instants, handed_at, again, .. } = header;
             self.rhythm.follow(instants.due);
             self.link.queue(&Outgoing { datagram, instants, handed_at, again });
-            // The slot that was peeked at; only this thread takes any.
+            // Only this thread takes any.
             let _ = self.outgoing.pop();
         }
         self.link.flush();
@@ -410,7 +382,7 @@ impl<L: Pollable> WireThread<L> {
         self.link.receive(&mut |arrival| landing.put(&arrival));
         self.landed.ring();
         let left = &mut self.left;
-        // Stamps are samples: what does not fit is no loss.
+        // Stamps are samples: those without room are no loss.
         let mut deliver = |stamp| {
             let _ = left.push(stamp);
         };
@@ -430,16 +402,111 @@ impl<L: Pollable> WireThread<L> {
 
 impl Landing {
     fn put(&mut self, arrival: &Arrival<'_>) {
-        let landed = Landed {
-            len: arrival.datagram.len(),
-            source: arrival.source,
-            arrival: arrival.arrival,
-            stamp_uncertainty: arrival.stamp_uncertainty,
-            read: arrival.read,
-            truncated: arrival.truncated,
-        };
+        let landed = ArrivalHead::new(arrival);
         let fits = !self.headers.is_full() && self.bytes.write(arrival.datagram);
         let taken = fits && self.headers.push(landed).is_ok();
         self.dropped += u64::from(!taken);
+    }
+}
+
+pub(crate) fn bytes(capacity: usize) -> (ByteWriter, ByteReader) {
+    let (producer, consumer) = memory::ring(capacity.max(1));
+    let mut joined = vec![0; capacity].into_boxed_slice();
+    memory::prefault(&mut joined);
+    (ByteWriter(producer), ByteReader { consumer, joined })
+}
+
+pub(crate) struct ByteWriter(Producer<u8>);
+
+impl ByteWriter {
+    pub(crate) fn write(&mut self, datagram: &[u8]) -> bool {
+        self.0.push_entire_slice(datagram).is_ok()
+    }
+}
+
+pub(crate) struct ByteReader {
+    consumer: Consumer<u8>,
+    joined: Box<[u8]>,
+}
+
+impl ByteReader {
+    pub(crate) fn read(&mut self, len: usize, take: impl FnOnce(&[u8])) {
+        let Ok(chunk) = self.consumer.read_chunk(len) else { return };
+        match chunk.as_slices() {
+            (all, []) => take(all),
+            (head, tail) => {
+                let joined = &mut self.joined[..len];
+                joined[..head.len()].copy_from_slice(head);
+                joined[head.len()..].copy_from_slice(tail);
+                take(joined);
+            }
+        }
+        chunk.commit_all();
+    }
+}
+
+/// [`LinkCounters`] that one thread writes and another reads: each by itself, with no order between them.
+#[derive(Debug, Default)]
+pub(crate) struct SharedCounters {
+    totals: [AtomicU64; TOTALS],
+    last_error: AtomicI32,
+}
+
+impl SharedCounters {
+    pub(crate) fn store(&self, counters: &LinkCounters) {
+        for (shared, total) in self.totals.iter().zip(counters.totals()) {
+            shared.store(total, Ordering::Relaxed);
+        }
+        self.last_error.store(counters.last_error, Ordering::Relaxed);
+    }
+
+    pub(crate) fn load(&self) -> LinkCounters {
+        let totals = self.totals.each_ref().map(|total| total.load(Ordering::Relaxed));
+        LinkCounters::of(totals, self.last_error.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+
+    #[test]
+    fn datagrams_come_out_whole_wherever_the_ring_ends() {
+        let (mut writer, mut reader) = bytes(10);
+        for start in 0..50u8 {
+            let datagram: Vec<u8> = (start..start + 7).collect();
+            assert!(writer.write(&datagram));
+            assert!(!writer.write(&[0; 4]), "no room for a part of it either");
+            let mut read = Vec::new();
+            reader.read(7, |bytes| read.extend_from_slice(bytes));
+            assert_eq!(read, datagram);
+        }
+    }
+
+    #[test]
+    fn every_counter_comes_out_where_it_went_in() {
+        let counters = LinkCounters {
+            sent: 1,
+            send_errors: 2,
+            last_error: 3,
+            dropped: 4,
+            received: 5,
+            truncated: 6,
+            foreign: 7,
+            unstamped: 8,
+            kernel_drops: 9,
+            ring_drops: 10,
+            departures_lost: 11,
+            also: (12, 13),
+            unopened: 14,
+            unlaunched: 15,
+            unnamed: 16,
+            let_go: 17,
+            overdue: 18,
+        };
+        let shared = SharedCounters::default();
+        shared.store(&counters);
+        assert_eq!(shared.load(), counters);
     }
 }

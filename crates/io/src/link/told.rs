@@ -1,4 +1,4 @@
-//! What a link tells the ordinary thread, past the device's.
+//! Events and departures that a link reports to the ordinary thread, past the device's.
 
 use rtrb::{Consumer, Producer};
 use tautline_proto::endpoint::Endpoint;
@@ -23,7 +23,6 @@ pub enum LinkEvent {
 /// The link's end.
 #[derive(Debug)]
 pub struct Teller {
-    /// `None` where nobody wants to know.
     departures: Option<Producer<Departure>>,
     events: Producer<LinkEvent>,
 }
@@ -37,13 +36,11 @@ pub struct LinkReports {
     pub events: Consumer<LinkEvent>,
 }
 
-/// Connections and errors that wait to be heard; what is more is not told.
 const EVENTS: usize = 64;
-/// So many of them are left to connections.
 const CONNECTIONS: usize = EVENTS / 2;
 
-/// Both ends, with room for the departures of so many packets, and for the names of as many that a queue drops: of
-/// a packet whose departure found no room, nobody knows anything that its name could be told for.
+/// Both ends, with room for the departures of so many packets and as many names of dropped ones: a packet without a
+/// departure has nothing that its name could be reported for.
 pub fn telling(departures: usize) -> (Teller, LinkReports) {
     let (events_in, events) = memory::ring(departures + EVENTS);
     let (departures_in, departures) = memory::ring(departures);
@@ -59,9 +56,10 @@ impl Teller {
         Self { departures: None, ..self }
     }
 
-    /// Whether it tells of departures.
-    pub fn tells_departures(&self) -> bool {
-        self.departures.is_some()
+    /// Tells when packets left; for how many of them there was no room.
+    pub(crate) fn all_departures(&mut self, all: impl Iterator<Item = Departure>) -> u64 {
+        let Some(departures) = &mut self.departures else { return 0 };
+        all.filter(|departure| departures.push(*departure).is_err()).count() as u64
     }
 
     /// Tells when a packet left; false if there is no room.
@@ -69,8 +67,7 @@ impl Teller {
         self.departures.as_mut().is_none_or(|departures| departures.push(departure).is_ok())
     }
 
-    /// Tells what happened to the link, as far as there is room. Errors leave some of it to
-    /// connections: those are told by nothing else, and what fails goes on failing.
+    /// Reports an event, as far as there is room. Errors leave some of it to connections: those are not repeated.
     pub fn event(&mut self, event: LinkEvent) {
         let error = matches!(event, LinkEvent::Error(_));
         if !error || self.events.slots() > CONNECTIONS {
@@ -78,9 +75,8 @@ impl Teller {
         }
     }
 
-    /// Names a packet that a queue dropped; false if there is no room.
     pub(crate) fn unlaunched(&mut self, packet: MediaTime) -> bool {
-        // What is left beyond that is as much as errors may fill.
+        // The rest is left to errors.
         self.events.slots() > EVENTS && self.events.push(LinkEvent::Unlaunched(packet)).is_ok()
     }
 }

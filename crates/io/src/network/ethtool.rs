@@ -1,12 +1,10 @@
 //! How network cards gather packets before they interrupt (linux/ethtool.h).
 
-use core::ffi::{c_char, c_void};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::Span;
 
-use crate::socket::descriptor::Socket;
+use crate::socket::address;
 
 /// What a card waits for before it tells of packets that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +24,7 @@ const RX_USECS: usize = 1;
 const RX_PACKETS: usize = 2;
 const ADAPTIVE_RX: usize = 10;
 
-/// What an interface does; an error where its driver says nothing of it, as those of virtual
-/// interfaces do.
+/// What an interface does; an error if its driver reports nothing, as virtual interfaces' do.
 pub fn moderation(interface: &str) -> io::Result<Moderation> {
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCE;
@@ -43,26 +40,11 @@ fn read(words: &[u32; WORDS]) -> Moderation {
     }
 }
 
-/// `SIOCETHTOOL` with a command and room for its answer.
 fn ask(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
-    // SAFETY: all zeros are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
-    // The last byte stays the end of the text.
-    if interface.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as c_char;
-    }
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast::<c_char>();
-    let socket = Socket::for_family_of(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))?;
-    let start = (&raw mut request).cast::<c_void>();
-    // SAFETY: an ifreq whose data is as long as the command in its first word asks for; both live
-    // through the call.
-    match unsafe { libc::ioctl(socket.fd(), libc::SIOCETHTOOL as _, start) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let mut request = address::request(interface)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: an ifreq whose data, which lives through the call, is as long as the command in its first word asks for.
+    unsafe { address::send_request(&mut request, libc::SIOCETHTOOL) }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Questions to the kernel about its network, and how its answers are read (netlink(7), rtnetlink(7)).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
-use crate::system::checked;
+use crate::system::owned;
 
 /// Of `struct nlmsghdr`: length, type, flags, sequence number, sender.
 pub(crate) const HEADER: usize = 16;
@@ -16,10 +16,9 @@ pub(crate) fn ask(
     mut take: impl FnMut(&[u8]) -> io::Result<bool>,
 ) -> io::Result<()> {
     let socket_kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    let fd = checked(unsafe { libc::socket(libc::AF_NETLINK, socket_kind, libc::NETLINK_ROUTE) })?;
-    // SAFETY: a descriptor just made, owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: no pointers; the descriptor is new.
+    let socket =
+        unsafe { owned(libc::socket(libc::AF_NETLINK, socket_kind, libc::NETLINK_ROUTE)) }?;
     let mut question = Vec::with_capacity(HEADER + body.len());
     question.extend(((HEADER + body.len()) as u32).to_ne_bytes());
     question.extend(kind.to_ne_bytes());
@@ -44,8 +43,8 @@ pub(crate) fn ask(
     }
 }
 
-/// Hands on the kind and the body of each message of an answer; whether it was the last one. What cannot be read is
-/// passed over; an error is the kernel's own.
+/// Gives kind and body of each message of an answer to `take`; whether it was the last one. Unreadable messages are
+/// skipped; an error is the kernel's own.
 pub(crate) fn each(mut answer: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<bool> {
     while let Some(length) = number(answer, 0).map(|length| length as usize) {
         let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {
@@ -65,7 +64,6 @@ pub(crate) fn each(mut answer: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::R
     Ok(false)
 }
 
-/// The data of the first attribute of this kind (rtnetlink(7)).
 pub(crate) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (length, kind) = (usize::from(half(attributes, 0)?), half(attributes, 2)?);

@@ -62,8 +62,8 @@ pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     Ok(found)
 }
 
-/// Takes in one answer of the kernel to the question for them; whether it was the last. What cannot
-/// be read is passed over; an error is the kernel's own.
+/// Takes in one answer of the kernel; whether it was the last. Unreadable parts are skipped; an error is the kernel's
+/// own.
 pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
     each(answer, |kind, body| {
         if kind == libc::RTM_NEWQDISC {
@@ -72,7 +72,6 @@ pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool>
     })
 }
 
-/// A `struct tcmsg` and its attributes.
 fn queue(message: &[u8]) -> Option<QueueDiscipline> {
     let place = match number(message, 12)? {
         ROOT => QdiscPlace::Root,

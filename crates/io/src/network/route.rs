@@ -10,9 +10,8 @@ use crate::socket::address::{interface_index, interface_name};
 /// Of `struct rtmsg`: family, two prefix lengths, type of service, table, protocol, scope, type, flags.
 const ROUTE: usize = 12;
 
-/// The number of the interface by which a packet for `destination` leaves this host, asked of the kernel; that of an
-/// own address is the loopback's, whatever has it. `by` is the interface that the sending socket goes by, if it is
-/// bound to one or sends groups by it.
+/// The interface by which a packet for `destination` leaves; for an own address the loopback. `by` is the interface
+/// that the sending socket is bound to, or sends groups by.
 pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
     let (family, address) = match destination {
         IpAddr::V4(four) => (libc::AF_INET, four.octets().to_vec()),

@@ -1,31 +1,28 @@
-//! A tap: every frame that the interfaces of this network namespace send and receive, cut short, as the
-//! kernel sees it (packet(7)). Needs `CAP_NET_RAW`.
+//! A tap: every frame that the interfaces of this network namespace send and receive (packet(7)). Needs `CAP_NET_RAW`.
 //!
-//! The kernel copies the first [`SNAP`] bytes of each into a ring that is shared with it
-//! (`TPACKET_V3`, Documentation/networking/packet_mmap.rst), and wakes nobody but for a block of them:
-//! whoever is watched pays for that copy, and not for a thread that is woken by each packet.
+//! The kernel copies the first [`SNAP`] bytes of each into a shared ring (`TPACKET_V3`,
+//! Documentation/networking/packet_mmap.rst) and wakes the reader once per block, so that watching costs little.
 
-pub mod block;
-mod ring;
-
+use core::mem::offset_of;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
+use crate::socket::address::{self, RawAddress};
 use crate::socket::descriptor::Socket;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
-use ring::TapRing;
 
-/// Bytes of a frame that are kept: all heads up to that of RTP with the extension of `taut`, behind two
-/// tags, IPv6 and an extension head of it.
+/// Bytes kept of a frame: all headers to RTP's with the extension of `taut`, behind two tags, IPv6 and an extension
+/// header.
 pub const SNAP: u32 = 128;
-/// A block is told of when it is full, or after so long.
+/// A block is reported when it is full, or after so long.
 pub const RETIRES: Span = Span::from_millis(50);
 
-/// A frame as an interface sent or received it. What a card or the kernel parts or joins in one go is
-/// one frame here.
+/// A frame as an interface sent or received it; segments that a card or the kernel cuts or joins are one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TappedFrame<'a> {
     /// The interface's number.
@@ -34,7 +31,7 @@ pub struct TappedFrame<'a> {
     pub hardware: u16,
     /// It was sent; else it came, for whomever.
     pub outgoing: bool,
-    /// When, on the monotonic clock; when it was read, where the kernel's stamp makes no sense.
+    /// On the monotonic clock; the time of reading if the kernel's stamp makes no sense.
     pub at: LocalTime,
     /// Of the frame, with its link head, without its checksum.
     pub bytes: usize,
@@ -66,7 +63,7 @@ impl FrameTap {
     /// From now on every frame is kept, in so many bytes of memory at least.
     pub fn open(room: usize) -> io::Result<Self> {
         let socket = Socket::for_frames()?;
-        // The kernel runs it for each frame: so many bytes of it, whatever it is.
+        // The kernel runs this program for each frame: it keeps the first bytes.
         let keep = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: SNAP };
         let program = libc::sock_fprog { len: 1, filter: (&raw const keep).cast_mut() };
         socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -75,7 +72,7 @@ impl FrameTap {
         let sized =
             tells_segments() && socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1).is_ok();
         let ring = TapRing::of(&socket, room, RETIRES)?;
-        bind_to_all(&socket)?;
+        socket.bind_raw(&RawAddress::of_ethernet([0; 6], 0, libc::ETH_P_ALL as u16))?;
         let stamps = StampClock::new(now());
         Ok(Self { ring, socket, stamps, statistics: TapStatistics::default(), sized })
     }
@@ -102,21 +99,16 @@ impl FrameTap {
         let Self { ring, stamps, sized, .. } = self;
         let read = now();
         stamps.refresh(read);
-        while ring.take(&mut |bytes| {
-            block::frames(bytes, *sized, &mut |found| {
-                let at = stamps.localise(found.stamp, read).map_or(read, |(at, _)| at);
-                let block::RingFrame {
-                    interface, hardware, outgoing, bytes, segment, head, ..
-                } = found;
-                deliver(TappedFrame { interface, hardware, outgoing, at, bytes, segment, head });
-            });
-        }) {}
+        let mut at = |stamp| stamps.localise(stamp, read).map_or(read, |(at, _)| at);
+        while ring.take(&mut |bytes| frames(bytes, *sized, &mut at, deliver)) {}
     }
 
     /// What came so far.
     pub fn statistics(&mut self) -> io::Result<TapStatistics> {
-        // The kernel counts anew from each reading on, and what it dropped among what came.
-        let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } = ring::statistics(&self.socket)?;
+        // The kernel counts from each reading on, with dropped frames among the seen ones.
+        let level = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } =
+            self.socket.plain(level.0, level.1)?;
         self.statistics.seen += u64::from(tp_packets.saturating_sub(tp_drops));
         self.statistics.dropped += u64::from(tp_drops);
         Ok(self.statistics)
@@ -126,18 +118,8 @@ impl FrameTap {
 /// `BPF_RET | BPF_K` (linux/filter.h): so many bytes are kept.
 const RETURN_CONSTANT: u16 = 0x06;
 
-fn bind_to_all(socket: &Socket) -> io::Result<()> {
-    // SAFETY: a C structure of integers.
-    let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `address` has the `length` bytes that hold an address.
-    checked(unsafe { libc::bind(socket.fd(), (&raw const address).cast(), length) }).map(drop)
-}
-
-/// Whether the kernel can say of UDP that it sends or joins as one frame how long its segments are: since
-/// 6.2. Those before would not hand out such frames at all, once asked to.
+/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older ones would hide such frames once asked
+/// to.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
@@ -145,17 +127,147 @@ fn tells_segments() -> bool {
     (number(), number()) >= (Some(6), Some(2))
 }
 
-/// By what an interface is known, while there is one of this number.
+/// The name of an interface, while there is one of this number.
 pub fn interface_name(number: u32) -> Option<String> {
-    let mut name = [0_u8; libc::IF_NAMESIZE];
-    // SAFETY: the call writes a text of at most so many bytes, its end among them.
-    let found = unsafe { libc::if_indextoname(number, name.as_mut_ptr().cast()) };
-    let name = name.split(|byte| *byte == 0).next().filter(|_| !found.is_null())?;
-    Some(String::from_utf8_lossy(name).into_owned())
+    address::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Bytes of a block: a multiple of every page size, and room for a thousand truncated frames.
+const BLOCK: usize = 1 << 18;
+/// The kernel wants to know this and, with blocks, does not use it.
+const FRAME: u32 = 2048;
+const STATUS: usize = core::mem::offset_of!(libc::tpacket_block_desc, hdr)
+    + core::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
+
+struct TapRing {
+    start: NonNull<u8>,
+    blocks: usize,
+    next: usize,
+}
+
+// SAFETY: the memory is this value's alone, and the kernel's, whichever thread has it.
+unsafe impl Send for TapRing {}
+
+impl TapRing {
+    fn of(socket: &Socket, room: usize, retires: Span) -> io::Result<Self> {
+        let blocks = room.div_ceil(BLOCK).max(2);
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: FRAME,
+            tp_frame_nr: blocks as u32 * (BLOCK as u32 / FRAME),
+            tp_retire_blk_tov: (retires.as_nanos() / 1_000_000) as u32,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        socket.set_plain(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let (length, access) = (blocks * BLOCK, libc::PROT_READ | libc::PROT_WRITE);
+        let (anywhere, fd) = (core::ptr::null_mut(), socket.fd());
+        // SAFETY: a new mapping of what the kernel has just laid out for this socket.
+        let start = unsafe { libc::mmap(anywhere, length, access, libc::MAP_SHARED, fd, 0) };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(found) if start != libc::MAP_FAILED => Ok(Self { start: found, blocks, next: 0 }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Hands the next full block to `read` and gives it back to the kernel; false if none is full.
+    fn take(&mut self, read: &mut dyn FnMut(&[u8])) -> bool {
+        // SAFETY: `next` is below the number of blocks; the status is aligned and only used as an atomic.
+        let (block, status) = unsafe {
+            let block = self.start.add(self.next * BLOCK);
+            (block, AtomicU32::from_ptr(block.add(STATUS).as_ptr().cast()))
+        };
+        if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        // SAFETY: a block that was handed over is not written until it is given back, below.
+        read(unsafe { core::slice::from_raw_parts(block.as_ptr(), BLOCK) });
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.blocks;
+        true
+    }
+}
+
+impl Drop for TapRing {
+    fn drop(&mut self) {
+        // SAFETY: the very mapping that was made, into which nothing leads any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.blocks * BLOCK) };
+    }
+}
+
+const BLOCK_HEAD: usize = offset_of!(libc::tpacket_block_desc, hdr);
+const COUNT: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, num_pkts);
+const FIRST: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
+const ADDRESS: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+const TAG: usize = 4;
+/// `struct virtio_net_hdr` (linux/virtio_net.h), right before a frame: whether it has segments, and their length.
+const VIRTIO: usize = 10;
+const VIRTIO_PARTED: usize = 1;
+const VIRTIO_PIECE: usize = 4;
+
+/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps the wall clock's
+/// nanoseconds.
+pub fn frames<'a>(
+    block: &'a [u8],
+    sized: bool,
+    at: &mut dyn FnMut(i64) -> LocalTime,
+    deliver: &mut (impl FnMut(TappedFrame<'a>) + ?Sized),
+) {
+    let (Some(count), Some(first)) = (long(block, COUNT), long(block, FIRST)) else { return };
+    let mut start = first as usize;
+    for _ in 0..count {
+        let Some(frame) = block.get(start..) else { return };
+        if let Some(found) = read(frame, sized, at) {
+            deliver(found);
+        }
+        match long(frame, offset_of!(libc::tpacket3_hdr, tp_next_offset)) {
+            Some(next) if next > 0 => start = start.saturating_add(next as usize),
+            _ => return,
+        }
+    }
+}
+
+fn read<'a>(
+    frame: &'a [u8],
+    sized: bool,
+    localise: &mut dyn FnMut(i64) -> LocalTime,
+) -> Option<TappedFrame<'a>> {
+    use libc::{sockaddr_ll as Address, tpacket3_hdr as Head};
+    let [seconds, nanos] =
+        [offset_of!(Head, tp_sec), offset_of!(Head, tp_nsec)].map(|at| long(frame, at));
+    let start = usize::from(word(frame, offset_of!(Head, tp_mac))?);
+    let kept = long(frame, offset_of!(Head, tp_snaplen))? as usize;
+    let is_tagged = long(frame, offset_of!(Head, tp_status))? & libc::TP_STATUS_VLAN_VALID != 0;
+    let bytes = long(frame, offset_of!(Head, tp_len))? as usize;
+    let kind = *frame.get(ADDRESS + offset_of!(Address, sll_pkttype))?;
+    let piece = || {
+        let before = frame.get(start.checked_sub(VIRTIO)?..start)?;
+        word(before, VIRTIO_PIECE).filter(|piece| before[VIRTIO_PARTED] != 0 && *piece > 0)
+    };
+    let stamp = i64::from(seconds?) * 1_000_000_000 + i64::from(nanos?);
+    Some(TappedFrame {
+        interface: long(frame, ADDRESS + offset_of!(Address, sll_ifindex))?,
+        hardware: word(frame, ADDRESS + offset_of!(Address, sll_hatype))?,
+        outgoing: kind == libc::PACKET_OUTGOING,
+        at: localise(stamp),
+        bytes: bytes + if is_tagged { TAG } else { 0 },
+        segment: if sized { piece() } else { None },
+        head: frame.get(start..start.checked_add(kept)?)?,
+    })
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at.checked_add(2)?)?.try_into().ok().map(u16::from_ne_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
 #[cfg(test)]
 mod tests {
+
     use std::net::UdpSocket;
     use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -205,5 +317,67 @@ mod tests {
         let [first, second] = [0; 2].map(|_| tap.statistics().unwrap());
         assert!(first.seen >= 2 && second.seen >= first.seen, "{first:?} {second:?}");
         assert!(second.dropped >= first.dropped, "{first:?} {second:?}");
+    }
+
+    /// A block of two frames: one that came, with a tag, and one of two segments that left.
+    fn block() -> Vec<u8> {
+        let mut block = vec![0; 1024];
+        let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+        put(COUNT, &2_u32.to_ne_bytes());
+        put(FIRST, &48_u32.to_ne_bytes());
+        for (at, next, status, kind, piece) in [
+            (48, 256_u32, libc::TP_STATUS_VLAN_VALID, libc::PACKET_MULTICAST, [0, 0]),
+            (48 + 256, 0, 0, libc::PACKET_OUTGOING, [1, 100]),
+        ] {
+            for (place, value) in [(0, next), (4, 7), (8, 9), (12, 20), (16, 300), (20, status)] {
+                put(at + place, &value.to_ne_bytes());
+            }
+            put(at + 24, &120_u16.to_ne_bytes());
+            put(at + ADDRESS + 4, &3_u32.to_ne_bytes());
+            put(at + ADDRESS + 8, &1_u16.to_ne_bytes());
+            put(at + ADDRESS + 10, &[kind]);
+            put(at + 111, &piece[..1]);
+            put(at + 114, &u16::from(piece[1]).to_ne_bytes());
+            put(at + 120, &[kind; 20]);
+        }
+        block
+    }
+
+    fn read_all(block: &[u8], sized: bool) -> Vec<TappedFrame<'_>> {
+        let mut all = Vec::new();
+        frames(block, sized, &mut LocalTime::from_nanos, &mut |frame| all.push(frame));
+        all
+    }
+
+    #[test]
+    fn frames_are_read_with_their_interface_their_way_and_a_tag_that_is_kept_apart() {
+        let block = block();
+        let expected = |outgoing, bytes, segment, head| TappedFrame {
+            interface: 3,
+            hardware: 1,
+            outgoing,
+            at: LocalTime::from_nanos(7_000_000_009),
+            bytes,
+            segment,
+            head,
+        };
+        let came = expected(false, 304, None, &[libc::PACKET_MULTICAST; 20][..]);
+        let left = expected(true, 300, Some(100), &[libc::PACKET_OUTGOING; 20][..]);
+        assert_eq!(read_all(&block, true), [came, left]);
+        let unsized_left = TappedFrame { segment: None, ..left };
+        assert_eq!(read_all(&block, false), [came, unsized_left]);
+    }
+
+    #[test]
+    fn a_block_that_is_cut_short_or_lies_tells_what_is_whole_and_ends() {
+        let whole = block();
+        for length in 0..whole.len() {
+            assert!(read_all(&whole[..length], true).len() <= 2);
+        }
+        let mut endless = whole.clone();
+        endless[COUNT..COUNT + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(read_all(&endless, true).len(), 2);
+        endless[48 + 256..48 + 260].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(read_all(&endless, true).len(), 2);
     }
 }

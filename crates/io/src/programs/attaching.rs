@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use tautline_proto::device::{Direction, Settings};
 
+use super::ProgramsName;
 use super::buffer::ProgramBuffer;
 use super::greeting::Greeting;
+use super::handing::WakeSign;
 use super::handing::{has_hung_up, hear, is_sealed};
-use super::place::ProgramsName;
-use super::waking::WakeSign;
-use crate::control::waiter::Waiter;
-use crate::local::place::is_private;
+use crate::control::Waiter;
+use crate::local::is_private;
 use crate::local::{connect, is_of_our_user};
 use crate::shared::SharedFile;
 use crate::socket::forks;
 
-/// It answers at once; a host that freezes a good deal later.
+/// It answers at once; a host that freezes takes a good deal longer.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Why not.
@@ -53,8 +53,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches to the device of this name, to play or to record; what is first found in these folders, of which those
-    /// are passed over that are not this user's alone: anybody may make them in /tmp. Waits no longer than 0.7 s.
+    /// Attaches to the device of this name, to play or to record: the first that is found in those of these folders
+    /// that are private to this user (anybody may make them in /tmp). Waits at most 0.7 s.
     pub fn open<'a>(
         folders: impl IntoIterator<Item = &'a Path>,
         name: &ProgramsName,
@@ -69,21 +69,17 @@ impl Attachment {
             },
         });
         let stream = found.unwrap_or(Err(AttachError::Nobody))?;
-        // A folder is made by name; who listens in it, the kernel says.
+        // The folder's name proves nothing; the kernel knows who listens.
         if !is_of_our_user(&stream).map_err(AttachError::System)? {
             return Err(AttachError::Foreign);
         }
         forks::remember(stream.as_raw_fd());
-        Self::met(stream).map_err(|(error, stream)| {
-            forks::forget(stream.as_raw_fd());
-            error
-        })
-    }
-
-    fn met(stream: UnixStream) -> Result<Self, (AttachError, UnixStream)> {
         match greeted(&stream) {
             Ok((settings, buffer, sign)) => Ok(Self { settings, buffer, sign, stream }),
-            Err(error) => Err((error, stream)),
+            Err(error) => {
+                forks::forget(stream.as_raw_fd());
+                Err(error)
+            }
         }
     }
 
@@ -141,7 +137,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     };
     let strange = AttachError::Strange("it hands over no memory");
     let Some([memory, sign]) = descriptors else { return Err(strange) };
-    // Cut short, it would be the end of this program.
+    // A file that can be cut short could end this program.
     if !is_sealed(memory.as_fd()) {
         return Err(strange);
     }

@@ -1,12 +1,13 @@
-//! What lies between a program and a device's thread: frames, and a few words about them. Each word has one writer;
-//! writing is wait-free.
+//! Frames between a program and a device's thread, with a few words about them. Each word has one writer; writing is
+//! wait-free.
 //!
-//! Shared with another process, all of it may say anything at any time. The device's thread reads of it what the
-//! program writes, and bounds that; what it has said itself it never reads back.
+//! Another process may write anything at any time: the device's thread bounds what it reads, and never reads its own
+//! words.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::Arc;
 
-use tautline_proto::time::{LocalTime, MediaTime, Span};
+use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
 use crate::shared::{SharedError, SharedFile, SharedMemory};
 
@@ -36,21 +37,18 @@ pub struct Order {
 pub struct DeviceProgress {
     /// The newest order that it has seen.
     pub stint: u64,
-    /// Frames of this stint that it has taken, silence that it put in their place included, or that
-    /// it has given.
+    /// Frames of this stint that it has taken, silence included, or given.
     pub position: MediaTime,
-    /// Frame of the card's clock at which frame 0 of the stint met it, or would have met it if it had
-    /// gone on without a pause. Known once it runs.
+    /// Frame of the card's clock at which frame 0 of the stint met it, as if it had run without a pause. Known once it
+    /// runs.
     pub anchor: Option<i64>,
     /// Of a recorder: frames that were put into the ring before this stint's.
     pub origin: u64,
 }
 
-/// Stands for an anchor that is not known.
 const NO_ANCHOR: i64 = i64::MIN;
 
-/// A word of a buffer, by its place among the numbers of 64 bits. Those of the program and those of the device's
-/// thread lie in cache lines of their own.
+/// A word of a buffer, by its index. Program and device have separate cache lines.
 #[derive(Clone, Copy)]
 pub(super) enum BufferWord {
     /// The program's: stint × 4 + mode.
@@ -63,8 +61,7 @@ pub(super) enum BufferWord {
     Room = 3,
     /// The program's: the position from which on it is to be woken.
     Wanted = 4,
-    /// The device's: how often it told its progress; the newest is in the slot of that number's parity, and the next
-    /// goes to the other.
+    /// The device's: how often it reported its progress; the newest is in the slot of that number's parity.
     Told = 8,
     /// The device's: frames that it ever gave.
     Given = 9,
@@ -78,7 +75,6 @@ pub(super) enum BufferWord {
     OtherSlot = 24,
 }
 
-/// Numbers of 64 bits of a buffer.
 const LONGS: usize = 32;
 /// Samples of one: more than any program asks for, and memory that a machine has for many.
 pub const MOST_SAMPLES: usize = 1 << 20;
@@ -106,7 +102,6 @@ impl ProgramBuffer {
         Self { held: BufferMemory::Own(longs, words), frames, channels }.begun()
     }
 
-    /// Of as many in this file, which is made as long as they need; every page is there.
     pub(super) fn made(
         file: &SharedFile,
         frames: usize,
@@ -117,7 +112,6 @@ impl ProgramBuffer {
         Ok(Self::there(file, frames, channels)?.map(Self::begun))
     }
 
-    /// One that somebody made in this file; `None` if it is shorter than that.
     pub(super) fn there(
         file: &SharedFile,
         frames: usize,
@@ -127,7 +121,6 @@ impl ProgramBuffer {
         Ok(memory.map(|memory| Self { held: BufferMemory::Shared(memory), frames, channels }))
     }
 
-    /// With what is not zero at first.
     fn begun(self) -> Self {
         self.word(BufferWord::Room).store(self.frames as u64, Ordering::Relaxed);
         self.word(BufferWord::Wanted).store(i64::MAX as u64, Ordering::Relaxed);
@@ -164,7 +157,6 @@ impl ProgramBuffer {
         &self.longs()[place as usize]
     }
 
-    /// What a program may do that has it mapped.
     #[cfg(test)]
     pub(super) fn scribble(&self, word: usize, value: u64) {
         self.longs()[word].store(value, Ordering::SeqCst);
@@ -191,15 +183,13 @@ impl ProgramBuffer {
         Order { stint: word >> 2, mode }
     }
 
-    /// The device's thread tells how far it is, for the `count`-th time: it counts itself.
     pub(super) fn stand(&self, count: u64, standing: DeviceProgress) {
         self.note(count, standing);
         self.word(BufferWord::Told).store(count, Ordering::Release);
     }
 
-    /// Writes it where nobody reads.
     fn note(&self, count: u64, standing: DeviceProgress) {
-        // Who reads any of what follows sees that the slot's own standing is not the newest any more.
+        // A reader of what follows sees that the slot's own progress is not the newest any more.
         fence(Ordering::Release);
         let anchor = standing.anchor.unwrap_or(NO_ANCHOR) as u64;
         let words = [standing.stint, standing.position.as_frames() as u64, anchor, standing.origin];
@@ -207,9 +197,8 @@ impl ProgramBuffer {
         slot.zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
     }
 
-    /// How far the device's thread is: values that belong together. It never waits for the device's
-    /// thread, which an application at a higher priority may keep from its core: it reads again only
-    /// if that thread has come a period further meanwhile.
+    /// The device's progress, as values that belong together. Never waits for the device's thread: reads again only if
+    /// that has come a period further meanwhile.
     pub fn standing(&self) -> DeviceProgress {
         loop {
             let newest = self.word(BufferWord::Told).load(Ordering::Acquire);
@@ -251,16 +240,125 @@ impl ProgramBuffer {
         self.word(BufferWord::Wanted).store(position.as_frames() as u64, Ordering::SeqCst);
     }
 
-    /// The position at which the program is to be woken.
     pub(super) fn wanted(&self) -> MediaTime {
         MediaTime::from_frames(self.word(BufferWord::Wanted).load(Ordering::SeqCst) as i64)
     }
 }
 
+/// A frame that is rewritten while it is read gives either sound, as on a card.
+impl ProgramBuffer {
+    fn frame(&self, position: MediaTime) -> &[AtomicU32] {
+        let at = position.as_frames().rem_euclid(self.frames as i64) as usize * self.channels;
+        &self.samples()[at..at + self.channels]
+    }
+
+    /// Writes whole frames from this position on; they are played once [`Self::set_end`] includes them.
+    pub fn put(&self, position: MediaTime, samples: &[f32]) {
+        for (at, frame) in samples.chunks_exact(self.channels).enumerate() {
+            let held = self.frame(position + Frames::from_len(at));
+            for (place, sample) in held.iter().zip(frame) {
+                place.store(sample.to_bits(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sets where playing ends.
+    pub fn set_end(&self, end: MediaTime) {
+        self.word(BufferWord::End).store(end.as_frames() as u64, Ordering::Release);
+    }
+
+    /// Copies the frames from this position on, and silence after the end. How many frames were there.
+    pub fn copy(&self, position: MediaTime, block: &mut [f32]) -> usize {
+        let end = self.word(BufferWord::End).load(Ordering::Acquire) as i64;
+        let there = end.saturating_sub(position.as_frames()).max(0);
+        let there = (there as u64).min((block.len() / self.channels) as u64) as usize;
+        let (heard, silent) = block.split_at_mut(there * self.channels);
+        for (at, frame) in heard.chunks_exact_mut(self.channels).enumerate() {
+            let held = self.frame(position + Frames::from_len(at));
+            for (sample, place) in frame.iter_mut().zip(held) {
+                *sample = f32::from_bits(place.load(Ordering::Relaxed));
+            }
+        }
+        silent.fill(0.0);
+        there
+    }
+}
+
+impl ProgramBuffer {
+    fn ringed(&self, count: u64) -> &[AtomicU32] {
+        let at = (count % self.frames as u64) as usize * self.channels;
+        &self.samples()[at..at + self.channels]
+    }
+
+    /// Sets how many frames may wait: of those that nobody takes, the newest are lost.
+    pub fn set_room(&self, frames: usize) {
+        self.word(BufferWord::Room).store(frames as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn give(&self, given: u64, block: &[f32]) -> bool {
+        let taken = self.word(BufferWord::Taken).load(Ordering::Acquire);
+        let room = self.word(BufferWord::Room).load(Ordering::Relaxed).min(self.frames as u64);
+        let frames = (block.len() / self.channels) as u64;
+        // A program may write anything into `Taken`.
+        if given.wrapping_sub(taken).saturating_add(frames) > room {
+            return false;
+        }
+        for (count, frame) in (given..).zip(block.chunks_exact(self.channels)) {
+            for (place, sample) in self.ringed(count).iter().zip(frame) {
+                place.store(sample.to_bits(), Ordering::Relaxed);
+            }
+        }
+        self.word(BufferWord::Given).store(given + frames, Ordering::Release);
+        true
+    }
+}
+
+/// The program's end of a buffer that it records by.
+#[derive(Debug)]
+pub struct RecordingEnd {
+    buffer: Arc<ProgramBuffer>,
+    taken: u64,
+}
+
+impl RecordingEnd {
+    /// The only one of this buffer, from which nothing was taken yet.
+    pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
+        Self { buffer, taken: 0 }
+    }
+
+    /// Frames that are there.
+    pub fn frames(&self) -> usize {
+        let given = self.buffer.word(BufferWord::Given).load(Ordering::Acquire);
+        given.wrapping_sub(self.taken).min(self.buffer.frames as u64) as usize
+    }
+
+    /// Takes whole frames out as far as they are there; how many.
+    pub fn take(&mut self, samples: &mut [f32]) -> usize {
+        let there = self.frames();
+        let frames = samples.chunks_exact_mut(self.buffer.channels).take(there);
+        let mut count = 0;
+        for frame in frames {
+            let held = self.buffer.ringed(self.taken.wrapping_add(count));
+            for (sample, place) in frame.iter_mut().zip(held) {
+                *sample = f32::from_bits(place.load(Ordering::Relaxed));
+            }
+            count += 1;
+        }
+        self.taken = self.taken.wrapping_add(count);
+        self.buffer.word(BufferWord::Taken).store(self.taken, Ordering::Release);
+        count as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+
     use std::sync::Arc;
+
+    use tautline_proto::time::MediaTime;
+
+    use super::*;
+    use crate::programs::buffer::ProgramBuffer;
 
     #[test]
     fn an_order_arrives_whole() {
@@ -309,5 +407,33 @@ mod tests {
             newest = stint;
         }
         thread.join().unwrap();
+    }
+
+    fn copied(track: &ProgramBuffer, position: i64, frames: usize) -> Vec<f32> {
+        let mut block = vec![9.0; frames * track.channels];
+        track.copy(MediaTime::from_frames(position), &mut block);
+        block
+    }
+
+    #[test]
+    fn frames_lie_at_their_position_and_silence_after_the_end() {
+        let track = ProgramBuffer::new(3, 2);
+        track.put(MediaTime::from_frames(1), &[1.0, -1.0, 2.0, -2.0, 3.0, -3.0]);
+        assert_eq!(copied(&track, 1, 2), [0.0; 4], "not to be played yet");
+        track.set_end(MediaTime::from_frames(4));
+        assert_eq!(copied(&track, 2, 3), [2.0, -2.0, 3.0, -3.0, 0.0, 0.0]);
+        assert_eq!(copied(&track, 9, 1), [0.0; 2]);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_not_played_and_what_was_written_anew_is() {
+        let track = ProgramBuffer::new(4, 1);
+        track.put(MediaTime::ZERO, &[1.0, 2.0, 3.0, 4.0]);
+        track.set_end(MediaTime::from_frames(4));
+        track.set_end(MediaTime::from_frames(2));
+        assert_eq!(copied(&track, 0, 4), [1.0, 2.0, 0.0, 0.0]);
+        track.put(MediaTime::from_frames(2), &[7.0]);
+        track.set_end(MediaTime::from_frames(3));
+        assert_eq!(copied(&track, 0, 4), [1.0, 2.0, 7.0, 0.0]);
     }
 }

@@ -1,8 +1,7 @@
-//! The device's end of what holds the application's sound, one for each way it goes: what is taken or given in one period.
+//! The device's end of an application's sound, per period and direction.
 //!
-//! Positions count the stint's frames on the card's clock: when the application is late, the card
-//! plays silence in their place, and the frames that come too late are dropped. So a frame's
-//! position says when it meets the wire, whatever happened before.
+//! Positions count the stint's frames on the card's clock. For late frames the card plays silence, and they are
+//! dropped: so a frame's position always determines when it meets the wire.
 
 use std::sync::Arc;
 
@@ -69,7 +68,6 @@ impl Feeder {
 pub struct Giver {
     buffer: Arc<ProgramBuffer>,
     told: u64,
-    /// Frames ever put into it.
     given: u64,
     standing: DeviceProgress,
     running: bool,
@@ -86,8 +84,7 @@ impl Giver {
         self.standing
     }
 
-    /// Gives the block of this turn. Wait-free. A block that finds no room is lost, and what comes
-    /// after it takes its position: the application had a whole buffer to read.
+    /// Gives the block of this turn. Wait-free. A block without room is lost, and the next takes its position.
     // Stays a function in every build: scripts/check-realtime looks for it by name.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {
@@ -101,7 +98,7 @@ impl Giver {
         }
         self.running = order.mode == Mode::Running;
         if self.running {
-            // Whatever was not given since the last block moves all that follows.
+            // A pause since the last block moves all that follows.
             self.standing.anchor = Some(turn.frame - self.standing.position.as_frames());
             if self.buffer.give(self.given, block) {
                 let frames = block.len() / self.buffer.channels();
@@ -118,7 +115,7 @@ impl Giver {
 mod tests {
     use super::*;
     use crate::programs::buffer::Order;
-    use crate::programs::recording::RecordingEnd;
+    use crate::programs::buffer::RecordingEnd;
     use tautline_proto::time::{LocalTime, MediaTime};
 
     const P: usize = 4;

@@ -1,5 +1,4 @@
-//! The first and only message between a program and whoever has the device, from the latter: what there is, or why there
-//! is nothing. Numbers are little-endian.
+//! The only message between a program and the process that has the device, from the latter. Numbers are little-endian.
 //!
 //! ```text
 //! "tautpcm" | version 1 | 0 | rate | channels | period | periods | frames     with two descriptors
@@ -79,7 +78,7 @@ impl Greeting {
         let frames = u32::from_le_bytes(frames) as usize;
         let samples = frames.checked_mul(settings.channels.count())?;
         let period = settings.period.as_len();
-        // A program's buffer holds two periods at least, and the card's own half as many as there are frames.
+        // A program's buffer holds at least two periods, and the card's half of it.
         let fits = period > 0 && period.checked_mul(4)? <= frames && samples <= MOST_SAMPLES;
         let periods = (1..=1 << 16).contains(&settings.periods);
         (rest.is_empty() && fits && periods).then_some(Self::Card { settings, frames })

@@ -1,5 +1,5 @@
-//! Whoever has a device for programs listens for them, on an ordinary thread: each is handed a buffer and what wakes it,
-//! and its other half goes to the device's thread by a wait-free ring, and comes back by another to be freed.
+//! Lets programs attach to a device, on an ordinary thread: each gets a buffer and what wakes it. The device's half
+//! goes to its thread by a wait-free ring, and comes back by another to be freed.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::fs::{self, File, TryLockError};
@@ -15,23 +15,21 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{LocalTime, Span};
 
+use super::ProgramsName;
 use super::buffer::{MOST_SAMPLES, ProgramBuffer};
 use super::greeting::Greeting;
+use super::handing::wake_pair;
 use super::handing::{is_sealed, say, seal, unnamed};
 use super::mixing::{AttachedProgram, AttachedPrograms, MOST_PROGRAMS};
-use super::place::ProgramsName;
-use super::waking::wake_pair;
 use crate::clock::now;
-use crate::control::waiter::Waiter;
-use crate::link::event::EventDescriptor;
+use crate::control::Waiter;
 use crate::local::is_of_our_user;
-use crate::local::place::{NotPrivate, make_private};
+use crate::local::{NotPrivate, make_private};
 use crate::shared::SharedFile;
+use crate::thread::halt::EventDescriptor;
 
-/// The longest buffer of a program: two seconds at 48 kHz.
 const FRAMES: usize = 96_000;
-/// How soon is looked again for what comes without a sign: the card's first period, the last of a program, and
-/// a descriptor for one who waits to be let in.
+/// How soon to look again for events without a sign: the card's first period, a program's last, a free descriptor.
 const SOON: Span = Span::from_millis(10);
 const LATER: Span = Span::from_secs(3600);
 const LISTENER: u64 = u64::MAX;
@@ -62,13 +60,13 @@ pub struct ProgramsSocket {
     socket: PathBuf,
     stop: Arc<EventDescriptor>,
     thread: Option<JoinHandle<()>>,
-    /// Locked as long as it is open, also where its process is killed.
+    /// Locked until it is closed, also if its process is killed.
     _lock: File,
 }
 
 impl ProgramsSocket {
-    /// Lets programs of this user attach to a device that runs like this, to play or to record: which they find by the
-    /// name, in this folder, which is made if need be. The other half is the device's.
+    /// Lets programs of this user attach to a device with these settings, to play or to record, by this name in this
+    /// folder, which is made if it is missing. The other half is the device's.
     pub fn open(
         folder: &Path,
         name: &ProgramsName,
@@ -83,7 +81,7 @@ impl ProgramsSocket {
         let system = |error| ProgramsRefused::System { path: socket.clone(), error };
         let lock = locked(&socket).map_err(system)?;
         let lock = lock.ok_or(ProgramsRefused::Taken)?;
-        // Left by one that was killed: whoever has the lock is the only one.
+        // A killed process left it: the holder of the lock is the only one.
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
             _ => {}
@@ -126,7 +124,7 @@ impl Drop for ProgramsSocket {
     }
 }
 
-/// The file beside this socket, locked; `None` where another has it. It stays: removed, two could have it.
+/// The locked file beside this socket; `None` if another process has it. It stays: removed, two could have it.
 fn locked(socket: &Path) -> io::Result<Option<File>> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -138,9 +136,7 @@ fn locked(socket: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A program that is attached, for the ordinary thread.
 struct Attached {
-    /// `None` when it has hung up.
     stream: Option<UnixStream>,
     gone: Arc<AtomicBool>,
 }
@@ -170,13 +166,13 @@ impl ProgramsThread {
             for number in self.waiter.wait(now() + patience) {
                 match number {
                     STOP => return,
-                    // It stays readable as long as somebody waits there: without a rest this would go round and round.
+                    // It stays readable as long as a program waits: without a pause this would be a busy loop.
                     LISTENER => {
                         if !self.let_in() && self.waiter.remove(&self.listener).is_ok() {
                             (open, opens) = (false, now() + SOON);
                         }
                     }
-                    // It says nothing while it is there, so that it has hung up.
+                    // Programs send nothing: it has hung up.
                     number => self.hang_up(number as usize),
                 }
             }
@@ -199,7 +195,7 @@ impl ProgramsThread {
         }
     }
 
-    /// Whether all are let in who wait. They are not where there is no descriptor left for one.
+    /// Whether all that wait were let in: not if no descriptor is left.
     fn let_in(&mut self) -> bool {
         loop {
             let stream = match self.listener.accept() {
@@ -213,7 +209,6 @@ impl ProgramsThread {
         }
     }
 
-    /// Attaches who came; else why not, with the mend.
     fn attach(&mut self, stream: &UnixStream) -> Result<(), String> {
         if !is_of_our_user(stream).map_err(|error| error.to_string())? {
             return Err("it serves programs of its own user; run the program as that".to_owned());
@@ -243,7 +238,6 @@ impl ProgramsThread {
         Ok(())
     }
 
-    /// Memory for one, and what is in it.
     fn buffer(&self) -> Result<(OwnedFd, Arc<ProgramBuffer>), String> {
         let cannot = |error: io::Error| format!("memory for it: {error}; end other programs");
         let channels = self.settings.channels.count();
@@ -255,7 +249,7 @@ impl ProgramsThread {
         debug_assert!(is_sealed(memory.as_fd()), "the kernel said so");
         let buffer = buffer.ok_or("memory for it is shorter than was asked for; try again")?;
         if self.direction == Direction::Capture {
-            // A block is given by the card's lead before it is due: for a program it counts from when it has it.
+            // A block is given the card's lead before it is due; for a program it counts from then.
             buffer.set_latency(self.settings.playback_lead());
         }
         Ok((memory, Arc::new(buffer)))

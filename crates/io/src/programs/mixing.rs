@@ -11,27 +11,23 @@ use tautline_proto::time::{LocalTime, MediaTime};
 
 use super::buffer::{DeviceProgress, ProgramBuffer};
 use super::ends::{Feeder, Giver};
-use crate::link::event::EventDescriptor;
+use crate::thread::halt::EventDescriptor;
 use crate::thread::memory::push_within;
 
 /// Programs that may be attached at once to one direction of a device.
 pub const MOST_PROGRAMS: usize = 16;
 
-/// Which way the sound of a program goes.
 pub(super) enum ProgramEnd {
     Plays(Feeder),
     Records(Giver),
 }
 
 pub(super) struct AttachedProgram {
-    /// Its number, among those that are attached.
     pub(super) number: usize,
     end: ProgramEnd,
     buffer: Arc<ProgramBuffer>,
     event: EventDescriptor,
-    /// It has hung up.
     gone: Arc<AtomicBool>,
-    /// The stint and position for which it was woken last.
     woken: Option<(u64, MediaTime)>,
 }
 
@@ -60,8 +56,7 @@ impl AttachedProgram {
         }
     }
 
-    /// Wakes it, if it waits for what has come. At most one system call, which does not wait, for each time that the
-    /// program says what it waits for.
+    /// Wakes it if what it waits for has come, by one system call per wish, which does not wait.
     fn wake(&mut self) {
         let wanted = self.buffer.wanted();
         let DeviceProgress { stint, position, .. } = match &self.end {
@@ -82,7 +77,6 @@ pub struct AttachedPrograms {
     attached: Vec<AttachedProgram>,
     coming: Consumer<AttachedProgram>,
     going: Producer<AttachedProgram>,
-    /// When the card began, for those that come later.
     start: Arc<AtomicI64>,
     block: Box<[f32]>,
 }
@@ -104,7 +98,6 @@ impl AttachedPrograms {
         self.attached.iter_mut().for_each(|program| program.begin(start));
     }
 
-    /// Lets in who came and out who went. Wait-free.
     fn turn_over(&mut self) {
         while let Ok(program) = self.coming.pop() {
             // There is room for as many as may come.
@@ -124,7 +117,7 @@ impl AttachedPrograms {
         }
     }
 
-    /// Fills a block of this turn, one period at most, with what all play together. Real-time.
+    /// Fills a block of this turn, at most one period, with the sum of all that play. Real-time.
     // Stays a function in every build: scripts/check-realtime looks for it by name.
     #[inline(never)]
     pub fn mix(&mut self, turn: &Turn, block: &mut [f32]) {
@@ -134,7 +127,7 @@ impl AttachedPrograms {
             let ProgramEnd::Plays(feeder) = &mut program.end else { continue };
             let Some(heard) = self.block.get_mut(..block.len()) else { continue };
             feeder.feed(turn, heard);
-            // Whatever one plays, the others are heard.
+            // Whatever one plays must not hide the others.
             bound(heard);
             add(block, heard);
             program.wake();

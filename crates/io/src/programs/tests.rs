@@ -14,12 +14,12 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
 
+use super::ProgramsName;
 use super::attaching::{AttachError, Attachment};
+use super::buffer::RecordingEnd;
 use super::buffer::{BufferWord, DeviceProgress, Mode, Order};
 use super::listening::{ProgramsRefused, ProgramsSocket};
 use super::mixing::{AttachedPrograms, MOST_PROGRAMS};
-use super::place::ProgramsName;
-use super::recording::RecordingEnd;
 use crate::clock::{now, sleep_until};
 use crate::local::effective_user;
 use crate::thread::realtime;

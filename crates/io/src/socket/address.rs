@@ -7,14 +7,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::wire::avtp::ETHERTYPE;
 
-/// A socket address in the kernel's form, with its length.
+use crate::socket::descriptor::Socket;
+use crate::system::checked;
+
 #[derive(Clone, Copy)]
 pub(crate) struct RawAddress {
     pub(crate) storage: libc::sockaddr_storage,
     pub(crate) len: libc::socklen_t,
 }
 
-/// The most that an address takes.
 pub(crate) const STORAGE_LEN: libc::socklen_t =
     size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
@@ -53,7 +54,6 @@ impl From<SocketAddr> for RawAddress {
 }
 
 impl RawAddress {
-    /// A place on some network; `None` where no socket leads there.
     pub(crate) fn of(place: &Endpoint) -> Option<Self> {
         match *place {
             Endpoint::Ip { address, .. } => Some(address.into()),
@@ -64,8 +64,7 @@ impl RawAddress {
         }
     }
 
-    /// An Ethernet address, reached by the interface with this index, for datagrams of this ethertype
-    /// (packet(7)).
+    /// An Ethernet address at the interface with this index, for this ethertype (packet(7)).
     pub(crate) fn of_ethernet(address: [u8; 6], network: u32, ethertype: u16) -> Self {
         // SAFETY: all zeros are a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
@@ -86,7 +85,6 @@ impl RawAddress {
     }
 }
 
-/// The place that the kernel wrote, heard by this interface where it does not say so itself.
 pub(crate) fn place(storage: &libc::sockaddr_storage, network: u32) -> Option<Endpoint> {
     if libc::c_int::from(storage.ss_family) != libc::AF_PACKET {
         return Some(Endpoint::new(decode(storage)?, network));
@@ -97,7 +95,6 @@ pub(crate) fn place(storage: &libc::sockaddr_storage, network: u32) -> Option<En
     Some(Endpoint::Ethernet { address: *address, network: raw.sll_ifindex.unsigned_abs() })
 }
 
-/// The address that the kernel wrote, if it is one of the internet's.
 pub(crate) fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let start = core::ptr::from_ref(storage);
     match libc::c_int::from(storage.ss_family) {
@@ -121,7 +118,6 @@ pub(crate) fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// The index of the interface with this name, or of the one that has this address.
 pub(crate) fn interface_index(name_or_address: &str) -> io::Result<u32> {
     if let Ok(address) = name_or_address.parse::<IpAddr>() {
         return index_of_address(address);
@@ -182,7 +178,7 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// A question about the interface with this name (netdevice(7)).
+/// A request about the interface with this name (netdevice(7)).
 pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeros are a valid ifreq.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
@@ -194,13 +190,31 @@ pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
+/// # Safety
+/// The request is filled as the kernel expects for this `command`.
+pub(crate) unsafe fn send_request(
+    request: &mut libc::ifreq,
+    command: libc::c_ulong,
+) -> io::Result<()> {
+    let socket = Socket::for_questions()?;
+    // SAFETY: the caller vouches for the request, which lives through the call.
+    checked(unsafe { libc::ioctl(socket.fd(), command as _, core::ptr::from_mut(request)) })
+        .map(drop)
+}
+
+pub(crate) fn ask(interface: &str, command: libc::c_ulong) -> io::Result<libc::ifreq> {
+    let mut request = request(interface)?;
+    // SAFETY: the request names an interface, and the kernel writes its answer there.
+    unsafe { send_request(&mut request, command)? };
+    Ok(request)
+}
+
 /// The name of the interface with this index, for people; its number where it has none any more.
 pub fn interface_label(index: u32) -> String {
     let named = interface_name(index).map(|name| name.to_string_lossy().into_owned());
     named.unwrap_or_else(|_| index.to_string())
 }
 
-/// The name of the interface with this index.
 pub(crate) fn interface_name(index: u32) -> io::Result<CString> {
     let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
     // SAFETY: the buffer has the IF_NAMESIZE bytes that the call may write.
@@ -216,8 +230,6 @@ pub const fn any(six: bool) -> IpAddr {
     if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }
 
-/// What mends that an address could not be bound, where a `port` of that kind was asked for: `held` says it of one that
-/// another program has.
 pub(crate) fn unbound_mend(error: &io::Error, port: &str, held: impl FnOnce() -> String) -> String {
     match error.raw_os_error() {
         Some(libc::EADDRINUSE) => held(),

@@ -1,5 +1,4 @@
-//! Packets that wait to leave together. Here each is finished, once, whatever it goes by, to however
-//! many, and however often it leaves.
+//! Packets that leave together. Each is finished here, once, however often and by whatever networks it leaves.
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::packet::handed_bytes;
@@ -10,16 +9,13 @@ use tautline_proto::time::{LocalTime, MediaTime};
 use crate::socket::seal::Seal;
 use crate::thread::memory::prefault;
 
-/// Finished packets, one beside the other.
 pub(crate) struct Batch {
     bytes: Box<[u8]>,
     packets: Box<[Queued]>,
     queued: usize,
-    /// Of those queued, how many earlier ones are to leave once more.
     wanted: usize,
     repeats: Repeats,
     datagram_bytes: usize,
-    /// Bytes that there are for each: those of a datagram and the room to seal it.
     slot: usize,
 }
 
@@ -47,13 +43,11 @@ const NOTHING: Queued = Queued {
 };
 
 impl Batch {
-    /// Room for `capacity` packets, each `seal_room` bytes longer when it is sealed.
     pub(crate) fn new(capacity: usize, datagram_bytes: usize, seal_room: usize) -> Self {
         let (capacity, slot) = (capacity.max(1), datagram_bytes.max(1) + seal_room);
         let mut bytes = vec![0; capacity * slot].into_boxed_slice();
         prefault(&mut bytes);
         let packets = vec![NOTHING; capacity].into_boxed_slice();
-        // Where there is no room for two, nothing is ever sent.
         let kept = if capacity < 2 { 0 } else { Repeats::room_for(slot) };
         let mut kept = vec![0; kept].into_boxed_slice();
         prefault(&mut kept);
@@ -69,12 +63,10 @@ impl Batch {
         self.queued
     }
 
-    /// Whether there is no room for another packet and one that leaves with it once more.
     pub(crate) const fn is_full(&self) -> bool {
         self.queued + self.wanted + 2 > self.packets.len()
     }
 
-    /// Copies a packet in; false if there is no room for it and what leaves with it once more.
     pub(crate) fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
         let len = packet.datagram.len();
         let wanted = self.wanted + usize::from(packet.again.is_some());
@@ -91,22 +83,20 @@ impl Batch {
         true
     }
 
-    /// The place of the next packet of so many bytes at most, if there is room for it; [`Self::written`] queues what was
-    /// written there.
+    /// The place of the next packet of up to `most` bytes, if there is room; [`Self::written`] queues it.
     pub(crate) fn place(&mut self, most: usize) -> Option<&mut [u8]> {
         let room = self.queued + self.wanted < self.packets.len() && most <= self.datagram_bytes;
         let at = self.queued * self.slot;
         if room { self.bytes.get_mut(at..at + most) } else { None }
     }
 
-    /// Queues the packet whose `len` bytes were written to its [place](Self::place).
     pub(crate) fn written(&mut self, instants: Departure, len: usize) {
         self.packets[self.queued] = Queued { instants, handed_at: None, len, again: None };
         self.queued += 1;
     }
 
-    /// Finishes every packet: writes the hand-over into those that want it, and when they are launched that are
-    /// due then, and seals them. Behind them come, as they left first, those that leave once more.
+    /// Writes the hand-over and the launch of each packet that wants them, and seals it. Repeats come last, as they
+    /// left first.
     pub(crate) fn finish(
         &mut self,
         handed: LocalTime,
@@ -136,7 +126,7 @@ impl Batch {
         }
     }
 
-    /// Puts the packet behind the others that left so many before the last that was finished.
+    /// Repeats the packet that left so many before the last that was finished.
     fn send_again(&mut self, before: usize, now: Departure) {
         let Departure { due, handed, launched, .. } = now;
         let Some((datagram, instants)) = self.repeats.again(before, due) else { return };
@@ -147,18 +137,15 @@ impl Batch {
         self.queued += 1;
     }
 
-    /// The bytes of the queued packet at `index`.
     pub(crate) fn datagram(&self, index: usize) -> &[u8] {
         let at = index * self.slot;
         &self.bytes[at..at + self.packets[index].len]
     }
 
-    /// The instants of the queued packet at `index`.
     pub(crate) fn departure(&self, index: usize) -> Departure {
         self.packets[index].instants
     }
 
-    /// The instants of the queued packets.
     pub(crate) fn departures(&self) -> impl Iterator<Item = Departure> + '_ {
         self.packets[..self.queued].iter().map(|packet| packet.instants)
     }

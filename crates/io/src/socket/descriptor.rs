@@ -1,57 +1,64 @@
 //! A UDP socket as the kernel knows it, with its options in Rust's types.
 
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 
+use crate::clock::{now, timespec};
 use crate::socket::address::{RawAddress, STORAGE_LEN, decode};
 use crate::socket::forks;
-use crate::system::checked;
+use crate::system::{checked, owned};
+use crate::thread::memory::prefault;
 
 /// A non-blocking datagram socket.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
-/// What may be given to and read from `setsockopt` byte by byte: plain C structures.
+/// Plain C structures for socket options.
 ///
 /// # Safety
 /// All zeros are a valid value.
 pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: every value of an integer may be read and written, 0 among them.
-unsafe impl Plain for u8 {}
-// SAFETY: every value of an integer may be read and written, 0 among them.
-unsafe impl Plain for u64 {}
-// SAFETY: every value of an integer may be read and written, 0 among them.
-unsafe impl Plain for libc::c_int {}
-// SAFETY: every value of an integer may be read and written, 0 among them.
-unsafe impl Plain for u32 {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::ip_mreqn {}
-// SAFETY: a C structure of integers and an address, which is integers.
-unsafe impl Plain for libc::group_req {}
-// SAFETY: a C structure of integers and addresses, which are integers.
-unsafe impl Plain for libc::group_source_req {}
-// SAFETY: a C structure of a raw pointer, which may be null, and a length.
-unsafe impl Plain for libc::iovec {}
-// SAFETY: a C structure of integers and raw pointers, which may be null.
-unsafe impl Plain for libc::mmsghdr {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::timeval {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::sockaddr_storage {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::tpacket_req3 {}
-// SAFETY: a C structure of a length and a raw pointer, which may be null.
-unsafe impl Plain for libc::sock_fprog {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::packet_mreq {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::sock_txtime {}
-// SAFETY: a C structure of integers.
-unsafe impl Plain for libc::tcp_info {}
+macro_rules! plain {
+    ($($kind:ty),*) => {
+        // SAFETY: these are integers and C structures of integers and raw pointers, for which all zeros are valid.
+        $(unsafe impl Plain for $kind {})*
+    };
+}
+plain!(u8, u32, u64, libc::c_int, libc::ip_mreqn, libc::group_req, libc::group_source_req);
+plain!(libc::iovec, libc::mmsghdr, libc::timeval, libc::sockaddr_storage, libc::tpacket_req3);
+plain!(libc::sock_fprog, libc::packet_mreq, libc::sock_txtime, libc::tcp_info, libc::ucred);
+plain!(libc::tpacket_stats_v3);
+
+/// `getsockopt` of a structure; what an older kernel does not know of it is zero.
+pub(crate) fn option<T: Plain>(
+    socket: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let (fd, start) = (socket.as_fd().as_raw_fd(), value.as_mut_ptr().cast());
+    // SAFETY: `value` has the `len` bytes that the call may write.
+    checked(unsafe { libc::getsockopt(fd, level, name, start, &raw mut len) })?;
+    // SAFETY: all zeros are a valid value of it, and so is what the call wrote of one of the kernel's.
+    Ok(unsafe { value.assume_init() })
+}
+
+pub(crate) fn set_option<T: Plain>(
+    socket: impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &[T],
+) -> io::Result<()> {
+    let (fd, len) = (socket.as_fd().as_raw_fd(), size_of_val(value) as libc::socklen_t);
+    // SAFETY: start and length of values that live through the call.
+    checked(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), len) }).map(drop)
+}
 
 impl Drop for Socket {
     fn drop(&mut self) {
@@ -66,8 +73,7 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A socket of the family that `address` belongs to. IPv6 sockets carry IPv6 alone at first, so that
-    /// sources are never IPv4 addresses in disguise.
+    /// A socket of the family of `address`; of IPv6 alone at first, so that no source is a mapped IPv4 address.
     pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let socket = Self::of(family, libc::SOCK_DGRAM)?;
@@ -77,32 +83,26 @@ impl Socket {
         Ok(socket)
     }
 
-    /// A socket that only asks the kernel about interfaces.
     pub(crate) fn for_questions() -> io::Result<Self> {
         Self::of(libc::AF_INET, libc::SOCK_DGRAM)
     }
 
-    /// A socket for whole frames, to which none comes before it is bound.
     pub(crate) fn for_frames() -> io::Result<Self> {
         Self::of(libc::AF_PACKET, libc::SOCK_RAW)
     }
 
-    /// The same for what is behind the heads of frames, which the kernel writes and takes off.
     pub(crate) fn for_datagrams_of_frames() -> io::Result<Self> {
         Self::of(libc::AF_PACKET, libc::SOCK_DGRAM)
     }
 
     fn of(family: libc::c_int, kind: libc::c_int) -> io::Result<Self> {
         let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers.
-        let fd = checked(unsafe { libc::socket(family, kind, 0) })?;
-        // SAFETY: a descriptor just made, owned by nobody else.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        forks::remember(fd);
+        // SAFETY: no pointers; the descriptor is new.
+        let socket = Self(unsafe { owned(libc::socket(family, kind, 0)) }?);
+        forks::remember(socket.fd());
         Ok(socket)
     }
 
-    /// Takes over a socket that somebody else opened.
     pub(crate) fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
         let fd = descriptor.as_raw_fd();
         // SAFETY: no pointers; the flags are those that the socket has, and one more.
@@ -119,60 +119,27 @@ impl Socket {
         self.0.as_raw_fd()
     }
 
-    /// `setsockopt` with a number.
     pub(crate) fn set(&self, level: libc::c_int, name: libc::c_int, value: i32) -> io::Result<()> {
         self.set_plain(level, name, &value)
     }
 
-    /// `setsockopt` with a structure.
     pub(crate) fn set_plain<T: Plain>(
         &self,
         level: libc::c_int,
         name: libc::c_int,
         value: &T,
     ) -> io::Result<()> {
-        self.set_bytes(level, name, core::ptr::from_ref(value).cast(), size_of::<T>())
+        set_option(self, level, name, core::slice::from_ref(value))
     }
 
-    /// `setsockopt` with text, without its end.
-    pub(crate) fn set_text(
-        &self,
-        level: libc::c_int,
-        name: libc::c_int,
-        text: &[u8],
-    ) -> io::Result<()> {
-        self.set_bytes(level, name, text.as_ptr(), text.len())
-    }
-
-    fn set_bytes(
-        &self,
-        level: libc::c_int,
-        name: libc::c_int,
-        start: *const u8,
-        len: usize,
-    ) -> io::Result<()> {
-        let len = len as libc::socklen_t;
-        // SAFETY: both callers pass the start and length of a value that lives through the call.
-        checked(unsafe { libc::setsockopt(self.fd(), level, name, start.cast(), len) }).map(drop)
-    }
-
-    /// `getsockopt` of a number.
     pub(crate) fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<i32> {
         self.plain(level, name)
     }
 
-    /// `getsockopt` of a structure; what an older kernel does not know of it is zero.
     pub(crate) fn plain<T: Plain>(&self, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
-        let mut value = MaybeUninit::<T>::zeroed();
-        let mut len = size_of::<T>() as libc::socklen_t;
-        let start = value.as_mut_ptr().cast();
-        // SAFETY: `value` has the `len` bytes that the call may write.
-        checked(unsafe { libc::getsockopt(self.fd(), level, name, start, &raw mut len) })?;
-        // SAFETY: all zeros are a valid value of it, and so is what the call wrote of one of the kernel's.
-        Ok(unsafe { value.assume_init() })
+        option(self, level, name)
     }
 
-    /// From now on calls wait, for `patience` at most.
     pub(crate) fn block(&self, patience: Span) -> io::Result<()> {
         // SAFETY: no pointers; the flags are those that the socket has, less one.
         unsafe {
@@ -214,19 +181,96 @@ impl Socket {
     }
 
     pub(crate) fn send_to(&self, datagram: &[u8], destination: SocketAddr) -> io::Result<()> {
-        let raw = RawAddress::from(destination);
-        let start = (&raw const raw.storage).cast();
+        self.send_raw(datagram, &destination.into())
+    }
+
+    pub(crate) fn send_raw(&self, datagram: &[u8], to: &RawAddress) -> io::Result<()> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let (name, start) = ((&raw const to.storage).cast(), datagram.as_ptr().cast());
         // SAFETY: both pointers with their lengths are of values that live through the call.
-        let sent = unsafe {
-            libc::sendto(
-                self.fd(),
-                datagram.as_ptr().cast(),
-                datagram.len(),
-                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-                start,
-                raw.len,
-            )
-        };
+        let sent = unsafe { libc::sendto(self.fd(), start, datagram.len(), flags, name, to.len) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Packets held of a stream that has so many a second: a quarter of a second of them, at least two batches.
+pub(crate) fn buffered_packets(per_second: u32, batch: usize) -> usize {
+    (per_second as usize / 4).max(2 * batch).max(64)
+}
+
+/// The bytes of a buffer for so many datagrams, at most 64 MiB. The kernel allocates the next power of two above a
+/// packet's bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its `struct sk_buff`.
+pub(crate) fn buffer_bytes(datagram_bytes: usize, packets: usize) -> usize {
+    let packet = (datagram_bytes + 512).next_power_of_two() + 256;
+    packets.saturating_mul(packet).min(64 << 20)
+}
+
+pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
+    set_one(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)?;
+    set_one(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)?;
+    socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+}
+
+/// Beyond `net.core.rmem_max` if privileged.
+fn set_one(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    // The kernel doubles the value for its book-keeping, which `bytes` holds already.
+    let half = bytes / 2;
+    socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
+}
+
+/// An array that never moves and to which kernel structures point. Unlike a boxed slice it claims no uniqueness.
+pub(crate) struct Fixed<T: Plain> {
+    start: NonNull<T>,
+    len: usize,
+}
+
+impl<T: Plain> Fixed<T> {
+    pub(crate) fn zeroed(len: usize) -> Self {
+        // SAFETY: `Plain` promises that all zeros are a valid value.
+        let zero: T = unsafe { core::mem::zeroed() };
+        let mut boxed = vec![zero; len].into_boxed_slice();
+        prefault(&mut boxed);
+        Self { start: NonNull::from(Box::leak(boxed)).cast(), len }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn at(&self, index: usize) -> *mut T {
+        assert!(index < self.len, "an index of the batch's own making");
+        // SAFETY: inside the array.
+        unsafe { self.start.as_ptr().add(index) }
+    }
+}
+
+impl<T: Plain> Drop for Fixed<T> {
+    fn drop(&mut self) {
+        let slice = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+        // SAFETY: leaked from a box of this very length by `zeroed`, and freed once.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+pub(crate) const fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Waits for the events asked for until `until`; false if none came. Signals do not end it.
+pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
+    loop {
+        let left = timespec((until - now()).as_nanos());
+        let count = polled.len() as libc::nfds_t;
+        // SAFETY: the slice has `count` elements, and there is no signal mask.
+        let ready =
+            unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const left, core::ptr::null()) };
+        if ready > 0 {
+            return true;
+        }
+        // Other errors end at `until` too.
+        if now() >= until {
+            return false;
+        }
     }
 }

@@ -1,27 +1,23 @@
-//! Sockets of a process that is forked.
-//!
-//! A fork has copies of them and none of the threads that use them. While it lives, the UDP ports
-//! stay taken and groups joined, whatever the process that opened them does.
+//! Sockets of a process that forks. While the fork lives, its copies keep UDP ports taken and groups joined, and it has
+//! none of the threads that use them.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-/// Sockets that are known. What is opened beyond them a fork keeps.
+/// Sockets that are known; a fork keeps those opened beyond.
 const MOST: usize = 1024;
 const NONE: RawFd = -1;
 
 static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 
-/// From now on a fork of this process closes its copies. For code that lives in programs of others,
-/// which fork as they like; whoever calls it is never unloaded, as a fork would run what is gone.
+/// From now on a fork of this process closes its copies. The caller is never unloaded.
 pub fn leave_sockets() -> std::io::Result<()> {
     static LEFT: AtomicBool = AtomicBool::new(false);
     // SAFETY: the handler calls what a signal's handler may, and stays.
     unsafe { at_forks(&LEFT, leave) }
 }
 
-/// From now on every fork of this process calls `handler`: once in each, however often this is
-/// asked for, which `registered` remembers.
+/// Has every fork of this process call `handler`, once in each; `registered` remembers that.
 ///
 /// # Safety
 /// `handler` does only what a signal's handler may, and is never unloaded.
@@ -29,8 +25,7 @@ pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std
     if registered.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: a function of this signature is all that is asked for; the caller vouches that it may run
-    // in a fork and is never unloaded.
+    // SAFETY: the signature fits; the caller vouches for the rest.
     let answer = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
     if answer == 0 {
         return Ok(());
@@ -39,8 +34,7 @@ pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std
     Err(std::io::Error::from_raw_os_error(answer))
 }
 
-/// In the fork. Nothing there uses or drops what owns them: that belonged to threads that are not
-/// there.
+/// In the fork. Nothing there uses or drops their owners: those belonged to threads that are not there.
 extern "C" fn leave() {
     for known in &OPEN {
         let fd = known.swap(NONE, Ordering::Relaxed);
@@ -51,14 +45,12 @@ extern "C" fn leave() {
     }
 }
 
-/// A socket was opened.
 pub(crate) fn remember(fd: RawFd) {
     let free =
         |known: &&AtomicI32| known.compare_exchange(NONE, fd, Ordering::Relaxed, Ordering::Relaxed);
     let _ = OPEN.iter().find(|known| free(known).is_ok());
 }
 
-/// A socket is about to be closed.
 pub(crate) fn forget(fd: RawFd) {
     let known =
         |entry: &&AtomicI32| entry.compare_exchange(fd, NONE, Ordering::Relaxed, Ordering::Relaxed);

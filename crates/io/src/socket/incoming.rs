@@ -4,28 +4,25 @@ use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::time::Span;
 
 use crate::clock::now;
-use crate::socket::descriptor::Socket;
-use crate::socket::receive_batch::{ReceiveBatch, ReceivedMessage};
+use crate::socket::address::{STORAGE_LEN, place};
+use crate::socket::descriptor::{Fixed, Socket};
 use crate::socket::seal::Seal;
-use crate::socket::timestamp::StampClock;
+use crate::socket::timestamp::{Ancillary, CONTROL_WORDS, StampClock, ancillary};
 use crate::socket::{Arrival, LinkCounters};
+use crate::system::errno;
+use crate::thread::realtime::permit;
 
-/// Full batches that one [`Incoming::receive`] fetches at most, so that a flood cannot hold a
-/// real-time thread for ever.
+/// Full batches that one [`Incoming::receive`] fetches, so that a flood cannot hold a real-time thread for ever.
 const RECEIVE_ROUNDS: usize = 64;
 
-/// Fetches datagrams with their stamps.
 pub(crate) struct Incoming {
     batch: ReceiveBatch,
     pub(crate) clock: StampClock,
-    /// The only hosts to hear; all where there are none.
     sources: Box<[Host]>,
     overflow: u32,
 }
 
 impl Incoming {
-    /// Fetches up to `batch` of them by one system call, each of so many bytes at most, of these hosts alone
-    /// where there are any.
     pub(crate) fn new(batch: usize, datagram_bytes: usize, sources: Box<[Host]>) -> Self {
         Self {
             batch: ReceiveBatch::new(batch, datagram_bytes),
@@ -35,8 +32,6 @@ impl Incoming {
         }
     }
 
-    /// Delivers what has arrived, opened by `seal` if there is one. Returns the `errno` of an error that
-    /// an earlier datagram left, 0 if there was none: each is reported once and then gone.
     pub(crate) fn receive(
         &mut self,
         socket: &Socket,
@@ -63,8 +58,7 @@ impl Incoming {
         left
     }
 
-    /// The same of a socket that blocks: waits for the first datagram as long as the socket is set to,
-    /// and fetches one batch. How many came.
+    /// The same of a socket that blocks: waits for the first datagram and fetches one batch. How many came.
     pub(crate) fn receive_blocked(
         &mut self,
         socket: &Socket,
@@ -77,7 +71,6 @@ impl Incoming {
         Ok(count)
     }
 
-    /// The first `count` messages of the batch, which were read just now.
     fn deliver(
         &mut self,
         count: usize,
@@ -114,15 +107,110 @@ impl Incoming {
             };
             let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
             let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
-            let arrival = Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated };
-            count_arrival(&arrival, counters);
-            deliver(arrival);
+            counters.received += 1;
+            counters.truncated += u64::from(truncated);
+            counters.unstamped += u64::from(stamp_uncertainty == Span::MAX);
+            deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
         }
     }
 }
 
-fn count_arrival(arrival: &Arrival<'_>, counters: &mut LinkCounters) {
-    counters.received += 1;
-    counters.truncated += u64::from(arrival.truncated);
-    counters.unstamped += u64::from(arrival.stamp_uncertainty == Span::MAX);
+pub(crate) struct ReceiveBatch {
+    bytes: Fixed<u8>,
+    control: Fixed<u64>,
+    names: Fixed<libc::sockaddr_storage>,
+    vectors: Fixed<libc::iovec>,
+    messages: Fixed<libc::mmsghdr>,
+    capacity: usize,
+    datagram_bytes: usize,
+}
+
+// SAFETY: the raw pointers lead into arrays that the batch alone owns.
+unsafe impl Send for ReceiveBatch {}
+
+pub(crate) struct ReceivedMessage<'a> {
+    pub(crate) datagram: &'a mut [u8],
+    pub(crate) source: Option<Endpoint>,
+    pub(crate) told: Ancillary,
+    pub(crate) truncated: bool,
+}
+
+impl ReceiveBatch {
+    pub(crate) fn new(capacity: usize, datagram_bytes: usize) -> Self {
+        let (capacity, datagram_bytes) = (capacity.max(1), datagram_bytes.max(1));
+        let batch = Self {
+            bytes: Fixed::zeroed(capacity * datagram_bytes),
+            control: Fixed::zeroed(capacity * CONTROL_WORDS),
+            names: Fixed::zeroed(capacity),
+            vectors: Fixed::zeroed(capacity),
+            messages: Fixed::zeroed(capacity),
+            capacity,
+            datagram_bytes,
+        };
+        for index in 0..capacity {
+            let vector = batch.vectors.at(index);
+            // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
+            unsafe {
+                (*vector).iov_base = batch.bytes.at(index * datagram_bytes).cast();
+                (*vector).iov_len = datagram_bytes;
+                let header = &raw mut (*batch.messages.at(index)).msg_hdr;
+                (*header).msg_name = batch.names.at(index).cast();
+                (*header).msg_iov = vector;
+                (*header).msg_iovlen = 1;
+                (*header).msg_control = batch.control.at(index * CONTROL_WORDS).cast();
+            }
+        }
+        batch.rearm(capacity);
+        batch
+    }
+
+    pub(crate) const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn rearm(&self, count: usize) {
+        for index in 0..count {
+            // SAFETY: `at` yields a place inside the array.
+            unsafe {
+                let header = &raw mut (*self.messages.at(index)).msg_hdr;
+                (*header).msg_namelen = STORAGE_LEN;
+                (*header).msg_controllen = CONTROL_WORDS * 8;
+            }
+        }
+    }
+
+    pub(crate) fn receive(&mut self, socket: &Socket) -> Result<usize, i32> {
+        let _permit = permit("MSG_DONTWAIT: the call does not wait");
+        self.read(socket, libc::MSG_DONTWAIT)
+    }
+
+    pub(crate) fn receive_blocked(&mut self, socket: &Socket) -> Result<usize, i32> {
+        self.read(socket, libc::MSG_WAITFORONE)
+    }
+
+    fn read(&mut self, socket: &Socket, flags: libc::c_int) -> Result<usize, i32> {
+        let (messages, count) = (self.messages.at(0), self.capacity as libc::c_uint);
+        let no_timeout = core::ptr::null_mut();
+        // SAFETY: all `capacity` messages are laid out and what they point to lives.
+        let answer = unsafe { libc::recvmmsg(socket.fd(), messages, count, flags, no_timeout) };
+        if answer < 0 { Err(errno()) } else { Ok(answer as usize) }
+    }
+
+    /// The message at `index`, which must be one of those that [`Self::receive`] counted last.
+    pub(crate) fn message(&mut self, index: usize) -> ReceivedMessage<'_> {
+        // SAFETY: the kernel has filled the message; `at` yields places inside the arrays; the
+        // length is cut to the slot, and nobody else reads or writes while `self` is borrowed.
+        unsafe {
+            let message = &*self.messages.at(index);
+            let len = (message.msg_len as usize).min(self.datagram_bytes);
+            let told = ancillary(&message.msg_hdr);
+            let start = self.bytes.at(index * self.datagram_bytes);
+            ReceivedMessage {
+                datagram: core::slice::from_raw_parts_mut(start, len),
+                source: place(&*self.names.at(index), told.interface),
+                told,
+                truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            }
+        }
+    }
 }

@@ -1,5 +1,4 @@
-//! Launch times: when the kernel lets each packet go (`SO_TXTIME`, socket(7)), where the interface's queue heeds them:
-//! tc-etf(8) by TAI, tc-fq(8) by the monotonic clock.
+//! Launch times (`SO_TXTIME`, socket(7)), for queues that heed them: tc-etf(8) by TAI, tc-fq(8) by the monotonic clock.
 
 use std::io;
 
@@ -7,8 +6,8 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
 use crate::clock::{BRACKETS, Bracket};
+use crate::socket::descriptor::Fixed;
 use crate::socket::descriptor::Socket;
-use crate::socket::fixed::Fixed;
 use crate::thread::memory::prefault;
 
 /// The clock on which the queue reads launch times.
@@ -25,12 +24,11 @@ pub enum LaunchClock {
 pub struct LaunchOptions {
     /// Of the queue.
     pub clock: LaunchClock,
-    /// How long after it is due each packet is launched: so long handing it over may take.
+    /// How long after it is due each packet is launched: the time for handing it over.
     pub lead: Span,
-    /// So long before its launch the queue wants a packet: one that it gets later it drops. What is handed over too
-    /// late for that is launched later instead.
+    /// How long before its launch the queue wants a packet, or drops it; late ones are launched later instead.
     pub least: Span,
-    /// The queue lets a packet go so long before the time that it is told.
+    /// How much earlier than its launch time the queue sends a packet.
     pub ahead: Span,
 }
 
@@ -54,45 +52,36 @@ pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &asked)
 }
 
-/// Turns launches into the kernel's clock.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     options: LaunchOptions,
     tai: Span,
     read: LocalTime,
-    /// The newest packets, in the order in which they were handed over.
     launched: Box<[Launched]>,
     next: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Launched {
-    /// In nanoseconds of the queue's clock.
     time: u64,
     media: MediaTime,
-    /// Whether the queue has told that it dropped it.
     dropped: bool,
 }
 
-/// No queue tells of a packet with this time: the kernel counts with a sign.
+/// A time that no queue reports: the kernel's are signed.
 const NOTHING: Launched = Launched { time: u64::MAX, media: MediaTime::ZERO, dropped: false };
 
-/// What a queue dropped, by the launch time that it tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dropped {
-    /// The packet that begins with this frame.
     Packet(MediaTime),
-    /// One of which that was known: it was to go to several destinations, or by several networks.
     Again,
-    /// One that is none of the newest.
     Unknown,
 }
 
-/// Packets whose launch times are kept, to tell which one the queue dropped: half a second of class A.
+/// Packets whose launch times are kept, to identify dropped ones: half a second of class A.
 const KEPT: usize = 4096;
 
 impl Launcher {
-    /// [`ask`]s, and keeps launch times from then on.
     pub(crate) fn of(options: LaunchOptions, socket: &Socket, now: LocalTime) -> io::Result<Self> {
         ask(options, socket)?;
         let mut launched = vec![NOTHING; KEPT].into_boxed_slice();
@@ -101,19 +90,16 @@ impl Launcher {
         Ok(Self { options, tai, read: now, launched, next: 0 })
     }
 
-    /// When a packet is launched that is due then and handed over at `handed`.
     pub(crate) fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
         self.options.launch(due, handed)
     }
 
-    /// Reads the clocks again if that was long ago.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if self.options.clock == LaunchClock::Tai && now - self.read >= REFRESH_AFTER {
             (self.tai, self.read) = (kept(self.tai, Bracket::of(libc::CLOCK_TAI, 2)), now);
         }
     }
 
-    /// The launch time of a packet that is handed over now, in nanoseconds of the queue's clock.
     pub(crate) fn time(&mut self, packet: &Departure) -> u64 {
         let nanos = self.nanos(packet.launched + self.options.ahead);
         self.launched[self.next] = Launched { time: nanos, media: packet.media, dropped: false };
@@ -121,10 +107,9 @@ impl Launcher {
         nanos
     }
 
-    /// Which packet the queue tells of that dropped one with this launch time. Several may share one: those that
-    /// were too late when they were handed over together.
+    /// The packet that the queue dropped with this launch time. Several share one if they were handed over too late.
     pub(crate) fn dropped(&mut self, nanos: u64) -> Dropped {
-        // The newest first: what is dropped was handed over a moment ago.
+        // The newest first: dropped packets were handed over a moment ago.
         let (newer, older) = self.launched.split_at_mut(self.next);
         let mut found = Dropped::Unknown;
         for packet in newer.iter_mut().rev().chain(older.iter_mut().rev()) {
@@ -147,9 +132,8 @@ impl Launcher {
     }
 }
 
-/// How far TAI is from the monotonic clock, by what was known and a new reading. The kernel runs both at one rate, so
-/// that this changes only where TAI is set: a reading that what was known lies within tells nothing new, and taking
-/// it would move launches by its error.
+/// TAI's offset from the monotonic clock, by the known one and a reading. Both run at one rate: a reading that agrees
+/// with what was known would only add its error.
 fn kept(known: Span, reading: Bracket) -> Span {
     let nanos = known.as_nanos();
     if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
@@ -158,8 +142,7 @@ fn kept(known: Span, reading: Bracket) -> Span {
 /// Words of a control message that holds a launch time.
 pub(crate) const LAUNCH_WORDS: usize = 3;
 
-/// Control messages (cmsg(3)), one behind the other, `words` words apart: of each packet its launch time, and behind
-/// it room for `behind` words more.
+/// Control messages (cmsg(3)) of `words` words each: a packet's launch time, and room for `behind`.
 pub(crate) fn launch_messages(packets: usize, behind: &[u64]) -> Fixed<u64> {
     let words = LAUNCH_WORDS + behind.len();
     let messages = Fixed::<u64>::zeroed(packets * words);

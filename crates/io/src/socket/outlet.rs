@@ -1,17 +1,14 @@
-//! A socket that sends, with the kernel's arrays for `sendmmsg`, laid out once and used for ever.
+//! A socket that sends, with arrays for `sendmmsg` that are laid out once.
 
 use tautline_proto::endpoint::Endpoint;
 
 use crate::socket::address::RawAddress;
 use crate::socket::batch::Batch;
-use crate::socket::descriptor::Socket;
-use crate::socket::fixed::Fixed;
+use crate::socket::descriptor::{Fixed, Socket};
 use crate::socket::launch::{LAUNCH_WORDS, launch_messages};
-use crate::socket::segments::Segments;
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// How the batch was taken by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sent {
     pub(crate) sent: u64,
@@ -19,32 +16,27 @@ pub(crate) struct Sent {
     pub(crate) last_error: i32,
 }
 
-/// By which the packets of a batch leave, each to every destination.
 pub(crate) struct Outlet {
     pub(crate) socket: Socket,
     vectors: Fixed<libc::iovec>,
     messages: Fixed<libc::mmsghdr>,
     names: Fixed<libc::sockaddr_storage>,
     sample_request: Fixed<u64>,
-    /// Launch times, and behind each a request for a sample, if packets are launched.
+    /// Launch times, each followed by a request for a sample, if packets are launched.
     launches: Option<Fixed<u64>>,
     capacity: usize,
     destinations: usize,
-    /// Destinations that there is room for.
     most: usize,
-    /// Sends a burst to one place by one message, where the kernel can.
     segments: Segments,
-    /// Whether the first datagrams of some packets are to be stamped.
     samples: bool,
 }
 
-// SAFETY: the raw pointers lead into arrays that the outlet alone owns, but for those to packets,
-// which are written anew before each use.
+// SAFETY: the raw pointers lead into arrays that the outlet alone owns, or to packets, and are then set before each
+// use.
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// Room for batches of `capacity` packets, each to all of `destinations` or to `most` that take
-    /// their place, from `local`.
+    /// Room for batches of `capacity` packets, each to `destinations` or up to `most` later ones.
     pub(crate) fn new(
         socket: Socket,
         capacity: usize,
@@ -71,7 +63,6 @@ impl Outlet {
         outlet
     }
 
-    /// Launches every packet from now on, each at the time that [`Self::launch`] says.
     pub(crate) fn launch_all(&mut self) {
         let (request, words) = (&self.sample_request, self.sample_request.len());
         // SAFETY: `at` yields places inside the array, which are written already.
@@ -85,7 +76,6 @@ impl Outlet {
         }
     }
 
-    /// The launch time of a packet, in nanoseconds of the queue's clock.
     pub(crate) fn launch(&self, packet: usize, nanos: u64) {
         let Some(launches) = &self.launches else { return };
         let data = packet * self.launch_words() + LAUNCH_WORDS - 1;
@@ -97,7 +87,6 @@ impl Outlet {
         LAUNCH_WORDS + self.sample_request.len()
     }
 
-    /// The control messages of a packet, with a request for a sample or without.
     fn control(&self, packet: usize, sampled: bool) -> (*mut libc::c_void, usize) {
         let request = self.sample_request.len();
         let (start, words) = match &self.launches {
@@ -111,13 +100,10 @@ impl Outlet {
         (start.cast(), words * size_of::<u64>())
     }
 
-    /// Whether there is anywhere to send to.
     pub(crate) const fn sends(&self) -> bool {
         self.destinations > 0
     }
 
-    /// Sends the batches from now on to these destinations; false, and nothing changes, if there is
-    /// no room for so many.
     pub(crate) fn set_destinations(
         &mut self,
         destinations: impl Iterator<Item = Endpoint> + Clone,
@@ -148,11 +134,10 @@ impl Outlet {
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
         }
-        // Another destination's may have been there, with a sample asked for.
+        // Clears what another destination may have asked for.
         self.set_control(packet, destination, false);
     }
 
-    /// Asks for a transmit stamp of the packet's first datagram, in this batch and those after.
     pub(crate) fn sample(&mut self, packet: usize) {
         self.samples = true;
         if self.destinations > 0 {
@@ -160,7 +145,6 @@ impl Outlet {
         }
     }
 
-    /// Asks for no transmit stamps any more.
     pub(crate) fn clear_samples(&mut self) {
         self.samples = false;
         if self.destinations > 0 {
@@ -177,9 +161,8 @@ impl Outlet {
         }
     }
 
-    /// Hands everything to the kernel. A datagram that the kernel refuses is
-    /// left out and the rest goes on, unless the kernel has no room at all. Where packets are launched, `dropped`
-    /// says whether the queue has told on the socket that it dropped one with this launch time, and counts it.
+    /// Hands everything to the kernel. A refused datagram is left out and the rest goes on, unless the kernel has no
+    /// room. Of launched packets, `dropped` counts one that the queue reported as dropped, and tells whether it was.
     pub(crate) fn send(
         &mut self,
         batch: &Batch,
@@ -214,7 +197,6 @@ impl Outlet {
         send_all(total, hand_over, Some(&mut dropped))
     }
 
-    /// What [`Self::launch`] said of the packet.
     fn launch_time(&self, packet: usize) -> Option<u64> {
         let launches = self.launches.as_ref()?;
         let data = packet * self.launch_words() + LAUNCH_WORDS - 1;
@@ -222,10 +204,9 @@ impl Outlet {
         Some(unsafe { *launches.at(data) })
     }
 
-    /// Hands the packets to the kernel as one message. False if they cannot be one, or it does not take
-    /// it, and nothing was sent.
+    /// Hands the packets to the kernel as one message; false, with nothing sent, if that is impossible or refused.
     fn send_segmented(&mut self, batch: &Batch, queued: usize) -> bool {
-        // A stamp that is asked for is that of one datagram.
+        // A stamp is that of one datagram.
         if self.destinations != 1 || self.samples || !self.segments.may_hold(batch, queued) {
             return false;
         }
@@ -236,10 +217,8 @@ impl Outlet {
         self.segments.send(&self.socket, header, batch.datagram(0).len())
     }
 
-    /// Hands `count` datagrams from `next` on to the kernel; how many it took, or below nothing.
-    ///
-    /// One alone, as most are, goes by `sendto`: of the arrays of `sendmmsg` the kernel first makes
-    /// copies, which takes a tenth of what a datagram costs.
+    /// Hands `count` datagrams from `next` on to the kernel; how many it took, or a negative number. A single one goes
+    /// by `sendto`: `sendmmsg` copies its arrays first, a tenth of a datagram's cost.
     fn hand_over(&self, next: usize, count: usize) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let message = self.messages.at(next);
@@ -259,8 +238,6 @@ impl Outlet {
     }
 }
 
-/// Hands over `total` datagrams, by a call that takes some from the first given on and says how many it took, or its
-/// `errno`. Where they are launched, `dropped` says whether the queue has told that it dropped this one.
 fn send_all(
     total: usize,
     mut hand_over: impl FnMut(usize, usize) -> Result<usize, i32>,
@@ -273,9 +250,8 @@ fn send_all(
             outcome.sent += taken as u64;
             next += taken;
         }
-        // An ETF refuses what is too late for it with ENOBUFS and tells it on the error queue besides
-        // (net/sched/sch_etf.c), and after others of the same call the kernel does not say that it was this
-        // (sendmmsg(2)). Handing it over again would have it dropped, told and counted once more.
+        // An ETF refuses late packets with ENOBUFS and reports them on the error queue too (net/sched/sch_etf.c); after
+        // others of one call the errno is lost (sendmmsg(2)). Sending it again would count it twice.
         if matches!(answer, Ok(_) | Err(libc::ENOBUFS))
             && next < total
             && dropped.as_mut().is_some_and(|dropped| dropped(next))
@@ -289,7 +265,7 @@ fn send_all(
         };
         outcome.last_error = errno;
         let refused = match errno {
-            // A queue that heeds launch times refuses the one packet whose time it cannot take.
+            // Of a queue that heeds launch times.
             libc::ENOBUFS if dropped.is_some() => 1,
             libc::EAGAIN | libc::ENOBUFS => total - next,
             _ => 1,
@@ -300,21 +276,81 @@ fn send_all(
     outcome
 }
 
-/// The control message that asks for a software transmit stamp of one datagram.
 fn sample_request() -> Fixed<u64> {
-    // SAFETY: arithmetic on a length.
-    let space = unsafe { libc::CMSG_SPACE(size_of::<u32>() as u32) } as usize;
-    let request = Fixed::<u64>::zeroed(space.div_ceil(8));
-    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for the header
-    // and the data behind it.
+    let request = control_message::<u32>(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+    // SAFETY: the message has room for its header and a u32.
     unsafe {
-        let control = request.at(0).cast::<libc::cmsghdr>();
-        (*control).cmsg_level = libc::SOL_SOCKET;
-        (*control).cmsg_type = libc::SO_TIMESTAMPING;
-        (*control).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
-        libc::CMSG_DATA(control).cast::<u32>().write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
+        let data = libc::CMSG_DATA(request.at(0).cast()).cast::<u32>();
+        data.write(libc::SOF_TIMESTAMPING_TX_SOFTWARE);
     }
     request
+}
+
+/// A control message (cmsg(3)) with room for a `T`, which is zero.
+fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
+    let len = size_of::<T>() as u32;
+    // SAFETY: arithmetic on a length.
+    let space = unsafe { libc::CMSG_SPACE(len) } as usize;
+    let message = Fixed::<u64>::zeroed(space.div_ceil(8));
+    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for it and the data behind it.
+    unsafe {
+        let control = message.at(0).cast::<libc::cmsghdr>();
+        ((*control).cmsg_level, (*control).cmsg_type) = (level, kind);
+        (*control).cmsg_len = libc::CMSG_LEN(len) as usize;
+    }
+    message
+}
+
+/// Segments that the oldest kernel with this option takes in one message.
+const MOST: usize = 64;
+const MOST_BYTES: usize = 65_535 - 48;
+/// Segments are never fragmented: what every path carries whole (RFC 8200 §5), less headers.
+const LONGEST: usize = 1280 - 48;
+
+pub(crate) struct Segments {
+    request: Fixed<u64>,
+    known: bool,
+}
+
+impl Segments {
+    pub(crate) fn new(known: bool) -> Self {
+        Self { request: control_message::<u16>(libc::SOL_UDP, libc::UDP_SEGMENT), known }
+    }
+
+    pub(crate) fn may_hold(&self, batch: &Batch, queued: usize) -> bool {
+        if !self.known || !(2..=MOST).contains(&queued) {
+            return false;
+        }
+        let segment = batch.datagram(0).len();
+        let alike = (1..queued - 1).all(|packet| batch.datagram(packet).len() == segment);
+        let last = batch.datagram(queued - 1).len();
+        alike && last <= segment && segment <= LONGEST && queued * segment <= MOST_BYTES
+    }
+
+    /// Sends the header's vectors in segments of so many bytes. False if the system refuses; if it refuses segments as
+    /// such, it is not asked again.
+    pub(crate) fn send(
+        &mut self,
+        socket: &Socket,
+        mut header: libc::msghdr,
+        segment: usize,
+    ) -> bool {
+        header.msg_control = self.request.at(0).cast();
+        header.msg_controllen = self.request.len() * size_of::<u64>();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let _permit = permit("the socket is non-blocking");
+        // SAFETY: the request has room for a u16 and is borrowed uniquely; what the header points to lives.
+        let sent = unsafe {
+            libc::CMSG_DATA(self.request.at(0).cast()).cast::<u16>().write(segment as u16);
+            libc::sendmsg(socket.fd(), &raw const header, flags)
+        };
+        if sent < 0
+            && matches!(errno(), libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | libc::EMSGSIZE)
+        {
+            self.known = false;
+        }
+        sent >= 0
+    }
 }
 
 #[cfg(test)]

@@ -1,36 +1,31 @@
-//! What is done to a finished datagram just before it leaves, and undone before it is read.
+//! Encryption of datagrams as they leave and arrive.
 
 use std::io;
 
-/// Seals datagrams that leave by a link, and opens those that arrive. A link without one sends and
-/// hands on datagrams as they are.
+/// Protects datagrams that leave by a link, and opens those that arrive.
 ///
-/// A packet is sealed once, after the instant of its hand-over was written into it, wherever it goes
-/// by however many networks, and however often: the same bytes are sent to all. So the same bytes may
-/// rightly arrive twice, by two networks or as a repeat: what came again is for the receiver to count,
-/// and is no reason to refuse it here. (A seal of blocks of offload refuses it: there each datagram is sealed
-/// anew, so the same bytes are somebody's who kept them.) Where several senders share a link one value opens what all of
-/// them sealed. Both calls are real-time: bounded work, no allocation, lock or blocking call.
+/// A packet is sealed once, after its hand-over was written into it; all networks and repeats get the same bytes. So
+/// the same bytes may arrive twice, and are no reason to refuse them here (offload's seal refuses them: there each
+/// datagram is sealed again). One value opens the datagrams of all senders of a link. Both calls are real-time: bounded
+/// work, no allocation, lock or blocking call.
 pub trait Seal: Send {
-    /// The most bytes by which it lengthens a datagram: the link leaves that much room.
+    /// The most bytes that it adds to a datagram.
     fn room(&self) -> usize;
 
-    /// Seals the first `len` bytes of `bytes`, behind which there is room; the length of what it
-    /// made.
+    /// Seals the first `len` bytes of `bytes`, behind which there is room; returns the new length.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize;
 
-    /// The datagram that was sealed to `bytes`, or `None` if they are none: then nobody sees them,
-    /// and the link counts them ([`LinkCounters::unopened`](crate::socket::LinkCounters::unopened)).
+    /// The datagram that was sealed to `bytes`, or `None`: then the link drops it and counts it
+    /// ([`LinkCounters::unopened`](crate::socket::LinkCounters::unopened)).
     fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]>;
 }
 
-/// The room that `seal` asks for.
 pub(crate) fn room(seal: Option<&dyn Seal>) -> usize {
     seal.map_or(0, Seal::room)
 }
 
-/// Seals a datagram in `copy`, on an ordinary thread, and leaves it as it is. An error if the seal makes nothing of it:
-/// rather nothing is sent than what others can read.
+/// Seals a datagram in `copy`, for ordinary threads. An error if the seal makes nothing of it: it must not leave
+/// unsealed.
 pub(crate) fn sealed_copy<'a>(
     seal: &mut dyn Seal,
     datagram: &[u8],

@@ -1,11 +1,10 @@
 //! Kernel time stamps, brought to the monotonic clock at the edge.
 //!
-//! Software stamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is constant
-//! but for steps (NTP slews both alike), so each new reading of both narrows what is known, until
-//! one disagrees: then the wall clock was stepped.
+//! Software stamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is constant but for steps (NTP
+//! slews both alike): each reading of both narrows it, until one disagrees, after a step.
 //!
-//! Only `SO_TIMESTAMPING` is used, never with `SO_TIMESTAMPNS`: with both set, the kernel answers
-//! software stamps under the other's name (`Documentation/networking/timestamping.rst`, §1.4).
+//! `SO_TIMESTAMPING` is never used with `SO_TIMESTAMPNS`: the kernel would answer under the other's name
+//! (`Documentation/networking/timestamping.rst`, §1.4).
 
 use std::io;
 
@@ -14,19 +13,17 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::{BRACKETS, Bracket, nanos_of};
 use crate::socket::descriptor::Socket;
 
-/// Age at which the offset is read again: a step spoils the stamps of this long at most.
+/// Age at which the offset is read again: a step spoils the stamps of at most this long.
 const REFRESH_AFTER: Span = Span::from_millis(10);
-/// How long after a step a datagram may still come out of a queue with a stamp from before it.
+/// How long after a step a queue may still hold older stamps.
 const STEP_MEMORY: Span = Span::from_secs(1);
 /// What rounding to whole nanoseconds can make of a constant offset.
 const ROUNDING: i64 = 2;
-/// A stamp this far ahead of the reading clock is from another time than the mapping.
+/// Stamps this far ahead of the reading clock do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// A stamp this far in the past is none of an arrival: on some kernels what comes back from a group to its own host bears
-/// its launch time.
+/// Older stamps are no arrival: some kernels give a group's own loopback its launch time.
 const PAST: Span = Span::from_secs(10);
 
-/// Asks for software stamps on arrival, and makes them possible on departure.
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE
         | libc::SOF_TIMESTAMPING_SOFTWARE
@@ -50,7 +47,6 @@ pub(crate) struct StampClock {
     step: Option<ClockStep>,
 }
 
-/// The wall clock was stepped at some instant between two readings.
 #[derive(Debug, Clone, Copy)]
 struct ClockStep {
     before: Bracket,
@@ -67,17 +63,15 @@ impl StampClock {
         Self { offset, learned, step: None }
     }
 
-    /// Reads the clocks again if the last reading is old. Once is enough: a reading that was
-    /// interrupted is wide and takes nothing away from what is known.
+    /// Reads the clocks again if the last reading is old; an interrupted reading is wide and changes nothing.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if now - self.learned >= REFRESH_AFTER {
             self.learn(Bracket::tightest(1), now);
         }
     }
 
-    /// `stamp` (nanoseconds of `CLOCK_REALTIME`) on the monotonic clock, with its uncertainty, for
-    /// a datagram that was read at `read`. Reads the clocks again if the stamp makes no sense, and
-    /// gives up if it still makes none.
+    /// `stamp` (nanoseconds of `CLOCK_REALTIME`) on the monotonic clock, with its uncertainty, for a datagram read at
+    /// `read`. `None` if the stamp makes no sense even after reading the clocks again.
     pub(crate) fn localise(&mut self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
         let found = self.map(stamp, read).or_else(|| {
             self.learn(Bracket::tightest(BRACKETS), crate::clock::now());
@@ -122,23 +116,20 @@ impl StampClock {
     }
 }
 
-/// What the kernel told beside a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ancillary {
-    /// Software stamp, nanoseconds of `CLOCK_REALTIME`.
     pub(crate) stamp: Option<i64>,
-    /// Datagrams that this socket has dropped so far for want of room, modulo 2³².
+    /// Datagrams that this socket dropped for want of room, modulo 2³².
     pub(crate) overflow: Option<u32>,
-    /// The count of the sent datagram that the stamp belongs to (`SOF_TIMESTAMPING_OPT_ID`).
+    /// Number of the sent datagram of the stamp (`SOF_TIMESTAMPING_OPT_ID`).
     pub(crate) transmit_id: Option<u32>,
-    /// The launch time of a packet that the queue dropped.
     pub(crate) unlaunched: Option<u64>,
-    /// The interface by which the datagram came; 0 if the kernel did not say.
+    /// Interface by which the datagram came; 0 if unknown.
     pub(crate) interface: u32,
 }
 
-/// Bytes of control messages that one datagram can bring, in whole 8-byte words: a stamp of three
-/// times, an overflow count, the interface, and from the error queue an extended error with an IPv6 address.
+/// 8-byte words for the control messages of one datagram: a stamp of three times, an overflow count, the interface, and
+/// an extended error with an IPv6 address.
 pub(crate) const CONTROL_WORDS: usize = 24;
 
 /// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h): both halves of a launch time.

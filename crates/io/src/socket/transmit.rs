@@ -1,7 +1,5 @@
-//! Transmit stamps: when a sampled packet really left the network stack.
-//!
-//! The kernel hands them back on the socket's error queue, numbered in the order in which they were
-//! asked for (`SOF_TIMESTAMPING_OPT_ID`), without the packet (`SOF_TIMESTAMPING_OPT_TSONLY`).
+//! Transmit stamps: when a sampled packet left the network stack. The kernel returns them on the error queue, without
+//! the packet and numbered in the order of requests (`SOF_TIMESTAMPING_OPT_TSONLY`, `SOF_TIMESTAMPING_OPT_ID`).
 
 use core::mem::MaybeUninit;
 
@@ -16,44 +14,35 @@ use crate::socket::timestamp::{self, Ancillary, CONTROL_WORDS, StampClock, ancil
 use crate::thread::memory::push_within;
 use crate::thread::realtime::permit;
 
-/// Samples whose stamps may be outstanding; an older one is forgotten.
 const OUTSTANDING: usize = 64;
-/// Reports that one reading of the error queue fetches at most: its work is bounded.
 pub(crate) const AT_ONCE: usize = 64;
-/// The same right after a packet was refused: what waits there then is to be known.
+/// The same right after a packet was refused, as the reason waits there.
 pub(crate) const AT_ONCE_EARLY: usize = 512;
-/// How often the error queue is read in vain for a sample before it is taken for lost: at a period
-/// of 1 ms a quarter of a second, far longer than any driver keeps a packet.
+/// Vain readings of the error queue before a sample is lost: at a period of 1 ms a quarter of a second.
 const PATIENCE: u32 = 256;
 
-/// Chooses the packets to be stamped and matches the stamps that come back.
 pub(crate) struct TransmitSampler {
     every: u32,
     until_next: u32,
     next_id: u32,
     samples: [Option<(u32, Departure)>; OUTSTANDING],
     marked: bool,
-    /// Readings of the error queue that are left to the samples that have no stamp yet. A reading
-    /// is a system call, and the queue is empty but for a moment after each sample.
+    /// Readings left to samples without a stamp: each is a system call, and the queue is mostly empty.
     patience: u32,
-    /// Samples whose stamps have not come.
     waiting: u32,
-    /// Stamps that were read before they were asked for. There is room; what does not fit is no loss.
+    /// Stamps that were read before they were asked for; those without room are no loss.
     early: Vec<TransmitStamp>,
 }
 
-/// How an error queue is read.
 pub(crate) struct ErrorReading<'a> {
     pub(crate) clock: &'a mut StampClock,
-    /// Whether it is read even if no stamp is waited for: where packets are launched, those that were dropped come
-    /// back there as well.
+    /// Read even if no stamp is expected: where packets are launched, dropped ones come back there too.
     pub(crate) always: bool,
-    /// Is given the launch times of packets that were dropped.
+    /// Takes the launch times of dropped packets.
     pub(crate) dropped: &'a mut dyn FnMut(u64),
 }
 
 impl TransmitSampler {
-    /// One packet in `every`; 0 for none.
     pub(crate) fn every(every: u32) -> Self {
         Self {
             every,
@@ -67,7 +56,6 @@ impl TransmitSampler {
         }
     }
 
-    /// Marks the packets of a batch that are to be stamped, and no others.
     pub(crate) fn choose(&mut self, batch: &Batch, outlet: &mut Outlet) {
         if self.every == 0 {
             return;
@@ -92,8 +80,7 @@ impl TransmitSampler {
         }
     }
 
-    /// After a refused datagram nobody knows which numbers the kernel used up: both sides begin
-    /// again at 0.
+    /// After a refused datagram the kernel's count is unknown: both sides restart at 0.
     pub(crate) fn start_over(&mut self, socket: &Socket) {
         if self.every == 0 {
             return;
@@ -108,7 +95,7 @@ impl TransmitSampler {
         }
     }
 
-    /// Reads the error queue empty, if anything can be in it, as far as its work is bounded.
+    /// Reads the error queue empty, within bounds, if anything can be in it.
     pub(crate) fn collect(
         &mut self,
         socket: &Socket,
@@ -130,8 +117,7 @@ impl TransmitSampler {
         }
     }
 
-    /// The same right after a packet was refused, whether or not anything is waited for: stamps are delivered by the
-    /// next [`Self::collect`].
+    /// The same right after a refusal; the next [`Self::collect`] delivers the stamps.
     pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: ErrorReading<'_>) {
         for _ in 0..AT_ONCE_EARLY {
             let Some(told) = read_error_queue(socket) else { return };
@@ -141,7 +127,7 @@ impl TransmitSampler {
         }
     }
 
-    /// What the kernel told of one packet: the stamp of a sample, or that it was dropped.
+    /// The stamp that the kernel reported, if any; reports a dropped packet.
     pub(crate) fn take(
         &mut self,
         told: &Ancillary,
@@ -162,7 +148,6 @@ impl TransmitSampler {
     }
 }
 
-/// Reads the error queue of a socket whose packets are not sampled, `most` reports of it at most.
 pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut(u64)) {
     for _ in 0..most {
         let Some(told) = read_error_queue(socket) else { return };
@@ -173,8 +158,7 @@ pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut
 fn read_error_queue(socket: &Socket) -> Option<Ancillary> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut header = MaybeUninit::<libc::msghdr>::zeroed();
-    // SAFETY: zeros are a valid msghdr (no name, no data); the control buffer lives through the
-    // calls, is aligned for a cmsghdr and has the length given.
+    // SAFETY: zeros are a valid msghdr; the control buffer lives through the calls, aligned and of the length given.
     unsafe {
         let header = header.assume_init_mut();
         header.msg_control = control.as_mut_ptr().cast();

@@ -1,4 +1,4 @@
-//! A connection as all that use it share it.
+//! A connection as its users share it.
 
 use core::fmt;
 use std::io;
@@ -12,12 +12,12 @@ use tautline_proto::call::window::WindowState;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::TcpOptions;
-use super::claimed::Claimed;
 use super::outflow::{Outflow, QueuedReport};
 use crate::clock::now;
 use crate::socket::descriptor::Socket;
 use crate::thread::realtime::permit;
 use crate::thread::sentence;
+use try_lock::TryLock;
 
 /// Why a connection is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum ConnectionLost {
     Ended,
     /// The system gave it up with this `errno`.
     Error(i32),
-    /// The far end announced a frame of so many bytes, more than are expected: it is none of ours, or out of step.
+    /// The far end announced a frame of so many bytes, more than expected: foreign, or out of step.
     TooLong(usize),
 }
 
@@ -43,30 +43,24 @@ impl fmt::Display for ConnectionLost {
     }
 }
 
-/// The kernel gives up what is not acknowledged for so long.
 const GIVEN_UP: Span = Span::from_secs(10);
-/// The kernel asks a far end that is silent for so long whether it is there, so often.
 const ASKED_AFTER: Span = Span::from_secs(4);
 const ASKED: i32 = 3;
 
-/// What the parts of a line share.
 pub(super) struct Connection {
     pub(super) socket: Socket,
     pub(super) peer: SocketAddr,
-    pub(super) outflow: Claimed<Outflow>,
-    /// When the sending link flushed last, in nanoseconds.
+    pub(super) outflow: TryLock<Outflow>,
     flushed: AtomicI64,
-    /// When something came last.
     heard: AtomicI64,
     pub(super) unsent: AtomicBool,
     lost: AtomicU64,
 }
 
-/// A sending link that has flushed within this time sends the reports as well: two threads never want to at once.
+/// A sending link that flushed within this time sends the reports too, so that no two threads want to at once.
 const FLUSHES: Span = Span::from_millis(100);
 
 impl Connection {
-    /// Sets up a connected socket for sound.
     pub(super) fn new(
         stream: impl Into<OwnedFd>,
         peer: SocketAddr,
@@ -76,7 +70,7 @@ impl Connection {
         let socket = Socket::adopt(stream.into())?;
         let tcp = libc::IPPROTO_TCP;
         socket.set(tcp, libc::TCP_NODELAY, 1)?;
-        // Beyond that the kernel takes nothing more to be sent: what waits does so here, where it can be dropped.
+        // The kernel queues no more than this: other packets wait here, where they can be dropped.
         socket.set(tcp, libc::TCP_NOTSENT_LOWAT, i32::try_from(frame_bytes).unwrap_or(i32::MAX))?;
         socket.set(tcp, libc::TCP_USER_TIMEOUT, millis(GIVEN_UP))?;
         socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
@@ -84,7 +78,7 @@ impl Connection {
         socket.set(tcp, libc::TCP_KEEPIDLE, seconds)?;
         socket.set(tcp, libc::TCP_KEEPINTVL, seconds / 2)?;
         socket.set(tcp, libc::TCP_KEEPCNT, ASKED)?;
-        // Few packets are on their way at a time: what is lost twice is sent again without waiting twice as long.
+        // Few packets are on their way: no exponential back-off.
         socket.set(tcp, libc::TCP_THIN_LINEAR_TIMEOUTS, 1)?;
         let class = i32::from(options.dscp) << 2;
         match peer.is_ipv4() {
@@ -95,7 +89,7 @@ impl Connection {
         let connection = Self {
             socket,
             peer,
-            outflow: Claimed::new(outflow),
+            outflow: TryLock::new(outflow),
             flushed: AtomicI64::new(0),
             heard: AtomicI64::new(now().as_nanos()),
             unsent: AtomicBool::new(false),
@@ -104,7 +98,6 @@ impl Connection {
         Ok((Arc::new(connection), reports))
     }
 
-    /// How the kernel's window of it stands, if that says so.
     pub(super) fn window(&self) -> Option<WindowState> {
         let _permit = permit("the call waits for nothing but the socket's own lock");
         let told = self.socket.plain::<libc::tcp_info>(libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
@@ -120,7 +113,6 @@ impl Connection {
         self.flushed.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether a sending link is about to send whatever waits.
     pub(super) fn is_flushed(&self) -> bool {
         let last = LocalTime::from_nanos(self.flushed.load(Ordering::Relaxed));
         !self.unsent.load(Ordering::Relaxed) && now() - last < FLUSHES
@@ -130,12 +122,10 @@ impl Connection {
         self.heard.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// When something came last; when it was made, if nothing did.
     pub(super) fn heard(&self) -> LocalTime {
         LocalTime::from_nanos(self.heard.load(Ordering::Relaxed))
     }
 
-    /// It is over: nobody sends or receives any more, and whoever watches it wakes.
     pub(super) fn lose(&self, why: ConnectionLost) {
         let code = match why {
             ConnectionLost::Ended => 1 << 32,
@@ -150,7 +140,6 @@ impl Connection {
         }
     }
 
-    /// Why it is over, if it is.
     pub(super) fn lost(&self) -> Option<ConnectionLost> {
         let code = self.lost.load(Ordering::Acquire);
         match code >> 32 {
@@ -176,12 +165,10 @@ fn millis(span: Span) -> i32 {
 pub struct TcpWatch(pub(super) Arc<Connection>);
 
 impl TcpWatch {
-    /// Ends the connection, which is used no more: the far end finds out at once, and not when it is out of patience.
     pub(super) fn close(&self) {
         self.0.lose(ConnectionLost::Error(libc::ETIMEDOUT));
     }
 
-    /// What to poll it for: [`Self::lost`] may be known once it shows any event.
     pub(crate) fn polled(&self) -> libc::pollfd {
         libc::pollfd { fd: self.0.socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 }
     }
@@ -192,8 +179,8 @@ impl TcpWatch {
             return Some(lost);
         }
         let mut polled = [self.polled()];
-        // Whoever reads would find out: but what was sent is read first.
-        if !crate::socket::poll::poll(&mut polled, LocalTime::ZERO) {
+        // A reader would find out, but only after the data before.
+        if !crate::socket::descriptor::poll(&mut polled, LocalTime::ZERO) {
             return None;
         }
         let error = self.0.socket.option(libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
@@ -208,5 +195,37 @@ impl TcpWatch {
     /// The far end.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_is_used_by_one_and_free_again_after_a_panic() {
+        let claimed = TryLock::new(1);
+        assert_eq!(
+            claimed.try_lock().map(|_lock| claimed.try_lock().map(|value| *value)),
+            Some(None)
+        );
+        let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            let locked = claimed.try_lock();
+            assert!(locked.is_none(), "on purpose");
+        }));
+        assert!(panicked.is_err());
+        let counted = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        if claimed.try_lock().map(|mut value| *value += 1).is_some() {
+                            counted.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(claimed.try_lock().map(|value| *value), Some(1 + counted.into_inner()));
     }
 }

@@ -1,45 +1,41 @@
-//! Keeps a stream's connection: connects, or lets one sender in, on an ordinary thread that hands the connection down,
-//! and another once it is lost.
+//! Keeps a stream's connection: connects, or lets one sender in, on an ordinary thread, again after each loss.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::counting_on::StreamSeals;
-use super::{TcpOptions, TcpWatch};
 use crate::clock::now;
 use crate::control::Control;
 use crate::link::destinations::Outbound;
-use crate::link::event::EventDescriptor;
-use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, muxed};
+use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, Seals, muxed};
 use crate::link::ringed::{Ringed, WireOptions};
 use crate::link::{Arrival, Link, OpenError};
 use crate::socket::address::unbound_mend;
-use crate::socket::poll::{poll, readable};
+use crate::socket::descriptor::{poll, readable};
+use crate::socket::seal::Seal;
+use crate::tcp::{TcpOptions, TcpWatch};
+use crate::thread::halt::Halt;
 use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
+use try_lock::TryLock;
 
-/// How long a far end may take to answer: at first, when somebody waits to be told, and after that, when nobody does.
+/// Timeouts for an answer: the first, while a user waits, and later ones.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(1);
-/// Between two tries to connect again.
 const AGAIN: Span = Span::from_millis(250);
-/// Whoever brought nothing for so long gives way to another: its connection may be dead and nobody know it.
+/// A sender silent for so long gives way to another: its connection may be dead.
 const SILENT: Span = Span::from_secs(1);
-/// Stack of the keeping thread.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Connects to `to` and sends a stream there, from the thread that will call the link or from a wire thread below one
-/// that runs as `device` says. Connects again, by itself, whenever the connection is lost: until then what is sent is
-/// let go. Packets and reports are sealed by what `seal` makes, if there is one, which counts on from one connection to
-/// the next.
+/// Connects to `to` and sends a stream there, from the calling thread or a wire thread below `device`. Reconnects by
+/// itself; meanwhile packets are dropped. `seal` makes what seals packets and reports, and counts on across
+/// connections.
 pub fn connect_stream(
     to: SocketAddr,
     options: &TcpOptions,
@@ -62,18 +58,14 @@ pub fn connect_stream(
     let keeper = ConnectionKeeper::start(move |stop| {
         keep_connected((to, options, seals), (switch, watch), stop);
     })?;
-    let link: Box<dyn Link> = match device {
-        Some(device) => Box::new(Ringed::start(sending, wire(device, &options))?),
-        None => Box::new(sending),
-    };
-    // Nobody else reads what comes: reports alone.
+    let link = Ringed::boxed(sending, device.map(|device| wire(device, &options)))?;
+    // Only reports come.
     let control = KeptControl { control, receiving: Some(receiving), _keeper: keeper };
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }
 
-/// Lets one sender at a time in at `at`, and hears it on the thread that will call the link or on a wire thread below one
-/// that runs as `device` says. Another is turned away, unless nothing came from the first for a second that `seal` opened, if
-/// there is one.
+/// Lets one sender at a time in at `at`, and receives it on the calling thread or a wire thread below `device`. Others
+/// are turned away, unless nothing that `seal` opened came for a second.
 pub fn listen_stream(
     at: SocketAddr,
     options: &TcpOptions,
@@ -83,7 +75,7 @@ pub fn listen_stream(
     let seals = StreamSeals::of_receiver(seal);
     let listener = listen(at).map_err(|error| not_listening(at, &error))?;
     let port = listener.local_addr().map_or(at.port(), |local| local.port());
-    // Whoever sends is the one that is let in, also when it comes again from another port.
+    // All senders have one name, also after coming again from another port.
     let named = Endpoint::Connection(port.into());
     let Muxed { receiving, controls: [_, control], switch, .. } =
         muxed(options.datagram_bytes, named)?;
@@ -97,10 +89,7 @@ pub fn listen_stream(
     let keeper = ConnectionKeeper::start(move |stop| {
         keep_listening(&listener, (options, seals), switch, stop);
     })?;
-    let link: Box<dyn Link> = match device {
-        Some(device) => Box::new(Ringed::start(receiving, wire(device, &options))?),
-        None => Box::new(receiving),
-    };
+    let link = Ringed::boxed(receiving, device.map(|device| wire(device, &options)))?;
     let control = KeptControl { control, receiving: None, _keeper: keeper };
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }
@@ -147,50 +136,34 @@ fn not_listening(at: SocketAddr, error: &io::Error) -> OpenError {
     OpenError::new(format!("listening at TCP {at}"), error, mend)
 }
 
-/// Ends a keeping thread.
-struct KeeperStop {
-    event: EventDescriptor,
-    asked: AtomicBool,
-}
-
-impl KeeperStop {
-    fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
-    }
-
-    /// Waits until one of these has something, it is to end, or `until` has come.
-    fn wait(&self, others: &[libc::pollfd], until: LocalTime) {
-        let mut polled = vec![readable(self.event.as_fd().as_raw_fd())];
-        polled.extend_from_slice(others);
-        poll(&mut polled, until);
-    }
-}
-
-/// The keeping thread, which ends with this.
 struct ConnectionKeeper {
-    stop: Arc<KeeperStop>,
+    stop: Halt,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ConnectionKeeper {
-    fn start(keep: impl FnOnce(&KeeperStop) + Send + 'static) -> Result<Self, OpenError> {
+    fn start(keep: impl FnOnce(&Halt) + Send + 'static) -> Result<Self, OpenError> {
         let cannot = |error: io::Error| {
             let mend = "raise the limits of processes and open files (ulimit -u, ulimit -n)";
             OpenError::new("starting the thread that keeps a connection".to_owned(), &error, mend)
         };
-        let event = EventDescriptor::new().map_err(cannot)?;
-        let stop = Arc::new(KeeperStop { event, asked: AtomicBool::new(false) });
-        let its = Arc::clone(&stop);
+        let stop = Halt::new().map_err(cannot)?;
+        let its = stop.clone();
         let (thread, _) = spawn("taut-connect", Scheduler::Other, STACK_BYTES, move || keep(&its))
             .map_err(cannot)?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
 
+fn wait(stop: &Halt, others: &[libc::pollfd], until: LocalTime) {
+    let mut polled = vec![readable(stop.as_fd().as_raw_fd())];
+    polled.extend_from_slice(others);
+    poll(&mut polled, until);
+}
+
 impl Drop for ConnectionKeeper {
     fn drop(&mut self) {
-        self.stop.asked.store(true, Ordering::Release);
-        self.stop.event.wake();
+        self.stop.request();
         if let Some(thread) = self.thread.take() {
             // A panic of it is a bug that its own message has told already.
             let _ = thread.join();
@@ -201,16 +174,16 @@ impl Drop for ConnectionKeeper {
 fn keep_connected(
     (to, options, seals): (SocketAddr, TcpOptions, StreamSeals),
     (mut switch, mut watch): (LineSwitch, TcpWatch),
-    stop: &KeeperStop,
+    stop: &Halt,
 ) {
     let mut made = now();
-    while !stop.is_asked() {
+    while !stop.is_requested() {
         if watch.lost().is_none() {
-            stop.wait(&[watch.polled()], LocalTime::NEVER);
+            wait(stop, &[watch.polled()], LocalTime::NEVER);
             continue;
         }
         if now() < made + AGAIN {
-            stop.wait(&[], made + AGAIN);
+            wait(stop, &[], made + AGAIN);
             continue;
         }
         let line = connect(to, ANSWER)
@@ -220,10 +193,10 @@ fn keep_connected(
             Some((line, newer)) => {
                 switch.exchange(line);
                 watch = newer;
-                // One that is turned away comes again, and not at once.
+                // One that is turned away tries again, but not at once.
                 made = now();
             }
-            None => stop.wait(&[], now() + AGAIN),
+            None => wait(stop, &[], now() + AGAIN),
         }
     }
 }
@@ -232,14 +205,14 @@ fn keep_listening(
     listener: &TcpListener,
     (options, seals): (TcpOptions, StreamSeals),
     mut switch: LineSwitch,
-    stop: &KeeperStop,
+    stop: &Halt,
 ) {
     let mut held: Option<TcpWatch> = None;
-    while !stop.is_asked() {
+    while !stop.is_requested() {
         held = held.filter(|watch| watch.lost().is_none());
         let mut polled = vec![readable(listener.as_raw_fd())];
         polled.extend(held.as_ref().map(TcpWatch::polled));
-        stop.wait(&polled, LocalTime::NEVER);
+        wait(stop, &polled, LocalTime::NEVER);
         let Ok((stream, _)) = listener.accept() else { continue };
         // The first may have gone meanwhile.
         if held.as_ref().is_some_and(|held| held.lost().is_none() && now() - held.heard() < SILENT)
@@ -248,14 +221,13 @@ fn keep_listening(
         }
         if let Ok((line, watch)) = MuxedLine::tcp(stream, &options, seals.lend()) {
             switch.exchange(line);
-            // Whoever was silent and is there after all comes again.
+            // A silent sender that is alive comes again.
             held.iter().for_each(TcpWatch::close);
             held = Some(watch);
         }
     }
 }
 
-/// A control channel that keeps its connection, and reads it where no link does.
 struct KeptControl {
     control: MuxedControl,
     receiving: Option<MuxedReceiver>,
@@ -275,9 +247,72 @@ impl Control for KeptControl {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
         if let Some(receiving) = &mut self.receiving {
-            // Packets come to whoever sends by mistake.
+            // Packets are sent here by mistake.
             receiving.receive(&mut |_| ());
         }
         self.control.receive(deliver);
+    }
+}
+
+/// A seal for one connection after the other. Their halves change lines on the thread that uses them, so that no two
+/// ever want it at once: the second would go without.
+#[derive(Clone)]
+struct LentSeal {
+    seal: Arc<TryLock<Box<dyn Seal>>>,
+    room: usize,
+}
+
+impl LentSeal {
+    fn of(make: MakeSeal<'_>) -> Self {
+        let seal = make();
+        Self { room: seal.room(), seal: Arc::new(TryLock::new(seal)) }
+    }
+
+    fn lend(&self) -> Box<dyn Seal> {
+        Box::new(self.clone())
+    }
+}
+
+impl Seal for LentSeal {
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Nothing is sent while another has the seal, rather than unsealed.
+    fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
+        self.seal.try_lock().map(|mut seal| seal.seal(bytes, len)).unwrap_or(0)
+    }
+
+    fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
+        self.seal.try_lock().and_then(|mut seal| seal.open(bytes))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct StreamSeals {
+    sending: Option<LentSeal>,
+    receiving: Option<LentSeal>,
+    reports: [Option<LentSeal>; 2],
+}
+
+impl StreamSeals {
+    pub(super) fn of_sender(make: Option<MakeSeal<'_>>) -> Self {
+        let seal = || make.map(LentSeal::of);
+        Self { sending: seal(), receiving: seal(), reports: [seal(), None] }
+    }
+
+    pub(super) fn of_receiver(make: Option<MakeSeal<'_>>) -> Self {
+        let seal = || make.map(LentSeal::of);
+        Self { sending: None, receiving: seal(), reports: [None, seal()] }
+    }
+
+    pub(super) fn lend(&self) -> Seals {
+        let lend = |seal: &Option<LentSeal>| seal.as_ref().map(LentSeal::lend);
+        let [one, other] = &self.reports;
+        Seals {
+            sending: lend(&self.sending),
+            receiving: lend(&self.receiving),
+            reports: [lend(one), lend(other)],
+        }
     }
 }

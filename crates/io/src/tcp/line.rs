@@ -15,26 +15,26 @@ use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, MOST_FRAMED};
 
 use super::connection::{Connection, ConnectionLost, TcpWatch};
 use super::outflow::QueuedReport;
-use super::waiting::WaitingFrames;
+use super::outflow::WaitingFrames;
 use super::{TcpOptions, unusable};
 use crate::clock::now;
 use crate::link::muxed::line::{
     Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
 use crate::link::told::Teller;
-use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable};
 use crate::socket::batch::Batch;
 use crate::socket::seal::{Seal, room};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// What is read at once: more than a period's packets.
+/// Bytes of one read: more than a period's packets.
 const READ_BYTES: usize = 64 << 10;
-/// Reads that one [`Link::receive`] makes at most, so that a flood cannot hold a real-time thread for ever.
+/// Reads of one [`Link::receive`], so that a flood cannot hold a real-time thread for ever.
 const ROUNDS: usize = 16;
 
 impl MuxedLine {
-    /// A connection, which is set up for sound, and what tells when it is lost.
+    /// A connection, set up for sound, and what reports its loss.
     pub fn tcp(
         stream: TcpStream,
         options: &TcpOptions,
@@ -83,15 +83,13 @@ impl MuxedLine {
     }
 }
 
-/// Frames what is sent. What the connection does not take waits here, and is dropped, the oldest first, once it has
-/// waited for too long: the delay never grows. A frame that has begun to leave is ended.
+/// Frames packets. Those that the connection does not take wait here, and the oldest are dropped after a time, so that
+/// the delay never grows. A frame that has begun is finished.
 struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,
     most_wait: Span,
-    /// Of a connection whose window is being grown.
     growth: Option<WindowGrowth>,
-    /// Packets that were to go meanwhile.
     packets: u64,
     seal: Option<Box<dyn Seal>>,
     teller: Option<Teller>,
@@ -100,7 +98,6 @@ struct TcpSender {
 }
 
 impl TcpSender {
-    /// Finishes what was queued and lets it wait.
     fn finish(&mut self) {
         if self.batch.queued() == 0 {
             return;
@@ -110,15 +107,13 @@ impl TcpSender {
         for index in 0..self.batch.queued() {
             self.counters.overdue += self.waiting.push(self.batch.datagram(index), handed);
         }
-        if let Some(teller) = self.teller.as_mut().filter(|teller| teller.tells_departures()) {
-            for departure in self.batch.departures() {
-                self.counters.departures_lost += u64::from(!teller.departure(departure));
-            }
+        if let Some(teller) = &mut self.teller {
+            self.counters.departures_lost += teller.all_departures(self.batch.departures());
         }
         self.batch.clear();
     }
 
-    /// Grows the window by null packets instead of those that wait; whether it is wide enough for these now.
+    /// Sends null packets instead of waiting ones until the window is wide enough; whether it is.
     fn grow(&mut self, now: LocalTime) -> Result<bool, i32> {
         let Some(growth) = &mut self.growth else { return Ok(true) };
         self.packets += self.waiting.len() as u64;
@@ -130,18 +125,17 @@ impl TcpSender {
             return Ok(true);
         };
         counters.let_go += waiting.clear();
-        // Where a report is being sent just now, these go with the next packets.
-        outflow.try_with(|outflow| outflow.fill(socket, segments)).unwrap_or(Ok(()))?;
+        outflow.try_lock().map(|mut outflow| outflow.fill(socket, segments)).unwrap_or(Ok(()))?;
         Ok(false)
     }
 }
 
 impl Drop for TcpSender {
-    /// What waits is not sent, but a frame that has begun, and reports.
+    /// Finishes a frame that has begun, and reports; drops what waits.
     fn drop(&mut self) {
         self.connection.unsent.store(true, Ordering::Relaxed);
         let Connection { socket, outflow, .. } = &*self.connection;
-        let _ = outflow.try_with(|outflow| outflow.settle(socket));
+        let _ = outflow.try_lock().map(|mut outflow| outflow.settle(socket));
     }
 }
 
@@ -157,7 +151,6 @@ impl Link for TcpSender {
     }
 
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
-        // Until there is another there is nowhere to send to.
         if self.connection.lost().is_some() {
             self.counters.let_go += 1;
             return false;
@@ -180,7 +173,7 @@ impl Link for TcpSender {
         let Self { connection, waiting, counters, .. } = self;
         let Connection { socket, outflow, .. } = &**connection;
         let sent = match grown {
-            Ok(true) => outflow.try_with(|outflow| match waiting.len() {
+            Ok(true) => outflow.try_lock().map(|mut outflow| match waiting.len() {
                 0 => outflow.settle(socket).map(|_| 0),
                 _ => outflow.send(socket, waiting),
             }),
@@ -194,14 +187,12 @@ impl Link for TcpSender {
                 counters.let_go += waiting.clear();
                 connection.lose(ConnectionLost::Error(errno));
             }
-            // A report is being sent: what waits goes with the next.
+            // A report is being sent: packets go with the next flush.
             None => {}
         }
     }
 
     fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
-
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
 
     fn counters(&self) -> LinkCounters {
         self.counters
@@ -224,10 +215,8 @@ impl Half for TcpSender {
     }
 }
 
-/// Takes frames apart as they come.
-///
-/// Arrivals bear the instant of their reading and no stamp of the kernel's: what it stamps is a segment, which may have
-/// waited for another that was lost, and then a frame's last byte was there long before anybody could have it.
+/// Takes frames apart. Arrivals have the time of their reading: the kernel stamps segments, and one may have waited for
+/// a lost one before it, with a stamp from before anybody could have it.
 struct TcpReceiver {
     reader: FrameReader,
     datagram_bytes: usize,
@@ -238,7 +227,6 @@ struct TcpReceiver {
 }
 
 impl TcpReceiver {
-    /// Reads what there is, or as much as there is room for: whether there may be more.
     fn read(&mut self) -> bool {
         let room = self.reader.room();
         let answer = {
@@ -271,7 +259,6 @@ impl TcpReceiver {
         false
     }
 
-    /// Delivers the frames that are whole.
     fn deliver(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> Result<(), ConnectionLost> {
         let read = now();
         let source = Endpoint::from(self.connection.peer);
@@ -331,8 +318,6 @@ impl Link for TcpReceiver {
         }
     }
 
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
-
     fn counters(&self) -> LinkCounters {
         self.counters
     }
@@ -349,22 +334,18 @@ impl Pollable for TcpReceiver {
 }
 
 impl Half for TcpReceiver {
-    fn release(&mut self) -> Option<Teller> {
-        None
-    }
-
     fn is_over(&self) -> bool {
         self.is_over
     }
 }
 
-/// Reports by the same connection: sent by the sending link as it flushes, or here where none does.
+/// Reports by the same connection: sent by the sending link as it flushes, or else here.
 struct TcpReports {
     reports: Producer<QueuedReport>,
     connection: Arc<Connection>,
 }
 
-/// How often another thread that sends a report is waited for: a call of the system of its.
+/// Retries while another thread sends a report: the time of a system call.
 const TRIES: usize = 100;
 
 impl Speak for TcpReports {
@@ -384,7 +365,7 @@ impl Speak for TcpReports {
             if self.connection.is_flushed() {
                 break;
             }
-            match outflow.try_with(|outflow| outflow.settle(socket)) {
+            match outflow.try_lock().map(|mut outflow| outflow.settle(socket)) {
                 Some(Ok(_)) if unplaced.is_none() => return Ok(()),
                 Some(Err(errno)) => {
                     self.connection.lose(ConnectionLost::Error(errno));

@@ -1,26 +1,21 @@
-//! What leaves by a connection: frames, none of which is ever cut short.
+//! Frames that leave by a connection, none of them cut short.
 
 use rtrb::{Consumer, Producer};
+use tautline_proto::time::LocalTime;
 use tautline_proto::wire::framed::{LENGTH_BYTES, length};
 
-use super::waiting::WaitingFrames;
 use crate::socket::descriptor::Socket;
 use crate::system::errno;
-use crate::thread::memory;
+use crate::thread::memory::{self, prefault};
 use crate::thread::realtime::permit;
 
-/// Frames that one system call sends at most.
 const AT_ONCE: usize = 16;
-/// The longest report: what fits an Ethernet frame.
 pub(super) const REPORT_BYTES: usize = 1500;
-/// Reports that wait to be sent.
 const REPORTS: usize = 8;
 
-/// Null packets (RFC 4571): a segment that a receiver acknowledges at once, as it does one that is longer than the 536
-/// bytes that it takes for whole at first (RFC 9293).
+/// Null packets (RFC 4571) in a segment longer than 536 bytes, which a receiver acknowledges at once (RFC 9293).
 const NULL_PACKETS: [u8; 300 * LENGTH_BYTES] = [0; 300 * LENGTH_BYTES];
 
-/// One report on its way to whoever writes.
 #[derive(Clone, Copy)]
 pub(super) struct QueuedReport {
     len: usize,
@@ -28,7 +23,6 @@ pub(super) struct QueuedReport {
 }
 
 impl QueuedReport {
-    /// `None` if it is too long.
     pub(super) fn of(report: &[u8]) -> Option<Self> {
         let mut bytes = [0; REPORT_BYTES];
         bytes.get_mut(..report.len())?.copy_from_slice(report);
@@ -36,26 +30,20 @@ impl QueuedReport {
     }
 }
 
-/// What has begun to leave, and the reports that are to.
 pub(super) struct Outflow {
-    /// The rest of a frame of which the kernel took a part.
     rest: Box<[u8]>,
     from: usize,
     until: usize,
     reports: [Consumer<QueuedReport>; 2],
 }
 
-/// What became of what was to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendProgress {
-    /// All of it was taken.
     All,
-    /// The connection takes no more just now.
     Some,
 }
 
 impl Outflow {
-    /// For datagrams of so many bytes; and where reports are put.
     pub(super) fn new(datagram_bytes: usize) -> (Self, [Producer<QueuedReport>; 2]) {
         let ((one_in, one), (other_in, other)) = (memory::ring(REPORTS), memory::ring(REPORTS));
         let longest = LENGTH_BYTES + datagram_bytes.max(REPORT_BYTES);
@@ -64,7 +52,7 @@ impl Outflow {
         (Self { rest, from: 0, until: 0, reports: [one, other] }, [one_in, other_in])
     }
 
-    /// Ends the frame that has begun, and sends the reports that wait; the `errno` if the connection is lost.
+    /// Finishes the frame that has begun, and sends the reports that wait; the `errno` if the connection is lost.
     pub(super) fn settle(&mut self, socket: &Socket) -> Result<SendProgress, i32> {
         while self.from < self.until {
             match send(socket, &[&self.rest[self.from..self.until]])? {
@@ -82,7 +70,7 @@ impl Outflow {
                 let Some(count) = send(socket, &[&length, frame])? else {
                     return Ok(SendProgress::Some);
                 };
-                // The slot that was peeked at; only whoever has the outflow takes any.
+                // Only the holder of the outflow takes any.
                 let _ = self.reports[index].pop();
                 if !self.keep_rest(&length, frame, count) {
                     return Ok(SendProgress::Some);
@@ -92,7 +80,6 @@ impl Outflow {
         Ok(SendProgress::All)
     }
 
-    /// Sends the datagrams that wait, as many as the connection takes, after all that was to leave before; how many.
     pub(super) fn send(
         &mut self,
         socket: &Socket,
@@ -107,7 +94,7 @@ impl Outflow {
                 (*place, count) = (length, ahead + 1);
             }
             if count == 0 {
-                // Nothing that a length can say: none such is queued.
+                // A length that cannot be encoded: none such is queued.
                 waiting.pop();
                 continue;
             }
@@ -132,7 +119,6 @@ impl Outflow {
         Ok(sent)
     }
 
-    /// Sends so many segments of null packets, as far as the connection takes them.
     pub(super) fn fill(&mut self, socket: &Socket, segments: u32) -> Result<(), i32> {
         for _ in 0..segments {
             if self.settle(socket)? == SendProgress::Some {
@@ -144,7 +130,7 @@ impl Outflow {
         Ok(())
     }
 
-    /// Keeps what follows the first `count` bytes of a frame; whether there is nothing.
+    /// Keeps what follows the first `count` bytes of a frame; whether there is nothing left.
     fn keep_rest(&mut self, length: &[u8], frame: &[u8], count: usize) -> bool {
         let whole = length.len() + frame.len();
         (self.from, self.until) = (count, whole);
@@ -156,7 +142,7 @@ impl Outflow {
     }
 }
 
-/// Sends these bytes one behind the other: how many were taken, `None` where there is no room, or the `errno`.
+/// Sends these bytes in a row: how many were taken, `None` without room, or the `errno`.
 fn send(socket: &Socket, parts: &[&[u8]]) -> Result<Option<usize>, i32> {
     let mut vectors = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 2 * AT_ONCE];
     for (vector, part) in vectors.iter_mut().zip(parts) {
@@ -180,5 +166,88 @@ fn send(socket: &Socket, parts: &[&[u8]]) -> Result<Option<usize>, i32> {
             libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => return Ok(None),
             errno => return Err(errno),
         }
+    }
+}
+
+pub(super) struct WaitingFrames {
+    bytes: Box<[u8]>,
+    slots: Box<[(usize, LocalTime)]>,
+    slot_bytes: usize,
+    first: usize,
+    count: usize,
+}
+
+impl WaitingFrames {
+    pub(super) fn new(slots: usize, slot_bytes: usize) -> Self {
+        let slots = slots.max(1);
+        let mut bytes = vec![0; slots * slot_bytes].into_boxed_slice();
+        prefault(&mut bytes);
+        let slots = vec![(0, LocalTime::ZERO); slots].into_boxed_slice();
+        Self { bytes, slots, slot_bytes, first: 0, count: 0 }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn push(&mut self, datagram: &[u8], since: LocalTime) -> u64 {
+        let dropped = self.count == self.slots.len();
+        if dropped {
+            self.pop();
+        }
+        let slot = (self.first + self.count) % self.slots.len();
+        let len = datagram.len().min(self.slot_bytes);
+        self.bytes[slot * self.slot_bytes..][..len].copy_from_slice(&datagram[..len]);
+        self.slots[slot] = (len, since);
+        self.count += 1;
+        u64::from(dropped)
+    }
+
+    pub(super) fn get(&self, ahead: usize) -> Option<&[u8]> {
+        if ahead >= self.count {
+            return None;
+        }
+        let slot = (self.first + ahead) % self.slots.len();
+        Some(&self.bytes[slot * self.slot_bytes..][..self.slots[slot].0])
+    }
+
+    pub(super) fn pop(&mut self) {
+        if self.count > 0 {
+            self.first = (self.first + 1) % self.slots.len();
+            self.count -= 1;
+        }
+    }
+
+    pub(super) fn drop_before(&mut self, instant: LocalTime) -> u64 {
+        let before = self.count;
+        while self.count > 0 && self.slots[self.first].1 < instant {
+            self.pop();
+        }
+        (before - self.count) as u64
+    }
+
+    pub(super) fn clear(&mut self) -> u64 {
+        core::mem::take(&mut self.count) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::Span;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_first_and_is_what_goes_where_there_is_no_room_or_no_time() {
+        let at = |n: u8| LocalTime::ZERO + Span::from_millis(n.into());
+        let mut waiting = WaitingFrames::new(3, 4);
+        let dropped: u64 = (0..5).map(|n| waiting.push(&[n; 2], at(n))).sum();
+        assert_eq!((dropped, waiting.len()), (2, 3));
+        let all: Vec<_> = (0..4).filter_map(|n| waiting.get(n)).collect();
+        assert_eq!(all, [[2; 2], [3; 2], [4; 2]]);
+        assert_eq!(waiting.drop_before(at(4)), 2);
+        assert_eq!((waiting.get(0), waiting.get(1)), (Some(&[4, 4][..]), None));
+        waiting.pop();
+        assert_eq!((waiting.clear(), waiting.get(0)), (0, None));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The cores that the current thread may run on, in rising order.
+/// The cores that the current thread may use, in rising order.
 pub fn usable_cores() -> Vec<usize> {
     // SAFETY: all zeros are a valid, empty set, which the call fills.
     let set = unsafe {
@@ -30,7 +30,6 @@ pub fn pin_to(core: usize) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bits of a set.
 const CORES: usize = 8 * size_of::<libc::cpu_set_t>();
 
 #[cfg(test)]

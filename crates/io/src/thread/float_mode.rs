@@ -1,5 +1,4 @@
-//! How the processor takes numbers too small for the usual form (*denormals*): whoever computes for
-//! somebody else has to compute as that one does, or the bits differ.
+//! How the processor handles *denormals*: offloaded code must compute as its host does, or the bits differ.
 
 use core::marker::PhantomData;
 
@@ -21,8 +20,7 @@ impl FloatMode {
         register::read().map(register::decode)
     }
 
-    /// The current thread computes so until the guard is dropped. On a processor that this does not know nothing
-    /// changes.
+    /// The current thread computes so until the guard is dropped; no effect on an unknown processor.
     pub fn set(self) -> FloatModeGuard {
         let before = register::read();
         if let Some(before) = before {
@@ -40,7 +38,6 @@ impl FloatMode {
 #[must_use = "the mode ends when this is dropped"]
 pub struct FloatModeGuard {
     before: Option<register::Word>,
-    /// Of the thread that made it.
     _here: PhantomData<*const ()>,
 }
 

@@ -1,49 +1,68 @@
-//! Ends a thread that waits for datagrams: by a descriptor it can poll beside theirs.
+//! Descriptors by which one thread wakes or ends another.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::system::checked;
-
-/// Asked for once, it stays asked for; clones are the same one. Its descriptor is readable from then on.
-#[derive(Debug, Clone)]
-pub struct Halt(Arc<HaltSignal>);
+use crate::system::owned;
+use crate::thread::realtime::permit;
 
 #[derive(Debug)]
-struct HaltSignal {
-    requested: AtomicBool,
-    event: OwnedFd,
+pub(crate) struct EventDescriptor(OwnedFd);
+
+impl AsFd for EventDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
+
+impl EventDescriptor {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the descriptor is new.
+        unsafe { owned(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)) }.map(Self)
+    }
+
+    pub(crate) fn wake(&self) {
+        let one = 1u64.to_ne_bytes();
+        let _permit = permit("the event descriptor is non-blocking");
+        // SAFETY: eight bytes, as an event descriptor wants. It refuses only if it is readable already.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    pub(crate) fn silence(&self) {
+        let mut count = [0u8; 8];
+        let _permit = permit("the event descriptor is non-blocking");
+        // SAFETY: eight writable bytes. It refuses only if it is unreadable already.
+        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+/// Asks a thread to end, once and for all; clones are the same one. Its descriptor is readable from then on.
+#[derive(Debug, Clone)]
+pub struct Halt(Arc<(AtomicBool, EventDescriptor)>);
 
 impl Halt {
     /// Not asked for yet.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers.
-        let fd = checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: a descriptor just made, owned by nobody else.
-        let event = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self(Arc::new(HaltSignal { requested: AtomicBool::new(false), event })))
+        Ok(Self(Arc::new((AtomicBool::new(false), EventDescriptor::new()?))))
     }
 
     /// Asks whoever waits to end.
     pub fn request(&self) {
-        self.0.requested.store(true, Ordering::Release);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight bytes, as an event descriptor wants. Refused only when it is readable already.
-        unsafe { libc::write(self.0.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        self.0.0.store(true, Ordering::Release);
+        self.0.1.wake();
     }
 
     /// Whether it was asked for.
     pub fn is_requested(&self) -> bool {
-        self.0.requested.load(Ordering::Acquire)
+        self.0.0.load(Ordering::Acquire)
     }
 }
 
 impl AsFd for Halt {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.event.as_fd()
+        self.0.1.as_fd()
     }
 }
 

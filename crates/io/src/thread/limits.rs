@@ -42,15 +42,13 @@ impl ResourceLimits {
 
 fn limit(resource: libc::__rlimit_resource_t) -> Limit {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a writable rlimit. The call cannot fail for a resource that exists; if it
-    // did, nothing would be allowed, as it stands here.
+    // SAFETY: `limit` is a writable rlimit. The call cannot fail for these resources.
     unsafe { libc::getrlimit(resource, &raw mut limit) };
     let value = |bound| (bound != libc::RLIM_INFINITY).then_some(bound);
     Limit { now: value(limit.rlim_cur), most: value(limit.rlim_max) }
 }
 
-/// Whether this user may read and write a file, which is not opened: opening a sound card may wait
-/// for who has it.
+/// Whether this user may read and write a file, without opening it: a sound card may wait for its user.
 pub fn may_use(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: a text with its end, alive through the call.
@@ -60,16 +58,14 @@ pub fn may_use(path: &Path) -> bool {
     answer == 0
 }
 
-/// By how much timers of the current thread may be late so that they can end together with others
-/// (`PR_GET_TIMERSLACK`).
+/// How late timers of the current thread may be, to end together with others (`PR_GET_TIMERSLACK`).
 pub fn timer_slack() -> Span {
     // SAFETY: no pointers.
     let nanos = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Span::from_nanos(nanos.into())
 }
 
-/// How fine the timers of `CLOCK_MONOTONIC` are: 1 ns where they are of high resolution, else a tick
-/// of the kernel.
+/// Resolution of `CLOCK_MONOTONIC` timers: 1 ns if they are high-resolution, else a tick of the kernel.
 pub fn timer_resolution() -> Span {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: `time` is a writable timespec, and all zeros are one should the call not fill it.

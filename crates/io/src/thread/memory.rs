@@ -30,9 +30,8 @@ impl std::error::Error for LockRefused {}
 
 /// Keeps every page that the process touches from now on, or has touched, in memory until it ends.
 ///
-/// Pages are locked when first touched (`MCL_ONFAULT`), not when mapped: the stacks and heaps that
-/// threads reserve and never use cost nothing. What real-time code will touch is therefore to be
-/// [prefaulted](prefault).
+/// Pages are locked when first touched (`MCL_ONFAULT`), so unused stacks and heaps cost nothing: [`prefault`] what
+/// real-time code will touch.
 pub fn lock() -> Result<(), LockRefused> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: no pointers; locking changes no contents.
@@ -45,9 +44,8 @@ pub fn lock() -> Result<(), LockRefused> {
     }
 }
 
-/// Gives back memory that only the start of the program needed: heap that is free, and pages of the program's own code
-/// and constants, which the kernel maps again when they are next used. Call it before [`lock`], which keeps them, and not
-/// in a process that also runs other programs' code.
+/// Returns memory that only the start needed: free heap, and unmodified pages of the program's file, which the kernel
+/// maps again when used. Call it before [`lock`], and not in a process that runs other programs' code.
 pub fn release_start() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it changes only memory that is free.
@@ -60,20 +58,16 @@ pub fn release_start() {
         return;
     };
     for (from, length) in maps.lines().filter_map(|line| never_written(line, &program)) {
-        // SAFETY: the pages are of a private mapping of a file that was never written to, so that reading them again
-        // gives the same. If the kernel refuses, nothing has changed.
+        // SAFETY: pages of a private mapping of a file that were never written: reading them again gives the same.
         unsafe {
-            libc::madvise(
-                core::ptr::with_exposed_provenance_mut(from),
-                length,
-                libc::MADV_DONTNEED,
-            );
+            let start = core::ptr::with_exposed_provenance_mut(from);
+            libc::madvise(start, length, libc::MADV_DONTNEED);
         }
     }
 }
 
-/// Address and length of a mapping of the program that nothing writes to: code, and the constants before it, which have
-/// no relocations. A line of /proc/PID/maps (proc(5)).
+/// Address and length of an unwritten mapping of the program: code, or the constants before it, which have no
+/// relocations. `line` is of /proc/PID/maps (proc(5)).
 fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
@@ -100,12 +94,11 @@ pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
     (producer, consumer)
 }
 
-/// Adds a value where there is room, and gives it back where there is none: no memory is asked for.
+/// Adds a value within the capacity, or returns it: no memory is asked for.
 pub fn push_within<T>(items: &mut Vec<T>, item: T) -> Result<(), T> {
     let Some(free) = items.spare_capacity_mut().first_mut() else { return Err(item) };
     free.write(item);
-    // SAFETY: the place behind the last value is within the capacity, as it was found there, and holds
-    // a value since the line before.
+    // SAFETY: the place behind the last value is within the capacity and holds a value since the line before.
     unsafe { items.set_len(items.len() + 1) };
     Ok(())
 }

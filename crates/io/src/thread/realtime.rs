@@ -1,8 +1,6 @@
-//! Marks real-time code for the real-time sanitizer.
-//!
-//! Both guards are empty and cost nothing unless the program is built with
-//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`. Then an allocation, a lock or a blocking
-//! system call inside a [`Scope`] ends the program with a stack trace.
+//! Marks real-time code for the real-time sanitizer. Both guards cost nothing unless built with
+//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`; then an allocation, a lock or a blocking system call inside
+//! a [`Scope`] ends the program with a stack trace.
 
 use core::marker::PhantomData;
 
@@ -43,8 +41,7 @@ impl Drop for Scope {
 #[must_use = "the permit ends when this is dropped"]
 pub struct Permit(PhantomData<*const ()>);
 
-/// Permits what the sanitizer holds to be blocking and is not, for the `reason` that a reader finds
-/// at the call (a system call on a non-blocking socket, for instance).
+/// Permits a call that only looks blocking to the sanitizer, for the `reason` (such as a non-blocking socket).
 #[inline]
 pub fn permit(reason: &'static str) -> Permit {
     let _ = reason;
@@ -54,8 +51,7 @@ pub fn permit(reason: &'static str) -> Permit {
 }
 
 impl Permit {
-    /// Runs what is ours within the call that is permitted under the sanitizer's eyes again: it may
-    /// be called back from there. Only where no other permit is around this one.
+    /// Runs our own code, called back from a permitted call, under the sanitizer again. Only within a single permit.
     #[inline]
     pub fn lifted<T>(&self, ours: impl FnOnce() -> T) -> T {
         #[cfg(tautline_rtsan)]
@@ -67,7 +63,7 @@ impl Permit {
     }
 }
 
-/// Calls what is not ours and is held to be blocking, for the `reason` that a reader finds there.
+/// Calls foreign code that counts as blocking, for the `reason`.
 #[inline]
 pub fn permitted<T>(reason: &'static str, foreign: impl FnOnce() -> T) -> T {
     let _permit = permit(reason);

@@ -1,8 +1,5 @@
-//! Tells a frozen host from a late program: a thread on each core that is watched wakes again and
-//! again at the highest priority and notes when it was late. What all of them missed at once was the
-//! host's doing, unless this program itself was stopped (SIGSTOP, Ctrl-Z).
-
-mod stopped;
+//! Tells a frozen host from a late program: a high-priority thread on each watched core notes when it woke late. Stalls
+//! of all at once are the host's, unless this program was stopped (SIGSTOP, Ctrl-Z).
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -11,30 +8,28 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use signal_hook::consts::SIGCONT;
+use signal_hook::{SigId, low_level};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::{now, sleep_until};
 use crate::thread::affinity::{pin_to, usable_cores};
 use crate::thread::limits::ResourceLimits;
 use crate::thread::{Granted, Scheduler, spawn};
-pub use stopped::WentOn;
 
 /// A wake-up as late as this is a stall.
 pub const LATE: Span = Span::from_millis(1);
-/// From one look at a core to the next while nothing stalls: 0.3 % of a core in all for two of them.
+/// Between two looks at a core while nothing stalls: 0.3 % of a core in all for two of them.
 const COARSE: Span = Span::from_millis(10);
-/// The same after a stall, so that a freeze of 3 ms is seen whenever it begins: of what is due within its first 2 ms it
-/// leaves at least [`LATE`].
+/// The same after a stall: of a freeze of 3 ms, what is due within its first 2 ms is at least [`LATE`].
 const CLOSE: Span = Span::from_millis(2);
-/// For how long after a stall. Hosts that freeze do so again.
 const CLOSE_FOR: Span = Span::from_secs(30);
 /// The same where stalls are what is measured.
 const DENSE: Span = Span::from_millis(1);
-/// Cores that stand for all, where stalls are not what is measured.
 const ENOUGH: usize = 2;
 /// Stalls that one core can note between two calls of [`StallWitness::poll`].
 const RING: usize = 1024;
-/// Stalls that are remembered: of each core, and of all.
+/// Stalls remembered of each core, and of all.
 const REMEMBERED: usize = 1024;
 
 /// A time in which a core did not run what it should have.
@@ -47,7 +42,6 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// What the two have in common, if anything.
     fn common(&self, other: &Self) -> Option<Self> {
         let (from, to) = (self.from.max(other.from), self.to.min(other.to));
         (from < to).then_some(Self { from, to })
@@ -79,8 +73,7 @@ impl StallLog {
         }
     }
 
-    /// Notes a stall of `core`, which must be one of the log's. The oldest is forgotten when too
-    /// many are remembered; the counts go on.
+    /// Notes a stall of `core`, one of the log's; counts outlast forgotten stalls.
     pub fn record(&mut self, core: usize, stall: Stall) {
         let mut pieces = vec![stall];
         for (other, stalls) in self.cores.iter().enumerate() {
@@ -101,7 +94,7 @@ impl StallLog {
         self.common.iter().copied()
     }
 
-    /// Stalls of one core, most of which is no stall of all, for [`LATE`] or more: core by core.
+    /// Stalls of one core that are mostly not shared by all, of [`LATE`] or more, core by core.
     pub fn seen_by_one(&self) -> impl Iterator<Item = Stall> + '_ {
         let alone = move |stall: &Stall| {
             let common = self.common.iter().filter_map(|all| all.common(stall));
@@ -127,8 +120,7 @@ impl StallLog {
     }
 }
 
-/// What each of `pieces` has in common with each of `stalls`. Stalls of one core never overlap, so
-/// neither do the results.
+/// The intersections of `pieces` with `stalls`, which do not overlap, as one core's stalls do not.
 fn meet(pieces: &[Stall], stalls: &VecDeque<Stall>) -> Vec<Stall> {
     let common = |piece: &Stall| {
         let piece = *piece;
@@ -144,16 +136,13 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
     stalls.push_back(stall);
 }
 
-/// Watches cores that this process may use, until dropped.
-///
-/// Each wake-up takes 10 to 14 µs on a virtual machine whose timers trap
+/// Watches cores that this process may use, until dropped. Each wake-up takes 10 to 14 µs on a virtual machine
 /// (docs/decisions/0026-the-stall-witness.md), so measurements of processor time leave it out.
 pub struct StallWitness {
     log: StallLog,
     watches: Vec<StallWatch>,
     stop: Arc<AtomicBool>,
     went_on: WentOn,
-    /// When this program was stopped last, by one core's word, and whether that was told.
     stopped: Option<(Stall, bool)>,
 }
 
@@ -164,13 +153,11 @@ struct StallWatch {
 }
 
 impl StallWitness {
-    /// Sees every freeze of 11 ms, one in five of 3 ms, and, for 30 s after any that it saw, every one of 3 ms: two
-    /// cores stand for all, each looked at 100 times a second, or 500 times after a stall.
+    /// Sees every freeze of 11 ms, one in five of 3 ms, and every one of 3 ms for 30 s after any: two cores stand for
+    /// all, each looked at 100 times a second, or 500 times after a stall.
     ///
-    /// Its threads run at `fifo:99`, or where a limit forbids that as high as it leaves, which is
-    /// still above the threads that it bears witness of: Debian's jackd2 grants 95. Without the
-    /// privilege they run as any thread, and a busy program then looks like a stalled host:
-    /// [`StallWitness::trust`] says so.
+    /// Its threads run at `fifo:99`, or as high as a limit leaves. Without the privilege they run as any thread, and a
+    /// busy program looks like a stalled host ([`StallWitness::trust`]).
     pub fn start() -> Self {
         Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }
@@ -197,8 +184,7 @@ impl StallWitness {
         Self { log, watches, stop, went_on: WentOn::deaf(), stopped: None }
     }
 
-    /// Takes in what the threads noted since the last call; for an ordinary thread, best the main
-    /// one: it hears first that a stopped program goes on.
+    /// Takes in the threads' notes; best on the main thread, which learns first that a stopped program goes on.
     pub fn poll(&mut self) {
         for (core, watch) in self.watches.iter_mut().enumerate() {
             while let Ok(stall) = watch.stalls.pop() {
@@ -269,7 +255,6 @@ impl fmt::Display for Trust {
     }
 }
 
-/// The highest priority that threads of this process are granted; 99 where they are granted none.
 fn highest() -> Scheduler {
     const TOP: Scheduler = Scheduler::Fifo(99);
     let Some(limit @ 1..99) = ResourceLimits::read().priority.now else { return TOP };
@@ -305,21 +290,18 @@ fn look(stop: &AtomicBool, pace: Pace, alarm: &Alarm, noted: &mut Producer<Stall
     while !stop.load(Ordering::Acquire) {
         sleep_until(heartbeat.due);
         if let Some(stall) = heartbeat.beat(now(), alarm) {
-            // With the ring full nobody is reading, and the stall is nobody's concern.
+            // If the ring is full, nobody reads it.
             let _ = noted.push(stall);
         }
     }
 }
 
-/// From one look at a core to the next.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     calm: Span,
-    /// For [`CLOSE_FOR`] after a stall of any core.
     alarmed: Span,
 }
 
-/// Until when all cores are looked at more often, in nanoseconds, as one of them stalled.
 #[derive(Debug)]
 struct Alarm(AtomicI64);
 
@@ -337,14 +319,12 @@ impl Alarm {
     }
 }
 
-/// When a core is looked at, and what that tells.
 struct Heartbeat {
     due: LocalTime,
     pace: Pace,
 }
 
 impl Heartbeat {
-    /// The core woke at `woke` for what was due: the stall that kept it, if one did.
     fn beat(&mut self, woke: LocalTime, alarm: &Alarm) -> Option<Stall> {
         let stall = Stall { from: self.due, to: woke };
         let stalled = stall.length() >= LATE;
@@ -358,7 +338,6 @@ impl Heartbeat {
     }
 }
 
-/// Cores that stand for all of these: those furthest from each other.
 fn enough(cores: Vec<usize>) -> Vec<usize> {
     match cores[..] {
         [first, .., last] if cores.len() > ENOUGH => vec![first, last],
@@ -366,8 +345,55 @@ fn enough(cores: Vec<usize>) -> Vec<usize> {
     }
 }
 
+const NEVER: i64 = i64::MIN;
+
+/// When this program was last told to go on.
+pub struct WentOn {
+    at: Arc<AtomicI64>,
+    handler: Option<SigId>,
+}
+
+impl WentOn {
+    /// The cores' threads run up to so much before the signal is handled: everything wants a core then.
+    const AFTER: Span = Span::from_millis(50);
+
+    /// Listens from now on, if the system lets it.
+    pub fn listen() -> Self {
+        let at = Arc::new(AtomicI64::new(NEVER));
+        let heard = Arc::clone(&at);
+        let hear = move || heard.store(now().as_nanos(), Ordering::Release);
+        // SAFETY: reading the clock (signal-safety(7)) and storing a number are safe in a handler.
+        let handler = unsafe { low_level::register(SIGCONT, hear) }.ok();
+        Self { at, handler }
+    }
+
+    fn deaf() -> Self {
+        Self { at: Arc::new(AtomicI64::new(NEVER)), handler: None }
+    }
+
+    /// Whether the program itself was stopped then.
+    pub fn ended(&self, stall: &Stall) -> bool {
+        match self.at.load(Ordering::Acquire) {
+            NEVER => false,
+            nanos => {
+                let at = LocalTime::from_nanos(nanos);
+                stall.from < at && at <= stall.to + Self::AFTER
+            }
+        }
+    }
+}
+
+impl Drop for WentOn {
+    fn drop(&mut self) {
+        if let Some(handler) = self.handler.take() {
+            low_level::unregister(handler);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+
     use tautline_trial::snapshot;
 
     use super::*;
@@ -552,5 +578,28 @@ mod tests {
         let refused = Granted { asked: Scheduler::Fifo(99), errno: libc::EPERM };
         let text = Trust { refused: Some(refused) }.to_string();
         snapshot!(text);
+    }
+
+    fn told(millis: i64) -> WentOn {
+        let went_on = WentOn::deaf();
+        went_on.at.store(at(millis).as_nanos(), Ordering::Release);
+        went_on
+    }
+
+    #[test]
+    fn a_stall_that_ends_with_going_on_is_the_programs_own() {
+        let stall = Stall { from: at(1000), to: at(6000) };
+        assert!(told(5990).ended(&stall) && told(6040).ended(&stall));
+        assert!(!told(999).ended(&stall), "the host stood still after it");
+        assert!(!told(6051).ended(&stall), "the host stood still before it");
+        assert!(!WentOn::deaf().ended(&stall));
+    }
+
+    #[test]
+    fn going_on_is_heard() {
+        let went_on = WentOn::listen();
+        let before = now();
+        low_level::raise(SIGCONT).unwrap();
+        assert!(went_on.ended(&Stall { from: before, to: now() }));
     }
 }

@@ -1,4 +1,4 @@
-//! A socket at which a thread waits in the very call that reads it: for measuring, as no link does so.
+//! A socket whose read blocks: for measuring, as no link does so.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,8 +39,7 @@ impl BlockedUdp {
         self.local
     }
 
-    /// Waits for datagrams and delivers those that one call fetched; false if none came in time. What
-    /// the system answers else is an error, and in the counters.
+    /// Waits for datagrams and delivers one call's; false if none came in time. Other errors are counted and returned.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> io::Result<bool> {
         match self.incoming.receive_blocked(&self.socket, &mut self.counters, deliver) {
             Ok(count) => Ok(count > 0),

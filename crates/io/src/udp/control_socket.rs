@@ -12,7 +12,6 @@ use crate::socket::seal::{Seal, room, sealed_copy};
 use crate::udp::open::{UdpOptions, open, send_groups_by};
 use tautline_proto::endpoint::Endpoint;
 
-/// Reports come a few a second.
 const BATCH: usize = 4;
 
 /// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
@@ -21,10 +20,8 @@ pub struct ControlSocket {
     local: SocketAddr,
     incoming: Incoming,
     counters: LinkCounters,
-    /// Interfaces by each of which what goes to a group is sent; none for the one it was opened with.
     interfaces: Vec<u32>,
     seal: Option<Box<dyn Seal>>,
-    /// A datagram while it is sealed.
     sealed: Vec<u8>,
 }
 
@@ -34,7 +31,7 @@ impl ControlSocket {
         Self::open_sealed(options, None)
     }
 
-    /// The same with a seal on every datagram, if there is one. What does not open is delivered to nobody, and counted
+    /// The same with a seal on every datagram, if there is one. Datagrams that do not open are counted
     /// ([`LinkCounters::unopened`]).
     pub fn open_sealed(
         options: &UdpOptions,
@@ -61,8 +58,8 @@ impl ControlSocket {
         self.local
     }
 
-    /// Sends one datagram, to a group by every network it was opened for: sealed once for all of them, if it is to be.
-    /// A refusal is counted and returned; the next may succeed.
+    /// Sends one datagram, sealed once, to a group by every network it was opened for. A refusal is counted and
+    /// returned.
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
         let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
         let mut sealed = std::mem::take(&mut self.sealed);

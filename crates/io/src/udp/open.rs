@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use tautline_proto::endpoint::{Endpoint, Host};
 
@@ -11,13 +11,12 @@ use crate::link::destinations::Outbound;
 use crate::link::ringed::Spacing;
 use crate::network::route;
 use crate::socket::address::{RawAddress, any, interface_index, interface_name, unbound_mend};
-use crate::socket::descriptor::Socket;
+use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers, set_option};
 use crate::socket::launch::LaunchOptions;
-use crate::socket::{buffers, timestamp};
+use crate::socket::timestamp;
 use crate::thread::limits::{Limit, ResourceLimits};
 
-/// How the mend of an [`OpenError`] begins where a socket has the UDP port already: whoever chose the port for the
-/// program that says so may choose another.
+/// Start of an [`OpenError`]'s mend if another socket has the UDP port: a caller may choose another port.
 pub const PORT_HELD: &str = "another program holds UDP port";
 
 /// Whether a datagram longer than the path's MTU may be sent.
@@ -33,31 +32,27 @@ pub enum FragmentPolicy {
 /// Assured Forwarding 41 (RFC 2597), which AES67 §6.2 gives media.
 pub const DSCP_MEDIA: u8 = 34;
 
-/// Of packets that carry a mark, in this host's own queues: `TC_PRIO_INTERACTIVE`
-/// (linux/pkt_sched.h), the first band of `pfifo_fast` and the most that no privilege is asked for.
-/// Left to itself the kernel reads DSCP 34 as the bulk of RFC 1349, which goes last.
+/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h), the first band of `pfifo_fast` and the highest without privileges. The
+/// kernel would read DSCP 34 as the bulk of RFC 1349, which goes last.
 const PRIORITY: u8 = 6;
 
-/// The largest RTCP compound that is read whole: what fits an Ethernet frame.
+/// The largest RTCP compound: what fits an Ethernet frame.
 const CONTROL_BYTES: usize = 1472;
 
 /// How a UDP link is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Local address and UDP port (0: one that is free). An unspecified address together with
-    /// [`Self::join`] binds to the group itself, so that nothing else sent to the UDP port arrives.
-    /// A receiver at `[::]` receives IPv4 too.
+    /// Local address and UDP port (0: a free one). Unspecified with [`Self::join`], it binds to the group, so that
+    /// nothing else arrives. A receiver at `[::]` receives IPv4 too.
     pub bind: SocketAddr,
     /// Where every packet goes: unicast addresses and groups, of the same family as `bind`.
     pub destinations: Vec<SocketAddr>,
-    /// Room for so many destinations if they are changed while sending; there is always room for
-    /// those given.
+    /// Room for so many destinations if they are changed while sending, and at least for those given.
     pub most_destinations: usize,
-    /// Interface by its name or by one of its addresses. A unicast socket then uses it alone; a
-    /// multicast one joins and sends there.
+    /// Interface by name or address. A unicast socket uses it alone; a multicast one joins and sends there.
     pub interface: Option<String>,
-    /// More interfaces on which a group is joined, so that what comes by any of them is heard, and
-    /// by which reports go to a group. A unicast socket that has some hears every interface.
+    /// More interfaces to join a group on and to send its reports by. A unicast socket with some receives by every
+    /// interface.
     pub also_heard_at: Vec<String>,
     /// Everything is sent by these options too: over a second network.
     pub also: Option<Box<UdpOptions>>,
@@ -67,8 +62,8 @@ pub struct UdpOptions {
     pub loopback: bool,
     /// The group to join.
     pub join: Option<IpAddr>,
-    /// The only sources to hear, all where there are none: joined source-specifically (RFC 4607)
-    /// where `join` is set, and every datagram from another is counted as foreign.
+    /// The only sources to receive, or all if empty: joined source-specifically (RFC 4607) with `join`; other datagrams
+    /// count as foreign.
     pub sources: Vec<IpAddr>,
     /// Differentiated services code point of everything sent, 0 to 63.
     pub dscp: u8,
@@ -88,25 +83,14 @@ pub struct UdpOptions {
     pub launch: Option<LaunchOptions>,
     /// How a wire thread spaces its packets.
     pub spacing: Spacing,
-    /// Takes the place of a socket of this program at the same address, which [`yield_address`] lets it share meanwhile.
+    /// Replaces a socket of this program at the same address, which [`yield_address`] shares meanwhile.
     pub succeeds: bool,
 }
 
-/// Lets a UDP socket that succeeds this one bind the same address. From then on that one receives new packets, and this
-/// one has those that arrived before: none is lost between the two. An error if `socket` is no socket.
+/// Lets a succeeding UDP socket bind this one's address. That one gets new packets, and this one keeps older ones: none
+/// is lost. An error if `socket` is no socket.
 pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let yes: libc::c_int = 1;
-    // SAFETY: the descriptor is open, and the option is an int.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_REUSEADDR,
-            (&raw const yes).cast(),
-            size_of_val(&yes) as libc::socklen_t,
-        )
-    };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1 as libc::c_int])
 }
 
 impl UdpOptions {
@@ -126,14 +110,13 @@ impl UdpOptions {
         self.join.is_some() || self.bind.ip().is_multicast()
     }
 
-    /// The same on the UDP port above, for RTCP (RFC 3550 §11).
     pub(crate) fn for_control(&self, port: u16) -> Self {
         let mut options = self.clone();
         options.bind.set_port(port);
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
-        // An ETF that packets of the priority of class A go to would drop what has no launch time.
+        // An ETF, for the priority of class A, would drop packets without a launch time.
         (options.launch, options.priority) = (None, Self::default().priority);
         match options.also.take().and_then(|also| also.interface) {
             Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
@@ -144,7 +127,6 @@ impl UdpOptions {
         options
     }
 
-    /// What a link opened with these is told to be for.
     pub(crate) fn outbound(&self, ringed: bool) -> Outbound {
         let mut destinations: Vec<Endpoint> = Vec::new();
         let also = self.also.iter().flat_map(|also| &also.destinations);
@@ -161,10 +143,9 @@ impl UdpOptions {
 
     /// Packets that wait at a wire thread at most: a quarter of a second of them.
     pub fn ring_packets(&self) -> usize {
-        buffers::packets(self.packets_per_second, self.batch)
+        buffered_packets(self.packets_per_second, self.batch)
     }
 
-    /// The interfaces by which everything to a group goes, if there are several.
     pub(crate) fn group_interfaces(&self) -> Result<Vec<u32>, OpenError> {
         if !self.sends_to_groups() || self.also_heard_at.is_empty() {
             return Ok(Vec::new());
@@ -173,17 +154,14 @@ impl UdpOptions {
         names.map(|name| find_interface(name)).collect()
     }
 
-    /// The only hosts to hear; all where there are none.
     pub(crate) fn hosts(&self) -> Box<[Host]> {
         self.sources.iter().map(|source| Host::from(*source)).collect()
     }
 
-    /// Whether packets ever go out.
     pub(crate) fn sends(&self) -> bool {
         !self.destinations.is_empty() || self.most_destinations > 0
     }
 
-    /// Whether both IPv4 and IPv6 are received.
     fn is_dual(&self) -> bool {
         let any = self.bind.is_ipv6() && self.bind.ip().is_unspecified();
         any && self.join.is_none() && !self.sends()
@@ -195,7 +173,7 @@ impl UdpOptions {
 
     /// The bytes that each of the socket's two buffers is asked for: a quarter of a second of the stream.
     pub fn buffer_bytes(&self) -> usize {
-        buffers::bytes(self.datagram_bytes, self.ring_packets())
+        buffer_bytes(self.datagram_bytes, self.ring_packets())
     }
 }
 
@@ -227,7 +205,6 @@ impl Default for UdpOptions {
     }
 }
 
-/// Opens and binds a socket with everything that `options` ask for.
 pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     check_families(options)?;
     let index = options.interface.as_deref().map(find_interface).transpose()?;
@@ -266,8 +243,7 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     Ok(socket)
 }
 
-/// Takes over a UDP socket that somebody else bound, with everything else that `options` ask for; the address in
-/// them is not looked at.
+/// Takes over a bound UDP socket, and configures it as `options` say but for the address.
 pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket, OpenError> {
     let cannot = |error: io::Error| {
         let tried = "taking over a socket that was handed over".to_owned();
@@ -282,7 +258,6 @@ pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket,
     Ok(socket)
 }
 
-/// How more sockets can be opened than the limit allows.
 fn more_files(limit: Limit) -> String {
     match (limit.now, limit.most) {
         (Some(now), most) if most.is_none_or(|most| most > now) => {
@@ -328,7 +303,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
     if options.is_multicast() || options.succeeds {
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     }
-    buffers::set(socket, options.buffer_bytes())?;
+    set_buffers(socket, options.buffer_bytes())?;
     timestamp::enable(socket)?;
     direct(socket, options, index)?;
     let (class, loopback, hops) =
@@ -361,7 +336,6 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
     Ok(())
 }
 
-/// Sends (and for unicast also receives) through the interface asked for.
 fn direct(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
     let Some(index) = index else { return Ok(()) };
     send_groups_by(socket, options.bind.is_ipv4(), index)?;
@@ -370,10 +344,9 @@ fn direct(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Resu
         return Ok(());
     }
     let name = interface_name(index)?;
-    socket.set_text(libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes_with_nul())
+    set_option(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes_with_nul())
 }
 
-/// What is sent to a group from now on goes by this interface.
 pub(crate) fn send_groups_by(socket: &Socket, four: bool, index: u32) -> io::Result<()> {
     if four {
         let request = libc::ip_mreqn {
@@ -393,7 +366,7 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
         local.set_ip(group);
     }
     if let (SocketAddr::V6(six), Some(index)) = (&mut local, index) {
-        // Addresses that many links have are told apart by the interface (RFC 4007 §6).
+        // Link-local addresses are told apart by the interface (RFC 4007 §6).
         if six.scope_id() == 0 {
             six.set_scope_id(index);
         }
@@ -448,7 +421,7 @@ pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
     all.try_for_each(|destination| check_route(*destination, options, index))
 }
 
-/// Connecting a throw-away socket asks the kernel for the route without sending anything.
+/// Connecting a temporary socket asks the kernel for the route and sends nothing.
 fn check_route(
     destination: SocketAddr,
     options: &UdpOptions,
@@ -476,8 +449,7 @@ fn connected(
     Ok(socket)
 }
 
-/// The address that packets to `destination` come from if they are sent as `options` say: that of
-/// the interface asked for, else the one the route has; `None` where there is no such way.
+/// The address that packets to `destination` come from as `options` say; `None` without a route.
 pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<IpAddr> {
     let index = options.interface.as_deref().map(find_interface).transpose().ok()?;
     let socket = connected(destination, options, index).ok()?;
@@ -499,8 +471,8 @@ pub const fn header_bytes(destination: &SocketAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
 }
 
-/// The largest IP packet that the way to `destination` is known to carry whole, in bytes, headers
-/// included (see [`header_bytes`]); `None` where there is no route.
+/// The largest IP packet, headers included ([`header_bytes`]), that the path to `destination` is known to carry whole,
+/// in bytes; `None` without a route.
 pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
     let socket = Socket::for_family_of(&destination).ok()?;
     socket.connect(destination).ok()?;

@@ -12,7 +12,6 @@ use crate::thread::Scheduler;
 use crate::udp::ControlSocket;
 use crate::udp::open::{UdpOptions, open};
 
-/// Pairs of UDP ports that are tried before giving up: each fails only if somebody holds one.
 const TRIES: usize = 64;
 
 /// A link for RTP that was opened, and the control channel for its RTCP.
@@ -35,11 +34,10 @@ impl OpenedStream {
     }
 }
 
-/// Makes the seals of a stream: one for its packets and one for its reports, anew for whichever sockets are tried.
+/// Makes the seals of a stream, for packets and reports, again for whichever sockets are tried.
 pub type MakeSeal<'a> = &'a dyn Fn() -> Box<dyn Seal>;
 
-/// Opens what a stream takes, to be sent or received: as [`open_pair`] does, on the thread that will
-/// call it, or on a wire thread below one that runs as `device` says.
+/// Opens a stream's sockets as [`open_pair`] does, on the calling thread or a wire thread below `device`.
 pub fn open_stream(
     options: &UdpOptions,
     device: Option<Scheduler>,
@@ -61,18 +59,12 @@ pub fn open_sealed_stream(
     )?;
     let local = Some((direct.local(), control.local()));
     let outbound = options.outbound(device.is_some());
-    let link: Box<dyn Link> = match device {
-        Some(device) => {
-            let wire = WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
-            Box::new(Ringed::start(direct, wire)?)
-        }
-        None => Box::new(direct),
-    };
+    let wire = |device| WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
+    let link = Ringed::boxed(direct, device.map(wire))?;
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local })
 }
 
-/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11). For UDP port 0
-/// a free pair is found whose first is even.
+/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11); port 0 finds a free even pair.
 pub fn open_pair(options: &UdpOptions) -> Result<(DirectLink, ControlSocket), OpenError> {
     find_pair(options, DirectLink::open, ControlSocket::open)
 }
@@ -117,7 +109,7 @@ fn open_pair_at<T>(
             errno: 0,
         });
     };
-    // The one that was asked for first: if both are taken, people are told of that one.
+    // If both are taken, the error names the one that was asked for.
     let media = open_media(&media)?;
     let control = open_reports(&options.for_control(above)).map_err(|mut error| {
         error.tried.push_str(" for RTCP");

@@ -10,7 +10,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::{Address, MOST_AHEAD};
 use tautline_engine::plan::pacing::PacingRung;
-use tautline_io::programs::place::ProgramsName;
+use tautline_io::programs::ProgramsName;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{PTIME_RANGE, packet_frames};

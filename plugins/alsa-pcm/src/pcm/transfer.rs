@@ -1,5 +1,4 @@
-//! Frames between the application's memory and what holds its sound: those that it takes back,
-//! leaves out or asks for again included.
+//! Frames between the application's memory and the buffer, also those taken back, skipped or read again.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, MediaTime};
@@ -10,7 +9,6 @@ use crate::complaint::Complaint;
 use crate::samples::SampleCoding;
 use crate::stream::{SoundEnd, Stream};
 
-/// Frames that are converted at a time.
 pub(super) const CHUNK: usize = 256;
 
 impl Pcm {
@@ -39,8 +37,7 @@ impl Pcm {
         Ok(moved)
     }
 
-    /// The position of the frame at `offset`: in a buffer of ALSA's, where frames lie at their
-    /// position, it may be one further on.
+    /// The position of the frame at `offset`; in ALSA's buffer it may be one further on.
     fn mapped_at(&self, view: &View, offset: u64) -> MediaTime {
         let Application { position, pointer } = self.application;
         let Some(hardware) = self.hardware.filter(|_| view.mapped) else { return position };
@@ -48,11 +45,9 @@ impl Pcm {
         position + Frames::from_len(((offset + buffer - pointer % buffer) % buffer) as usize)
     }
 
-    /// Puts frames from the application's position on, over those that it took back. Those that it
-    /// leaves out are silence.
     fn write(&mut self, areas: &Areas<'_>, size: usize) -> usize {
         let at = self.application.position;
-        // Where the card has been nothing is played any more.
+        // Where the card has been, nothing is played any more.
         let left_out = self.moved.max(self.told);
         self.put(left_out, (at - left_out).max(Frames::ZERO).as_len(), |_, _, samples| {
             samples.fill(0.0)
@@ -68,7 +63,6 @@ impl Pcm {
         size
     }
 
-    /// Puts so many frames from this position on, each chunk made by `make` from its first frame.
     fn put(
         &mut self,
         position: MediaTime,
@@ -87,8 +81,7 @@ impl Pcm {
         }
     }
 
-    /// Takes frames out of the ring into the application's memory, from `at` on. Those that it asks
-    /// for again come from what was read, and those it leaves out are dropped.
+    /// Reads frames from `at` on: repeated ones come from what was read, skipped ones are dropped.
     fn read(&mut self, at: MediaTime, areas: &Areas<'_>, size: usize) -> usize {
         self.drop_older();
         let left_out = (at - self.moved).max(Frames::ZERO).as_len();
@@ -115,7 +108,6 @@ impl Pcm {
         }
     }
 
-    /// Makes room in the ring of what a stint before left in it.
     pub(super) fn drop_older(&mut self) {
         let origin = self.standing().map_or(0, |standing| standing.origin);
         let older = origin.saturating_add(self.moved.as_frames() as u64).saturating_sub(self.ever);

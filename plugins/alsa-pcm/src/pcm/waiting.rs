@@ -1,5 +1,4 @@
-//! When an application that waits is to look again: for room or frames, and until the far end has
-//! heard the last.
+//! When a waiting application is to look again.
 
 use core::ffi::c_int;
 
@@ -27,7 +26,6 @@ const MARGIN: Span = Span::from_micros(50);
 const AGAIN: Span = Span::from_micros(200);
 
 impl Pcm {
-    /// How draining goes; begins it where nothing was started yet.
     pub(crate) fn drain(&mut self, view: &View) -> Result<Draining, Complaint> {
         self.follow(view);
         if self.direction == Direction::Capture
@@ -48,7 +46,6 @@ impl Pcm {
         })
     }
 
-    /// How long it takes until the card has moved what the application put in.
     fn until_moved(&self) -> Span {
         let anchor = self.standing().and_then(|standing| standing.anchor);
         let due = self.stream.as_ref().zip(anchor);
@@ -57,8 +54,7 @@ impl Pcm {
         })
     }
 
-    /// Whether the application is to look: it can move as much as it asked for, or has failed.
-    /// Otherwise the timer is set to when it will.
+    /// Whether the application can move as much as it asked for, or has failed; otherwise sets the timer.
     pub(crate) fn is_ready(&mut self, view: &View) -> bool {
         self.follow(view);
         if view.state == SND_PCM_STATE_DRAINING as c_int {
@@ -78,7 +74,6 @@ impl Pcm {
         false
     }
 
-    /// Sets the timer to when the application can move as much as it asked for.
     pub(super) fn arm(&self) {
         let missing = self.software.least - self.available();
         let due = match (self.stream.as_ref(), self.standing().and_then(|s| s.anchor)) {
@@ -104,8 +99,7 @@ impl Pcm {
         self.timer.set(due);
     }
 
-    /// Where the card is served, its thread says when it has moved these frames that are missing: that is sooner than
-    /// the timer, which remains for a thread that is held up.
+    /// A served card's thread wakes us when it has moved these frames; the timer stays for a late thread.
     fn rouse_when_moved(&self, missing: Frames) {
         let Some(attachment) = self.stream.as_ref().and_then(Stream::attachment) else { return };
         if missing <= Frames::ZERO || self.order.mode != Mode::Running {
@@ -118,7 +112,6 @@ impl Pcm {
         }
     }
 
-    /// The timer is set as the PCM stands, for an application that is about to wait.
     pub(crate) fn watch(&mut self, view: &View) {
         self.follow(view);
         if self.is_ready(view) {
@@ -132,8 +125,8 @@ mod tests {
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
-    use crate::chosen::Hardware;
     use crate::keys::{self, Value};
+    use crate::offers::Hardware;
     use crate::samples::SampleCoding;
     use crate::way::SoundWay;
     use crate::wire::reach;

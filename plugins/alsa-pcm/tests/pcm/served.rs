@@ -9,7 +9,7 @@ use alsa_sys::{
     snd_pcm_stream_t,
 };
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::local::place::places;
+use tautline_io::local::places;
 use tautline_io::programs::listening::ProgramsSocket;
 use tautline_io::programs::mixing::AttachedPrograms;
 use tautline_io::thread::realtime;

@@ -1,20 +1,17 @@
 //! What a clerk does for one instance: a stream at one worker, opened, watched, opened anew.
 
-mod late;
 mod silence;
 
 use std::sync::Arc;
 
+use silence::{SilenceCounts, SilenceNews, SilenceWatch};
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::calls::{Alive, Opening, StreamOrder, WorkerCalls};
-use super::standing::{ClerkStanding, RunningStream};
+use crate::clerk::standing::{ClerkStanding, RunningStream};
+use crate::clerk::{Alive, Opening, StreamOrder, WorkerCalls};
 use crate::twin::TwinSpan;
-use late::{LateCounts, LateWatch};
-use silence::{SilenceCounts, SilenceNews, SilenceWatch};
 
-/// What a clerk does for one instance.
 pub(crate) struct StreamErrand {
     pub(crate) which: Which,
     order: StreamOrder,
@@ -23,30 +20,20 @@ pub(crate) struct StreamErrand {
     silence: SilenceWatch,
     late: LateWatch,
     worker: String,
-    /// It was said that runs were given up before their turn.
     crowded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrandState {
-    /// Without a stream, until the next attempt.
-    Apart {
-        until: LocalTime,
-    },
-    Open {
-        id: u32,
-        quiet: Quiet,
-    },
+    Apart { until: LocalTime },
+    Open { id: u32, quiet: Quiet },
 }
 
-/// Since when nothing was heard of a worker that had something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Quiet {
     since: LocalTime,
-    /// Runs of the host, and answers, as they were then.
     begun: u64,
     answers: u64,
-    /// Runs, as they were at the last look.
     looked: u64,
 }
 
@@ -78,14 +65,12 @@ impl StreamErrand {
         }
     }
 
-    /// The worker at this address is asked.
     #[must_use]
     pub(super) fn at(mut self, address: &str) -> Self {
         address.clone_into(&mut self.worker);
         self
     }
 
-    /// What is to be opened.
     pub(crate) fn plugin(&self) -> &str {
         &self.order.request.plugin
     }
@@ -94,8 +79,7 @@ impl StreamErrand {
         matches!(self.state, ErrandState::Open { .. })
     }
 
-    /// Does what is due; false when all is done. `is_away` is set as soon as the worker is found
-    /// absent: the other errands need not find out each for itself.
+    /// Does what is due; false when all is done. `is_away` tells the other errands that the worker is absent.
     pub(crate) fn see_to(
         &mut self,
         calls: &mut dyn WorkerCalls,
@@ -134,7 +118,6 @@ impl StreamErrand {
         true
     }
 
-    /// Takes what the host's thread told: how many answers of this worker it saw.
     fn hear(&mut self, now: LocalTime) -> u64 {
         let (standing, news, (answered, unanswered)) = {
             let mut watch = self.standing.watch();
@@ -233,7 +216,6 @@ impl StreamErrand {
         self.state = ErrandState::Apart { until };
     }
 
-    /// Where the stream is there no more, as far as can be told: how long to wait before another is opened.
     fn lost(&self, id: u32, calls: &mut dyn WorkerCalls, is_away: &mut bool) -> Option<Span> {
         match calls.look(id) {
             // Stopped for a while, or its plugin begins anew: the stream goes on by itself.
@@ -278,3 +260,68 @@ fn late_sentence(worker: &str, delay: u32) -> String {
 
 #[cfg(test)]
 mod tests;
+
+const SPAN: Span = Span::from_secs(2);
+const MOST: u64 = 10;
+const MIN_RUNS: u64 = 20;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct LateCounts {
+    answered: u64,
+    unanswered: u64,
+    answers: u64,
+}
+
+#[derive(Debug, Default)]
+struct LateWatch {
+    since: Option<(LocalTime, LateCounts)>,
+    is_told: bool,
+}
+
+impl LateWatch {
+    fn look(&mut self, counts: LateCounts, now: LocalTime) -> bool {
+        let (since, before) = *self.since.get_or_insert((now, counts));
+        if self.is_told || now - since < SPAN {
+            return false;
+        }
+        self.since = Some((now, counts));
+        let unanswered = counts.unanswered - before.unanswered;
+        let runs = unanswered + counts.answered - before.answered;
+        // A stream that is opened again counts from 0.
+        let answers = counts.answers.saturating_sub(before.answers);
+        self.is_told =
+            runs >= MIN_RUNS && unanswered * MOST >= runs * (MOST - 1) && answers * 2 >= runs;
+        self.is_told
+    }
+}
+
+#[cfg(test)]
+mod late_tests {
+    use super::*;
+
+    /// In which of so many looks it is reported, if of ten runs between two looks these are answered in time, and these
+    /// at any time.
+    fn told(looks: i64, answered: u64, answers: u64) -> Vec<i64> {
+        let (mut watch, mut counts) = (LateWatch::default(), LateCounts::default());
+        let is_told = |look: &i64| {
+            counts.answered += answered;
+            counts.unanswered += 10 - answered;
+            counts.answers += answers;
+            watch.look(counts, LocalTime::ZERO + Span::from_millis(20 * look))
+        };
+        (0..looks).filter(is_told).collect()
+    }
+
+    #[test]
+    fn late_answers_are_reported_once_after_two_seconds() {
+        assert_eq!(told(1000, 0, 10), [100]);
+        assert_eq!(told(1000, 1, 10), [100]);
+    }
+
+    #[test]
+    fn losses_absent_workers_and_a_few_late_answers_are_not_reported() {
+        assert!(told(1000, 2, 10).is_empty());
+        assert!(told(1000, 0, 0).is_empty());
+        assert!(told(1000, 10, 10).is_empty());
+    }
+}

@@ -10,24 +10,21 @@ use tautline_api::v1::{FedStream, StreamPhase, StreamRequest, WorkStream};
 use tautline_engine::offload::offloaded::{Far, LastFar};
 use tautline_io::udp::UdpOptions;
 
-use super::calls::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
+use super::{Alive, Opening, OrderBehind, StreamOrder, WorkerCalls};
 
-/// A worker starts a process for a stream, and gives a plugin ten seconds to begin: it is to say itself that it gave up.
+/// A worker starts a process for a stream, and gives a plugin ten seconds to begin: it is to say itself that it gave
+/// up.
 const OPEN_LIMIT: Duration = Duration::from_secs(12);
-/// Whether somebody is there at all: a host that is off answers nothing, and the next attempt is not to
-/// wait for this one.
+/// An absent host must not delay the next attempt.
 const LOOK_LIMIT: Duration = Duration::from_millis(250);
 /// A host is about to end and waits for it.
 const CLOSE_LIMIT: Duration = Duration::from_millis(150);
 /// Datagrams each second that buffers are laid out for: blocks of 32 frames at 192 kHz, in three parts.
 const DATAGRAMS_PER_SECOND: u32 = 20_000;
 
-/// Asks the worker at an address.
 pub(crate) struct HttpCalls {
     address: String,
-    /// The last attempt found nobody.
     was_away: bool,
-    /// By the stream that feeds them: where the others of its pipeline are.
     behind: BTreeMap<u32, Vec<(String, u32)>>,
 }
 
@@ -60,7 +57,6 @@ impl HttpCalls {
     }
 }
 
-/// Streams that were opened one after the other, the last first: each worker is told where the one is that it feeds.
 #[derive(Default)]
 struct OpenedPipeline(Vec<(String, WorkOpened)>);
 
@@ -118,7 +114,6 @@ impl OpenedPipeline {
         Ok(())
     }
 
-    /// All but the first, which was opened last.
     fn behind(&self) -> Vec<(String, u32)> {
         let Some((_first, behind)) = self.0.split_last() else { return Vec::new() };
         behind.iter().map(|(address, opened)| (address.clone(), opened.stream.id)).collect()
@@ -131,7 +126,6 @@ impl OpenedPipeline {
     }
 }
 
-/// The request of one that feeds that stream, if there is one behind.
 fn feeding(request: &StreamRequest, feeds: Option<FedStream>) -> StreamRequest {
     let mut request = request.clone();
     if let Some(place) = &mut request.pipeline {
@@ -140,7 +134,6 @@ fn feeding(request: &StreamRequest, feeds: Option<FedStream>) -> StreamRequest {
     request
 }
 
-/// Where the worker before it finds a stream that was opened.
 fn fed_stream(address: &str, opened: &WorkOpened) -> Result<FedStream, Opening> {
     let fed = opened.stream.fed.as_ref().ok_or_else(|| {
         Opening::Refused(format!("{address} cannot be fed by another worker; update taut there"))
@@ -152,7 +145,6 @@ fn fed_stream(address: &str, opened: &WorkOpened) -> Result<FedStream, Opening> 
     })
 }
 
-/// Made anew for each call: what is trusted may have changed.
 fn client(address: &str, limit: Duration) -> Result<WorkerClient, Opening> {
     let address: WorkerAddress =
         address.parse().map_err(|error: tautline_api::client::NoWorkerAddress| {

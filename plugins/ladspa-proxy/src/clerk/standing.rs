@@ -1,5 +1,3 @@
-//! What an instance and its clerks share: how the host's thread stands, and the sentences for people.
-
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,9 +10,7 @@ use crate::record::RunRecord;
 use crate::say::say;
 use crate::twin::TwinSpan;
 
-/// How an instance stands, for its own threads and for those of its clerks.
 pub(crate) struct ClerkStanding {
-    /// Runs that the host's thread began, and those that it ended.
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
@@ -27,16 +23,13 @@ pub(crate) struct ClerkStanding {
     changed: Condvar,
 }
 
-/// The ordinary threads' end of what the host's thread holds, and what was heard by it.
 pub(crate) struct WorkerWatch {
     pub(crate) attendant: Attendant,
-    /// How what comes back compares with what the plugin makes here, if it is compared.
     pub(crate) spans: Option<Consumer<TwinSpan>>,
     pub(crate) record: RunRecord,
 }
 
 impl WorkerWatch {
-    /// Takes what the host's thread told since.
     pub(crate) fn hear(&mut self) {
         while let Some(gone) = self.attendant.take_gone() {
             drop(gone);
@@ -55,17 +48,14 @@ impl WorkerWatch {
 
 #[derive(Default)]
 struct Papers {
-    /// How each worker stands.
     workers: [WantedWorker; Which::ALL.len()],
     said: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct WantedWorker {
-    /// A clerk sees to it.
     is_seen_to: bool,
     is_open: bool,
-    /// It was tried, with whatever success.
     is_tried: bool,
     opened: u64,
 }
@@ -77,11 +67,9 @@ const MOST_SAID: usize = 32;
 /// What is among so many of the last sentences is not said again.
 const LAST_SAID: usize = 4;
 
-/// Which run the host's thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunningStream {
     pub(crate) begun: u64,
-    /// It is within that one.
     pub(crate) is_inside: bool,
 }
 
@@ -99,7 +87,6 @@ impl ClerkStanding {
         }
     }
 
-    /// Not for the host's thread while it runs.
     pub(crate) fn watch(&self) -> MutexGuard<'_, WorkerWatch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +95,6 @@ impl ClerkStanding {
         self.papers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The host's thread begins a run.
     pub(crate) fn begin_run(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
@@ -122,7 +108,6 @@ impl ClerkStanding {
         RunningStream { begun, is_inside: self.ended.load(Ordering::Relaxed) != begun }
     }
 
-    /// The host's thread found the first frame that differs.
     pub(crate) fn tell_difference(&self, frame: u64) {
         self.differs.store(frame + 1, Ordering::Relaxed);
     }
@@ -133,24 +118,20 @@ impl ClerkStanding {
         let _ = self.short.compare_exchange(0, frames, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// How many it had, where that was so; once.
     pub(crate) fn take_short(&self) -> Option<u64> {
         let frames = self.short.load(Ordering::Relaxed);
         let is_new = frames > 0 && frames < TAKEN;
         is_new.then(|| self.short.store(TAKEN, Ordering::Relaxed)).map(|()| frames)
     }
 
-    /// Whether a run had more frames than the delay.
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed) > 0
     }
 
-    /// Which it is, once.
     pub(crate) fn take_difference(&self) -> Option<u64> {
         self.differs.swap(0, Ordering::Relaxed).checked_sub(1)
     }
 
-    /// The instance is about to end.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -159,12 +140,10 @@ impl ClerkStanding {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// A clerk sees to this worker from now on.
     pub(crate) fn set_seen_to(&self, which: Which) {
         self.papers().workers[which as usize].is_seen_to = true;
     }
 
-    /// An attempt to open a stream came to this.
     pub(crate) fn set_open(&self, which: Which, is_open: bool) {
         let mut papers = self.papers();
         let worker = &mut papers.workers[which as usize];
@@ -173,12 +152,10 @@ impl ClerkStanding {
         self.changed.notify_all();
     }
 
-    /// How often a stream of this worker was opened.
     pub(crate) fn opened(&self, which: Which) -> u64 {
         self.papers().workers[which as usize].opened
     }
 
-    /// Its clerk has nothing to do for it any more.
     pub(crate) fn close(&self, which: Which) {
         let mut papers = self.papers();
         let worker = &mut papers.workers[which as usize];
@@ -186,22 +163,19 @@ impl ClerkStanding {
         self.changed.notify_all();
     }
 
-    /// Waits until each worker's stream is open, or was tried in vain.
     pub(crate) fn await_tried(&self, patience: Duration) {
         self.await_papers(patience, |papers| {
             papers.workers.iter().all(|worker| !worker.is_seen_to || worker.is_tried)
         });
     }
 
-    /// Waits until a stream is open; whether one is.
     pub(crate) fn await_open(&self, patience: Duration) -> bool {
         let is_open = |papers: &Papers| papers.workers.iter().any(|worker| worker.is_open);
         self.await_papers(patience, is_open);
         is_open(&self.papers())
     }
 
-    /// Waits until open streams are closed at their workers: they would keep their places until they
-    /// find themselves alone.
+    /// Waits until open streams are closed at their workers, where they would keep their places.
     pub(crate) fn await_closed(&self, patience: Duration) {
         self.await_papers(patience, |papers| !papers.workers.iter().any(|worker| worker.is_open));
     }
@@ -211,8 +185,7 @@ impl ClerkStanding {
         drop(self.changed.wait_timeout_while(self.papers(), patience, waits));
     }
 
-    /// Says a sentence where people are, unless it is one of the last that were said: a worker and a spare may each have
-    /// theirs, in turn.
+    /// Reports a sentence unless it was among the last: a worker and a spare may alternate.
     pub(crate) fn say(&self, sentence: String) {
         let mut papers = self.papers();
         let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);
@@ -223,12 +196,10 @@ impl ClerkStanding {
         papers.said.push(sentence);
     }
 
-    /// Says how the last span of sound was, which is kept elsewhere.
     pub(crate) fn tell(&self, sentence: &str) {
         say(sentence);
     }
 
-    /// Prints what happened, and keeps it while there is room.
     pub(crate) fn log(&self, sentence: String) {
         say(&sentence);
         let mut papers = self.papers();
@@ -237,13 +208,11 @@ impl ClerkStanding {
         }
     }
 
-    /// What an instance came to, when it is over: however much was said before.
     pub(crate) fn conclude(&self, sentence: String) {
         say(&sentence);
         self.papers().said.push(sentence);
     }
 
-    /// All that was said.
     pub(crate) fn said(&self) -> Vec<String> {
         self.papers().said.clone()
     }

@@ -1,5 +1,3 @@
-//! The end of a cable at a card's input.
-
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{DeviceError, Settings};
@@ -12,23 +10,17 @@ use crate::software::source::Filled;
 /// What interpolates between the player's frames: 16 of them must have been played beyond a place.
 const QUALITY: Quality = Quality::Balanced;
 
-/// What a card hears comes from here.
 pub(crate) struct HearingEnd {
     plug: CablePlug,
     channels: usize,
-    /// From the player's DAC to here.
     delay: Span,
-    /// That of the card; none before it starts.
     clock: Option<CardClock>,
-    /// The next frame, by the card's count.
     next: i64,
     resampler: Resampler,
-    /// The player's frames that a block is made of.
     frames: Box<[f32]>,
 }
 
 impl HearingEnd {
-    /// At the input of a card that runs like this.
     pub(crate) fn new(
         name: &CableName,
         delay: Span,
@@ -48,12 +40,10 @@ impl HearingEnd {
         Ok(Self { plug, channels, delay, clock: None, next: 0, resampler, frames })
     }
 
-    /// The card starts; its first frame is number 0 of `clock`.
     pub(crate) fn begin(&mut self, clock: &CardClock) {
         (self.clock, self.next) = (Some(*clock), 0);
     }
 
-    /// The next frames, at most a period. Real-time.
     pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
         let first = self.next;
         self.next += (out.len() / self.channels) as i64;
@@ -80,12 +70,10 @@ impl HearingEnd {
         filled
     }
 
-    /// Nobody takes the next `frames`. Real-time.
     pub(crate) fn skip(&mut self, frames: Frames) {
         self.next += frames.count();
     }
 
-    /// What the kernel reaches back to.
     fn pass(&mut self, playing: &Playing, from: i64) {
         let before = &mut self.frames[..self.resampler.half() * self.channels];
         self.plug.ring.read(playing, from, before);

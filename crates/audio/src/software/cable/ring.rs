@@ -1,10 +1,7 @@
-//! What a cable carries, in shared memory: the last second and more of it, by the player's count of frames.
-//!
-//! One writes, any number read, none waits. What was read is good if nothing was written over it
-//! meanwhile, which the reader looks for afterwards (H.-J. Boehm, *Can seqlocks get along with
-//! programming language memory models?*, MSPC 2012): the writer says first how far it will
-//! write, then writes, then says how far it has written. A reader finds what another version, a broken
-//! program or a malicious one wrote as a clock that cannot be, or as sound.
+//! A cable's shared memory: the last second of frames by the player's count. One writer, any readers, no waiting
+//! (seqlock: H.-J. Boehm, *Can seqlocks get along with programming language memory models?*, MSPC 2012): the writer
+//! announces how far it will write, writes, and reports how far it has written; readers check afterwards. Invalid
+//! contents read as an impossible clock, or as sound.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -18,14 +15,12 @@ use tautline_proto::units::{Channels, Ppm, Rate};
 
 use super::CableName;
 
-/// What the first bytes say.
 const MAGIC: u64 = u64::from_le_bytes(*b"tautline");
 /// Of this layout; in the name of the file, too, so that versions never open one another's.
 const VERSION: u64 = 1;
 /// More no clock errs: what `ppm=` takes, in 10^-12.
 const MOST_ERROR: i64 = 100_000_000_000;
 
-/// Where each number lies.
 #[derive(Clone, Copy)]
 enum At {
     Magic,
@@ -40,11 +35,9 @@ enum At {
     /// How far the player writes, and how far it has written, in its frames.
     Writing,
     Written,
-    /// How many there are.
     Count,
 }
 
-/// What a cable carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RingLayout {
     rate: Rate,
@@ -58,8 +51,7 @@ impl fmt::Display for RingLayout {
 }
 
 impl RingLayout {
-    /// The longest delay: with two of the [longest buffers](Self::longest_buffer) and what is
-    /// interpolated by it is within what a ring holds.
+    /// The longest delay: with two of the [longest buffers](Self::longest_buffer) and interpolation it fits a ring.
     pub(super) const LONGEST_DELAY: Span = Span::from_millis(500);
 
     pub(super) fn new(settings: &Settings) -> Self {
@@ -89,17 +81,13 @@ impl RingLayout {
     }
 }
 
-/// What somebody plays by now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Playing {
     epoch: u64,
-    /// When which frame meets the player's DAC.
     pub(super) clock: CardClock,
-    /// Frames from 0 on that were written.
     pub(super) written: i64,
 }
 
-/// The memory of a cable.
 pub(super) struct CableRing {
     memory: SharedMemory,
     layout: RingLayout,
@@ -142,19 +130,16 @@ impl CableRing {
         &self.memory.longs()[place as usize]
     }
 
-    /// The samples of one frame, whatever number it has.
     fn frame(&self, frame: i64) -> &[AtomicU32] {
         let channels = self.layout.channels.count();
         let at = frame.rem_euclid(self.layout.frames()) as usize * channels;
         &self.memory.words()[at..at + channels]
     }
 
-    /// Frames that it holds.
     fn held(&self) -> i64 {
         self.layout.frames()
     }
 
-    /// A card begins to play, whose frames are counted by `clock`.
     pub(super) fn begin(&self, clock: &CardClock) {
         // A player that was killed at it left an odd one behind.
         let changing = self.at(At::Epoch).load(Relaxed) | 1;
@@ -173,7 +158,6 @@ impl CableRing {
         self.write_each(first, samples.chunks_exact(channels));
     }
 
-    /// So many frames of silence. Real-time.
     pub(super) fn write_silence(&self, first: i64, frames: i64) {
         const SILENCE: [f32; Channels::MAX as usize] = [0.0; Channels::MAX as usize];
         let end = first + frames;
@@ -195,7 +179,6 @@ impl CableRing {
         self.at(At::Written).store(end, Release);
     }
 
-    /// What is played by now; `None` before anything was. Real-time.
     pub(super) fn playing(&self) -> Option<Playing> {
         let epoch = self.at(At::Epoch).load(Acquire);
         let [start, error] =
@@ -212,8 +195,8 @@ impl CableRing {
         possible.then(|| Playing { epoch, clock: clock(), written })
     }
 
-    /// The frames from `first` on, silence where none was played. Real-time. What was read is to be
-    /// asked for by [`CableRing::was_kept`].
+    /// The frames from `first` on, silence where none was played. Real-time. Check with [`CableRing::was_kept`]
+    /// afterwards.
     pub(super) fn read(&self, playing: &Playing, first: i64, out: &mut [f32]) {
         let frames = out.chunks_exact_mut(self.layout.channels.count());
         for (index, samples) in (0..).zip(frames) {

@@ -1,5 +1,3 @@
-//! The thread that writes a recording.
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,12 +10,10 @@ use tautline_proto::units::Rate;
 
 use super::{Gap, INTERVAL, PIECE, RecorderShared};
 use crate::software::wav::{Spent, WavFile};
-use crate::toolbox::notes::Notes;
+use crate::toolbox::Notes;
 
-/// Where the time between two visits to the ring went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lap {
-    /// Longer than it meant to, the thread did not run.
     pub(super) overslept: Span,
     pub(super) spent: Spent,
 }
@@ -27,7 +23,6 @@ impl Lap {
         self.overslept + self.spent.coding + self.spent.storing
     }
 
-    /// Why the ring ran full, and the mend.
     pub(super) fn blame(self, piped: bool) -> String {
         let Self { overslept, spent: Spent { coding, storing } } = self;
         if storing >= coding.max(overslept) && piped {
@@ -45,7 +40,6 @@ impl Lap {
 pub(super) struct Scribe {
     pub(super) samples: Consumer<f32>,
     pub(super) silences: Consumer<Gap>,
-    /// Samples that were taken out of the ring.
     pub(super) taken: u64,
     pub(super) file: WavFile,
     pub(super) channels: u64,
@@ -53,7 +47,6 @@ pub(super) struct Scribe {
     pub(super) since_header: usize,
     pub(super) header_every: usize,
     pub(super) shared: Arc<RecorderShared>,
-    /// The longest lap of those in which samples were lost.
     pub(super) worst: Lap,
     pub(super) notes: Notes,
     pub(super) name: String,
@@ -65,7 +58,6 @@ impl Scribe {
         self.end(recorded);
     }
 
-    /// Completes the file, and reports why it ends.
     pub(super) fn end(self, recorded: Result<(), Unwritten>) {
         let whole = recorded.is_ok();
         match recorded {
@@ -91,7 +83,6 @@ impl Scribe {
         }
     }
 
-    /// Until it is to stop, or why it cannot go on.
     fn record(&mut self) -> Result<(), Unwritten> {
         let (mut overslept, mut lost) = (Span::ZERO, 0);
         if !self.await_reader()? {
@@ -118,8 +109,6 @@ impl Scribe {
         }
     }
 
-    /// Waits for the reader of a pipe, and leaves out what is played until then; `false` if the
-    /// stop comes first.
     fn await_reader(&mut self) -> Result<bool, Unwritten> {
         while !self.file.has_reader()? {
             if self.shared.stop.load(Ordering::Acquire) {
@@ -134,7 +123,6 @@ impl Scribe {
             }
             self.taken += count as u64;
             while self.silences.peek().is_ok_and(|gap| gap.after <= self.taken) {
-                // It is there: nobody else takes it.
                 let _ = self.silences.pop();
             }
             thread::park_timeout(INTERVAL);
@@ -146,8 +134,8 @@ impl Scribe {
         self.notes.add(format!("file:{}: {sentence}", self.name));
     }
 
-    /// Writes what is in the ring, and every quarter of a second a header that makes it readable
-    /// if the program is killed.
+    /// Writes the ring's content, and a header every quarter of a second, so that the file is readable if the program
+    /// is killed.
     pub(super) fn empty(&mut self) -> Result<(), Unwritten> {
         // Asked before the silences: those between these samples are then all there.
         let count = self.samples.slots();
@@ -155,7 +143,6 @@ impl Scribe {
         while let Some(gap) = self.silences.peek().ok().copied().filter(|gap| gap.after <= end) {
             self.take((gap.after - self.taken) as usize)?;
             self.silence(gap.samples)?;
-            // It is there: nobody else takes it.
             let _ = self.silences.pop();
         }
         self.take((end - self.taken) as usize)?;
@@ -167,7 +154,6 @@ impl Scribe {
         Ok(())
     }
 
-    /// Writes the next samples of the ring, piece by piece.
     fn take(&mut self, mut count: usize) -> Result<(), Unwritten> {
         while count > 0 {
             let piece = count.min(PIECE);
@@ -204,12 +190,9 @@ impl Scribe {
     }
 }
 
-/// What ends a recording before the run does.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unwritten {
-    /// Who read it has seen enough, as `head` has.
     Deserted,
-    /// It cannot be written any further.
     Because { answer: String, mend: &'static str },
 }
 

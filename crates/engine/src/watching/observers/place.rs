@@ -6,9 +6,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use tautline_io::local::place::{NotPrivate, is_private_to, make_private, without_runtime};
-pub use tautline_io::local::place::{is_private, places};
+use tautline_io::local::{NotPrivate, is_private_to, make_private, without_runtime};
 use tautline_io::local::{connect, effective_user};
+pub use tautline_io::local::{is_private, places};
 
 use super::Unobservable;
 

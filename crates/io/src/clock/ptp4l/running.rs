@@ -1,5 +1,5 @@
-//! The `ptp4l` that run on this host, and what they were told: their command lines and configurations say in which
-//! domain they answer, and where.
+//! The `ptp4l` that run on this host: in which domain they answer, and where, by their command lines and
+//! configurations.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -10,22 +10,16 @@ use tautline_proto::wire::ptp::Domain;
 
 use super::SOCKETS;
 
-/// What one was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunningPtp4l {
-    /// In which it answers; `None` where its configuration cannot be read.
     pub(super) domain: Option<Domain>,
-    /// Where it answers: the one that anybody may ask comes first.
     pub(super) sockets: [PathBuf; 2],
 }
 
-/// More than any configuration has: it may be any file.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Options of ptp4l(8) with a value, of one letter each.
 const WITH_VALUE: &str = "filp";
 
-/// All of them, as the files of this folder say, which is `/proc`.
 pub(super) fn running(processes: &Path) -> Vec<RunningPtp4l> {
     let Ok(entries) = fs::read_dir(processes) else { return Vec::new() };
     let mut folders: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -34,7 +28,7 @@ pub(super) fn running(processes: &Path) -> Vec<RunningPtp4l> {
 }
 
 fn told(process: &Path) -> Option<RunningPtp4l> {
-    // Anybody may call a program so: who keeps this host's time is the system's, or whoever asks.
+    // Any user can name a program so: only those of root and this user count.
     // SAFETY: it has no arguments and cannot fail.
     let trusted = [0, unsafe { libc::geteuid() }];
     if !trusted.contains(&fs::metadata(process).ok()?.uid()) {
@@ -59,7 +53,7 @@ fn told(process: &Path) -> Option<RunningPtp4l> {
     Some(RunningPtp4l { domain: (known || options.tells_domain()).then_some(domain), sockets })
 }
 
-/// A text of a file, as far as it is no longer than any may be. What waits for a writer is none.
+/// The text of a file, up to a length; `None` of one that waits for a writer.
 fn text_of(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let at_once = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -69,11 +63,9 @@ fn text_of(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What of a command line tells how it runs.
 #[derive(Debug, Default)]
 struct Options<'a> {
     file: Option<&'a str>,
-    /// Settings as they are named in a configuration.
     long: Vec<(&'a str, &'a str)>,
 }
 
@@ -85,7 +77,7 @@ impl<'a> Options<'a> {
                 let pair = long.split_once('=').or_else(|| Some((long, words.next()?)));
                 found.long.extend(pair);
             } else if let Some(letters) = word.strip_prefix('-') {
-                // Of several letters in one word the first that has a value takes the rest of it, or the next word.
+                // The first letter that takes a value takes the rest of the word, or the next one.
                 let Some(at) = letters.find(|letter| WITH_VALUE.contains(letter)) else { continue };
                 let (letter, rest) = letters[at..].split_at(1);
                 let value = if rest.is_empty() { words.next() } else { Some(rest) };
@@ -100,7 +92,6 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What it goes by, with its own defaults.
 #[derive(Debug)]
 struct Ptp4lSettings {
     domain: Domain,
@@ -114,7 +105,7 @@ impl Default for Ptp4lSettings {
 }
 
 impl Ptp4lSettings {
-    /// Reads what a configuration says of all ports: what stands under `[global]`, or before any section.
+    /// Reads the settings of all ports: those under `[global]`, or before any section.
     fn read(&mut self, configuration: &str) {
         let mut global = true;
         for line in configuration.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
@@ -139,7 +130,6 @@ impl Ptp4lSettings {
     }
 }
 
-/// As `strtol` reads it: `0x1` is one.
 fn number(text: &str) -> Option<u8> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hexadecimal) => u8::from_str_radix(hexadecimal, 16).ok(),

@@ -1,4 +1,4 @@
-//! Something that one thread uses and another exchanges while it does.
+//! A value that one thread uses and another exchanges meanwhile.
 
 use core::ptr::null_mut;
 use std::sync::Arc;
@@ -8,11 +8,9 @@ use rtrb::{Consumer, Producer, PushError};
 
 use crate::thread::memory;
 
-/// What was given and is not taken yet; the newest alone.
 struct GivenSlot<T>(AtomicPtr<T>);
 
 impl<T> GivenSlot<T> {
-    /// What lies there, in exchange for `next`. Wait-free.
     fn exchange(&self, next: Option<Box<T>>) -> Option<Box<T>> {
         let next = next.map_or(null_mut(), Box::into_raw);
         let last = self.0.swap(next, Ordering::AcqRel);
@@ -31,23 +29,19 @@ impl<T> Drop for GivenSlot<T> {
     }
 }
 
-/// The end of whoever uses it.
 pub(crate) struct Held<T> {
     now: Option<Box<T>>,
     next: Arc<GivenSlot<T>>,
     old: Producer<Box<T>>,
 }
 
-/// The end of whoever gives another, and drops what it was given for.
 pub(crate) struct LineGiver<T> {
     next: Arc<GivenSlot<T>>,
     old: Consumer<Box<T>>,
 }
 
-/// Both ends; nothing is held yet.
 pub(crate) fn held<T: Send>() -> (Held<T>, LineGiver<T>) {
     let next = Arc::new(GivenSlot(AtomicPtr::new(null_mut())));
-    // Each gift brings back one, which is collected before the next gift.
     let (old, old_out) = memory::ring(2);
     (Held { now: None, next: Arc::clone(&next), old }, LineGiver { next, old: old_out })
 }
@@ -57,13 +51,12 @@ impl<T> Held<T> {
         self.now.as_deref_mut()
     }
 
-    /// The same, to look at.
     pub(crate) fn get(&self) -> Option<&T> {
         self.now.as_deref()
     }
 
-    /// Takes the newest that was given, if one was, and sends back what it takes the place of, after `turn` saw both.
-    /// Wait-free. Whether it took one.
+    /// Takes the newest that was given, after `turn` saw both, and sends back its predecessor. Wait-free. Whether it
+    /// took one.
     pub(crate) fn turn(&mut self, turn: impl FnOnce(Option<&mut T>, &mut T)) -> bool {
         if self.next.is_empty() {
             return false;
@@ -72,7 +65,7 @@ impl<T> Held<T> {
         turn(self.now.as_deref_mut(), &mut next);
         let old = self.now.replace(next);
         if let Some(Err(PushError::Full(old))) = old.map(|old| self.old.push(old)) {
-            // There is room for all that were given. A leak would be a fault; freeing memory here a worse one.
+            // There is room for all that were given. A leak would be a fault; freeing here a worse one.
             core::mem::forget(old);
         }
         true
@@ -80,12 +73,10 @@ impl<T> Held<T> {
 }
 
 impl<T> LineGiver<T> {
-    /// Drops what came back, on this thread.
     pub(crate) fn collect(&mut self) {
         while self.old.pop().is_ok() {}
     }
 
-    /// Gives `next`. One that was given before and not taken is dropped, on this thread.
     pub(crate) fn give(&mut self, next: T) {
         self.collect();
         drop(self.next.exchange(Some(Box::new(next))));

@@ -9,20 +9,18 @@ use crate::link::muxed::peer::PeerAddress;
 use crate::link::told::Teller;
 use crate::socket::seal::Seal;
 
-/// The two sides of a line, as links that are exchanged.
 pub(crate) trait Half: Pollable {
-    /// Gives back what it was [told](crate::link::Link::tell) to tell by.
-    fn release(&mut self) -> Option<Teller>;
+    fn release(&mut self) -> Option<Teller> {
+        None
+    }
 
-    /// Whether nothing will come any more: its descriptor would be readable for ever.
+    /// Whether it has ended: its descriptor would be readable for ever.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// Sends reports, on an ordinary thread.
 pub(crate) trait Speak: Send {
-    /// Sends one, to this address if the line has any.
     fn speak(&mut self, report: &[u8], to: Option<SocketAddr>) -> io::Result<()>;
 }
 
@@ -43,7 +41,7 @@ pub enum FarAddress {
     /// There: what comes from elsewhere is foreign.
     At(SocketAddr),
     /// Where the newest datagram came from that the seal opened, for a far end behind a NAT; nowhere before the first.
-    /// Without a seal anybody can take the stream over by one packet.
+    /// Unsealed, one packet from anywhere takes the stream over.
     Newest,
 }
 
@@ -57,7 +55,7 @@ pub struct MuxedLine {
 
 pub(crate) struct SendingLine {
     pub(crate) link: Box<dyn Half>,
-    /// Where the far end is and the last that was seen of that; none where the transport knows by itself.
+    /// The far end's address and the version last seen; `None` if the transport knows it by itself.
     pub(crate) peer: Option<Arc<PeerAddress>>,
     pub(crate) seen: u64,
 }
@@ -67,13 +65,9 @@ pub(crate) struct ReceivingLine {
     pub(crate) hears: Hears,
 }
 
-/// Whom a line hears.
 pub(crate) enum Hears {
-    /// Whoever the transport delivers from.
     Anyone,
-    /// The far end alone.
     Peer(Arc<PeerAddress>),
-    /// Anyone, and who it is that is newest.
     Newest(Arc<PeerAddress>),
 }
 

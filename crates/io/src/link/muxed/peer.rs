@@ -1,24 +1,23 @@
-//! Where the far end of a UDP line is: told by whoever made the line, or learned from what comes from there.
+//! The far end's address of a UDP line: given, or learned from its datagrams.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Whether a datagram is RTCP, by what would be the payload type of RTP: 64 to 95 with the marker, which no stream of
-/// RTP beside RTCP may have (RFC 5761 §4).
+/// Whether a datagram is RTCP: payload types 64 to 95 with the marker, which RTP beside RTCP must not use (RFC 5761
+/// §4).
 pub fn is_report(datagram: &[u8]) -> bool {
     datagram.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }
 
-/// The far end's address, for several threads. Reading is wait-free; of two who write at once one gives up.
+/// The far end's address, for several threads: a seqlock. Reading is wait-free; one of two concurrent writers gives up.
 #[derive(Debug)]
 pub(crate) struct PeerAddress {
-    /// Odd while it is written; 0 until it was.
     version: AtomicU64,
     words: [AtomicU64; 4],
     writing: AtomicBool,
 }
 
-/// Times that a reader begins again where somebody wrote meanwhile: then it keeps to what it knows, until it next looks.
+/// Retries of a reader during a write; then it keeps what it knows until it next looks.
 const TRIES: usize = 4;
 
 impl PeerAddress {
@@ -32,7 +31,6 @@ impl PeerAddress {
         peer
     }
 
-    /// From now on it is there. False if another thread writes just now.
     pub(crate) fn set(&self, at: Option<SocketAddr>) -> bool {
         if self.writing.swap(true, Ordering::Acquire) {
             return false;
@@ -48,7 +46,6 @@ impl PeerAddress {
         true
     }
 
-    /// Where it is, if that was written since `seen`, which is then now.
     pub(crate) fn news(&self, seen: &mut u64) -> Option<Option<SocketAddr>> {
         for _ in 0..TRIES {
             let before = self.version.load(Ordering::Acquire);
@@ -92,32 +89,29 @@ fn decode([kind, high, low, beside]: [u64; 4]) -> Option<SocketAddr> {
     }
 }
 
-/// Tells which datagrams are newer than all before: a copy of an old one, sent from elsewhere, is not, and neither is
-/// one that the network held back.
+/// Tells which datagrams are newer than all before, and no copies or late ones; holds stream and number of the newest
+/// RTP.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Newest {
-    /// Stream and number of the newest packet of RTP.
-    packet: Option<(u32, u16)>,
-}
+pub(crate) struct Newest(Option<(u32, u16)>);
 
 impl Newest {
     /// Whether this opened datagram is the newest. Reports have no number: they count until RTP came.
     pub(crate) fn is(&mut self, datagram: &[u8]) -> bool {
         let [_, _, a, b, _, _, _, _, ssrc @ ..] = datagram else { return false };
         let Some(ssrc) = ssrc.first_chunk().copied().map(u32::from_be_bytes) else {
-            return self.packet.is_none() && is_report(datagram);
+            return self.0.is_none() && is_report(datagram);
         };
         if is_report(datagram) {
-            return self.packet.is_none();
+            return self.0.is_none();
         }
         let number = u16::from_be_bytes([*a, *b]);
-        let newer = match self.packet {
+        let newer = match self.0 {
             // Less than half of all numbers ahead (RFC 3550 appendix A.1).
             Some((stream, newest)) if stream == ssrc => number.wrapping_sub(newest) as i16 > 0,
             _ => true,
         };
         if newer {
-            self.packet = Some((ssrc, number));
+            self.0 = Some((ssrc, number));
         }
         newer
     }

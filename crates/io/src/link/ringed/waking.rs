@@ -1,17 +1,16 @@
-//! When a wire thread wakes up: by its own timer as long as it knows when there is something to do, else by a bell. A
-//! second bell is for whoever waits for what it hands on.
+//! When a wire thread wakes up: by its own timer if it expects something, else by a bell.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::link::event::EventDescriptor;
+use crate::thread::halt::EventDescriptor;
 
 /// Wakes a thread without waiting.
 pub(super) struct Bell {
     event: EventDescriptor,
-    /// Whether the thread waits for nothing else: it hears no other ring, and need not.
+    /// Whether the thread waits for nothing else; otherwise it needs no ring.
     awaited: AtomicBool,
     stop: AtomicBool,
 }
@@ -28,26 +27,24 @@ impl Bell {
         Ok(Self { event, awaited: AtomicBool::new(false), stop: AtomicBool::new(false) })
     }
 
-    /// Readable once it wakes.
     pub(super) fn as_raw_fd(&self) -> RawFd {
         self.event.as_fd().as_raw_fd()
     }
 
-    /// Whether the thread is to end.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Says that something was put into a ring. A thread that wakes up by itself finds it then.
+    /// Reports that something was put into a ring; a thread that wakes up by itself finds it then.
     pub(super) fn ring(&self) {
-        // What was put is seen by the thread that then awaits the bell, or it is awaited here.
+        // Either the thread that next awaits the bell sees what was put, or `awaited` is seen here.
         fence(Ordering::SeqCst);
         if self.awaited.swap(false, Ordering::SeqCst) {
             self.event.wake();
         }
     }
 
-    /// From now on it wakes the thread, which has yet to look whether something is there already.
+    /// From now on a ring wakes the thread, which must look first whether something is there already.
     pub(super) fn wait_for(&self) {
         self.awaited.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -63,13 +60,12 @@ impl Bell {
     }
 }
 
-/// When packets come, by those that came: where a device's thread queues a period's while they are held back, the wire
-/// thread wakes up once to hand them over, and not before that to learn that they are there.
+/// Predicts when the next packets come, so that the wire thread wakes up once per period to hand them over, and not
+/// also to learn that they are there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
     last: LocalTime,
     step: Span,
-    /// Whether the next is awaited by its time: once for each that came.
     awaits: bool,
 }
 
@@ -81,14 +77,12 @@ impl Rhythm {
         Self { last: LocalTime::NEVER, step: Span::ZERO, awaits: false }
     }
 
-    /// A packet came that is due then.
     pub(super) fn follow(&mut self, due: LocalTime) {
         let step = due - self.last;
         self.awaits = step > Span::ZERO && step <= Self::LONGEST;
         (self.last, self.step) = (due, step);
     }
 
-    /// When the next is due, if it has not been awaited yet.
     pub(super) fn take_next(&mut self) -> Option<LocalTime> {
         core::mem::take(&mut self.awaits).then(|| self.last + self.step)
     }
@@ -97,7 +91,7 @@ impl Rhythm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::poll::{poll, readable};
+    use crate::socket::descriptor::{poll, readable};
 
     #[test]
     fn a_bell_wakes_nobody_who_does_not_wait_for_it_and_who_does_but_once() {

@@ -2,25 +2,18 @@
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// A shorter silence is left to the damage ledger.
 const LONG: Span = Span::from_secs(2);
 /// A host that runs less often than this is paused. The longest blocks of hosts take 0.2 s.
 const PAUSED: Span = Span::from_secs(1);
 
-/// What is counted at a look.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SilenceCounts {
-    /// Runs of the host.
     pub(super) runs: u64,
-    /// The host is in a run, which may wait for an answer.
     pub(super) is_inside: bool,
-    /// Answers of the worker.
     pub(super) answers: u64,
-    /// Frames that were replaced.
     pub(super) replaced: u64,
 }
 
-/// A change that is to be reported, with the silence so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SilenceNews {
     Lost(Span),
@@ -34,14 +27,11 @@ enum Worker {
     Lost,
 }
 
-/// Reports each loss of a worker once, and its return.
 #[derive(Debug)]
 pub(super) struct SilenceWatch {
     worker: Worker,
-    /// At the last answer.
     heard: (LocalTime, SilenceCounts),
     runs: u64,
-    /// When the host ran last.
     ran: LocalTime,
 }
 
@@ -51,7 +41,6 @@ impl SilenceWatch {
         Self { worker: Worker::New, heard, runs: 0, ran: LocalTime::ZERO }
     }
 
-    /// Takes the counts of a look.
     pub(super) fn look(&mut self, counts: SilenceCounts, now: LocalTime) -> Option<SilenceNews> {
         let was_paused = now - self.ran > PAUSED;
         if counts.runs != self.runs || counts.is_inside {

@@ -1,0 +1,385 @@
+//! The receiving half: RTP goes to its own thread, RTCP to the control channels.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rtrb::{Consumer, Producer};
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::ledger::Departure;
+use tautline_proto::stream::Outgoing;
+
+use crate::control::{Control, Waiter};
+use crate::link::destinations::Destinations;
+use crate::link::divided::SetAside;
+use crate::link::muxed::held::Held;
+use crate::link::muxed::line::{Hears, ReceivingLine, ReportLine, SendingLine};
+use crate::link::muxed::peer::{Newest, is_report};
+use crate::link::told::Teller;
+use crate::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp, queue_from};
+use crate::socket::seal::sealed_copy;
+use crate::thread::halt::EventDescriptor;
+use crate::thread::realtime::permit;
+
+pub(super) struct LineCall {
+    bell: EventDescriptor,
+    rung: AtomicBool,
+}
+
+impl LineCall {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { bell: EventDescriptor::new()?, rung: AtomicBool::new(false) })
+    }
+
+    pub(super) fn ring(&self) {
+        self.bell.wake();
+        // After it, so that a bell that was heard is silenced: until then its hearer comes again.
+        self.rung.store(true, Ordering::Release);
+    }
+
+    fn heed(&self) {
+        if self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::Acquire) {
+            self.bell.silence();
+        }
+    }
+}
+
+impl AsFd for LineCall {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+pub(super) struct Outbox {
+    pub(super) reports: Producer<SetAside>,
+    pub(super) bell: Arc<EventDescriptor>,
+}
+
+/// The link at which packets arrive. It sends nothing.
+pub struct MuxedReceiver {
+    pub(super) line: Held<ReceivingLine>,
+    pub(super) call: Arc<LineCall>,
+    pub(super) watched: WatchedDescriptors,
+    pub(super) sorting: Sorting,
+    pub(super) datagram_bytes: usize,
+    pub(super) before: LinkCounters,
+}
+
+pub(super) struct Sorting {
+    pub(super) outboxes: [Outbox; 2],
+    pub(super) named: Endpoint,
+    pub(super) newest: Newest,
+    pub(super) at: Option<SocketAddr>,
+    pub(super) seen: u64,
+    pub(super) reports: u64,
+    pub(super) foreign: u64,
+    pub(super) dropped: u64,
+}
+
+impl Sorting {
+    fn sort(
+        &mut self,
+        hears: &Hears,
+        arrival: Arrival<'_>,
+        deliver: &mut (impl FnMut(Arrival<'_>) + ?Sized),
+    ) {
+        if !self.is_of_the_far_end(hears, &arrival) {
+            self.foreign += 1;
+            return;
+        }
+        let arrival = Arrival { source: self.named, ..arrival };
+        if !is_report(arrival.datagram) {
+            return deliver(arrival);
+        }
+        self.reports += 1;
+        for outbox in self.outboxes.iter_mut().filter(|outbox| !outbox.reports.is_abandoned()) {
+            match outbox.reports.push(SetAside::of(&arrival)) {
+                Ok(()) => outbox.bell.wake(),
+                Err(_) => self.dropped += 1,
+            }
+        }
+    }
+
+    fn is_of_the_far_end(&mut self, hears: &Hears, arrival: &Arrival<'_>) -> bool {
+        let (Hears::Peer(peer) | Hears::Newest(peer)) = hears else { return true };
+        if let Some(at) = peer.news(&mut self.seen) {
+            self.at = at;
+        }
+        let source = arrival.source.socket_address();
+        let there = source.is_some() && source == self.at;
+        if matches!(hears, Hears::Peer(_)) {
+            return there;
+        }
+        // If another thread writes just now, the next datagram sets it.
+        if self.newest.is(arrival.datagram) && !there {
+            peer.set(source);
+        }
+        true
+    }
+}
+
+impl MuxedReceiver {
+    /// Takes the newest line, after delivering what came by the one before.
+    fn turn(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        self.call.heed();
+        let Self { line, watched, sorting, before, .. } = self;
+        while line.turn(|old, next| {
+            if let Some(ReceivingLine { link, hears }) = old {
+                link.receive(&mut |arrival| sorting.sort(hears, arrival, deliver));
+                *before = before.plus(&link.counters());
+                watched.leave(link.as_fd());
+            }
+            (sorting.newest, sorting.at, sorting.seen) = (Newest::default(), None, 0);
+            before.last_error = watched.follow(next.link.as_fd()).unwrap_or(before.last_error);
+        }) {}
+    }
+}
+
+impl Link for MuxedReceiver {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        self.turn(deliver);
+        let Self { line, sorting, watched, .. } = self;
+        let Some(ReceivingLine { link, hears }) = line.now() else { return };
+        link.receive(&mut |arrival| sorting.sort(hears, arrival, deliver));
+        if link.is_over() {
+            watched.leave(link.as_fd());
+        }
+    }
+
+    fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
+        Some(self.watched.as_fd())
+    }
+
+    /// Of the packets alone; reports without room count as ring drops.
+    fn counters(&self) -> LinkCounters {
+        let counters = self.line.get().map(|line| line.link.counters()).unwrap_or_default();
+        let mut counters = self.before.plus(&counters);
+        let Sorting { reports, foreign, dropped, .. } = self.sorting;
+        counters.received = counters.received.saturating_sub(reports + foreign);
+        counters.foreign += foreign;
+        counters.ring_drops += dropped;
+        counters
+    }
+}
+
+impl AsFd for MuxedReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watched.as_fd()
+    }
+}
+
+impl Pollable for MuxedReceiver {
+    fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// Carries the reports of one session. Everything goes to the line's far end, wherever it is said to go.
+pub struct MuxedControl {
+    pub(super) line: Held<ReportLine>,
+    pub(super) inbox: Consumer<SetAside>,
+    pub(super) bell: Arc<EventDescriptor>,
+    pub(super) at: Option<SocketAddr>,
+    pub(super) seen: u64,
+    pub(super) sealing: Vec<u8>,
+}
+
+impl MuxedControl {
+    fn turn(&mut self) {
+        while self.line.turn(|_, _| ()) {
+            (self.at, self.seen) = (None, 0);
+        }
+    }
+}
+
+impl AsFd for MuxedControl {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Control for MuxedControl {
+    fn send(&mut self, datagram: &[u8], _to: Endpoint) -> io::Result<()> {
+        self.turn();
+        let Some(ReportLine { way, seal, peer }) = self.line.now() else {
+            return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
+        };
+        if let Some(at) = peer.as_ref().and_then(|peer| peer.news(&mut self.seen)) {
+            self.at = at;
+        }
+        let Some(seal) = seal else { return way.speak(datagram, self.at) };
+        way.speak(sealed_copy(&mut **seal, datagram, &mut self.sealing)?, self.at)
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        self.turn();
+        self.bell.silence();
+        while let Ok(report) = self.inbox.pop() {
+            deliver(report.arrival());
+        }
+    }
+}
+
+/// The link by which packets leave. It delivers nothing; without a line what is sent is let go.
+pub struct MuxedSender {
+    pub(super) line: Held<SendingLine>,
+    pub(super) bell: Arc<EventDescriptor>,
+    pub(super) datagram_bytes: usize,
+    pub(super) teller: Option<Teller>,
+    /// Of earlier lines, and of none.
+    pub(super) before: LinkCounters,
+}
+
+impl MuxedSender {
+    /// Takes the newest line, and the far end's address.
+    fn turn(&mut self) {
+        let Self { line, teller, before, bell, .. } = self;
+        while line.turn(|old, next| {
+            if let Some(old) = old {
+                old.link.flush();
+                *before = before.plus(&old.link.counters());
+                *teller = old.link.release();
+            }
+            teller.take().into_iter().for_each(|teller| next.link.tell(teller));
+        }) {
+            bell.silence();
+        }
+        let Some(SendingLine { link, peer: Some(peer), seen }) = line.now() else { return };
+        if let Some(at) = peer.news(seen) {
+            let to = at.map_or(Destinations::NONE, |at| Destinations::one(at.into()));
+            link.set_destinations(&to);
+        }
+    }
+}
+
+impl Link for MuxedSender {
+    fn tell(&mut self, teller: Teller) {
+        match self.line.now() {
+            Some(line) => line.link.tell(teller),
+            None => self.teller = Some(teller),
+        }
+    }
+
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        self.turn();
+        let Some(line) = self.line.now() else {
+            self.before.let_go += 1;
+            return false;
+        };
+        line.link.queue(packet)
+    }
+
+    fn queue_written(
+        &mut self,
+        instants: Departure,
+        room: &mut [u8],
+        write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Option<usize> {
+        self.turn();
+        match self.line.now() {
+            Some(line) => line.link.queue_written(instants, room, write),
+            None => queue_from(room, instants, write, |packet| self.queue(packet)),
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(line) = self.line.now() {
+            line.link.flush();
+        }
+    }
+
+    fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        self.turn();
+        let Some(peer) = self.line.get().and_then(|line| line.peer.as_ref()) else { return false };
+        let mut all = destinations.iter();
+        let to = all.next();
+        let address = to.as_ref().and_then(Endpoint::socket_address);
+        if all.next().is_some() || address.is_some() != to.is_some() || !peer.set(address) {
+            return false;
+        }
+        self.turn();
+        true
+    }
+
+    fn receive(&mut self, _deliver: &mut dyn FnMut(Arrival<'_>)) {
+        self.bell.silence();
+        self.turn();
+    }
+
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        if let Some(line) = self.line.now() {
+            line.link.transmit_stamps(deliver);
+        }
+    }
+
+    fn counters(&self) -> LinkCounters {
+        let counters = self.line.get().map(|line| line.link.counters());
+        self.before.plus(&counters.unwrap_or_default())
+    }
+}
+
+impl AsFd for MuxedSender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Pollable for MuxedSender {
+    fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes
+    }
+
+    fn is_full(&self) -> bool {
+        self.line.get().is_some_and(|line| line.link.is_full())
+    }
+}
+
+/// Readable while one of those that it follows is.
+pub(super) struct WatchedDescriptors {
+    set: Waiter,
+    followed: Option<i32>,
+}
+
+impl AsFd for WatchedDescriptors {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+impl WatchedDescriptors {
+    pub(super) fn new(always: BorrowedFd<'_>) -> io::Result<Self> {
+        let set = Waiter::new()?;
+        set.add(&always, 0)?;
+        Ok(Self { set, followed: None })
+    }
+
+    pub(super) fn follow(&mut self, descriptor: BorrowedFd<'_>) -> Option<i32> {
+        let _permit = permit("nobody else uses the set, so the call waits for nothing");
+        if let Err(error) = self.set.add(&descriptor, 0) {
+            return error.raw_os_error();
+        }
+        self.followed = Some(descriptor.as_raw_fd());
+        None
+    }
+
+    pub(super) fn leave(&mut self, descriptor: BorrowedFd<'_>) {
+        if self.followed == Some(descriptor.as_raw_fd()) {
+            self.followed = None;
+            let _permit = permit("nobody else uses the set, so the call waits for nothing");
+            // Nothing is left to do with one that is refused.
+            let _ = self.set.remove(&descriptor);
+        }
+    }
+}
