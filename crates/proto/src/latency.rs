@@ -100,7 +100,7 @@ pub fn kept_latency(promised: Span, least: Span) -> Span {
 
 /// Whether a latency has no time for the way, where `least` is possible without any
 /// ([`least_latency`]): packets are late then.
-pub fn leaves_no_transit(latency: Span, least: Span) -> bool {
+pub(crate) fn leaves_no_transit(latency: Span, least: Span) -> bool {
     latency < least + LEAST_WAY
 }
 

@@ -15,7 +15,6 @@ pub mod inbound;
 pub mod master;
 pub mod outbound;
 pub mod pace;
-pub mod pair;
 pub mod returns;
 mod slots;
 pub mod worker;
@@ -48,18 +47,6 @@ pub enum OffloadError {
         /// The longest of them.
         bytes: usize,
     },
-}
-
-/// How many bytes that many iterations take.
-fn kept_bytes(blocks: usize, bytes: usize) -> Result<usize, OffloadError> {
-    let all = blocks.checked_mul(bytes).filter(|all| *all <= MOST_KEPT_BYTES);
-    all.ok_or(OffloadError::Kept { blocks, bytes })
-}
-
-/// As many bytes, which nobody reads before they are written. Not zeros: those the system gives page by page when they
-/// are touched for the first time, which would be on a real-time thread.
-fn touched(bytes: usize) -> Box<[u8]> {
-    vec![0xFF; bytes].into()
 }
 
 #[cfg(test)]

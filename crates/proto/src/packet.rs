@@ -85,7 +85,7 @@ impl<'a> Carried<'a> {
     }
 
     /// In pieces, as `next` finds them.
-    pub fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
+    pub(crate) fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
         Self { rest, next }
     }
 
@@ -253,7 +253,7 @@ pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
 }
 
 /// A launch is told to a quarter of a microsecond, up to 16.8 ms after the hand-over.
-pub const HELD_STEP: Span = Span::from_nanos(256);
+pub(crate) const HELD_STEP: Span = Span::from_nanos(256);
 
 /// [`Instants::held`] in 16 bits.
 pub fn held_steps(held: Span) -> u16 {

@@ -161,7 +161,7 @@ impl Playout {
 
     /// Packets hold so many channels from now on: one, which is played on all, or as many as there are.
     /// What was placed before was read wrongly: none of it is concealed with.
-    pub fn set_carried(&mut self, carried: Channels) {
+    pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };
         self.passed = 0;
         self.concealer.forget();
@@ -351,7 +351,7 @@ impl Playout {
     }
 
     /// Forgets them.
-    pub fn clear_holes(&mut self) {
+    pub(crate) fn clear_holes(&mut self) {
         self.holes.clear();
     }
 

@@ -36,7 +36,7 @@ pub use asks::{Ask, Limits, Worth};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
-use known::{BackReceiver, Receivers};
+use known::Receivers;
 pub use note::{NoRepair, SendNote};
 pub use presence::{Presence, ReceiverCounts};
 pub use regulator::Regulator;
@@ -164,7 +164,7 @@ impl SendPolicy {
             coming: Coming::default(),
             limited: false,
             expected_loss: ExpectedLoss::default(),
-            notes: NoteQueue::new(),
+            notes: NoteQueue::default(),
             config,
         };
         policy.note_latency();
@@ -176,10 +176,9 @@ impl SendPolicy {
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = Worth::of(host, self.config.destinations.iter().copied());
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
-            let BackReceiver { ssrc, host, silence, times_lost } = back;
-            self.notes.note(SendNote::ReceiverBack { ssrc, host, silence, times_lost });
+            self.notes.note(back);
         }
-        if let (Event::Reception { block, .. }, true) = (event, worth > Worth::Stranger) {
+        if let (Event::Reception(_, block), true) = (event, worth > Worth::Stranger) {
             self.expected_loss.told(block.fraction_lost);
         }
     }
@@ -216,7 +215,6 @@ impl SendPolicy {
         }
     }
 
-    /// How the stream stands, for the reports.
     fn sending(&self) -> Sending {
         Sending {
             format: self.config.format,
@@ -271,7 +269,6 @@ impl SendPolicy {
         }
     }
 
-    /// Notes the receivers that stopped reporting.
     fn note_lost(&mut self, now: LocalTime) {
         let Self { receivers, notes, .. } = self;
         receivers.find_lost(now, |known| {
@@ -300,7 +297,6 @@ impl SendPolicy {
         least_latency(self.packing_age, &self.config.device)
     }
 
-    /// Whether packets go to a group.
     fn goes_to_group(&self) -> bool {
         self.config.destinations.iter().any(Host::is_group)
     }

@@ -231,7 +231,7 @@ impl BlockSet {
     }
 
     /// Copies the blocks that go both ways from the bytes of the way there to those of the way back.
-    pub fn carry_over(&self, there: &[u8], back: &mut [u8], frames: u32) {
+    pub(crate) fn carry_over(&self, there: &[u8], back: &mut [u8], frames: u32) {
         if !self.blocks.iter().any(|block| block.way == BlockWay::Both) {
             return;
         }
@@ -248,7 +248,7 @@ impl BlockSet {
     }
 
     /// Turns the bytes of every number of an iteration round.
-    pub fn rearrange(&self, leg: BlockLeg, frames: u32, bytes: &mut [u8]) {
+    pub(crate) fn rearrange(&self, leg: BlockLeg, frames: u32, bytes: &mut [u8]) {
         for (index, place) in self.placed(leg, frames) {
             let Some(block) = bytes.get_mut(place) else { return };
             match self.blocks[index].element.bytes() {

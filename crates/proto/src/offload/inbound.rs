@@ -8,20 +8,19 @@ mod assembly;
 mod ordered;
 mod unordered;
 
-pub use ordered::{BlockTurn, OrderedInbound, PluginState};
-pub use unordered::{ArrivedBlock, UnorderedInbound};
+pub(crate) use ordered::OrderedInbound;
+pub use ordered::{BlockTurn, PluginState};
+pub use unordered::ArrivedBlock;
+pub(crate) use unordered::UnorderedInbound;
 
 use super::block::{BlockLeg, BlockSet};
 use super::datagram::{DatagramKind, Head, InvalidBlock, numbers};
 
 /// How blocks come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InboundConfig {
-    /// What an iteration consists of.
+pub(crate) struct InboundConfig {
     pub set: BlockSet,
-    /// Which of it comes.
     pub leg: BlockLeg,
-    /// The stream's number.
     pub stream: u32,
     /// Iterations that there is room for: in order, after the one that is waited for; otherwise, after the one that was
     /// released last.

@@ -120,7 +120,7 @@ impl Receiver {
             format.coder = wire.coder(coding, &self.config.format);
         }
         if let Some(coder) = format.coder
-            && !self.renderer.coded().is_some_and(|coded| coded.reads(coder))
+            && !self.renderer.playout.coded().is_some_and(|coded| coded.reads(coder))
         {
             return Err(Invalid::PayloadType { got: coding });
         }
@@ -128,7 +128,8 @@ impl Receiver {
             None => StreamFormat { channels: self.carried, ..format },
             Some(_) => format,
         };
-        let frames = packet.frames(&carried, Frames::new(self.renderer.capacity().count() / 2))?;
+        let longest = Frames::new(self.renderer.playout.capacity().count() / 2);
+        let frames = packet.frames(&carried, longest)?;
         Ok(PacketMeasure { frames, format, sequel: Sequel::GoesOn })
     }
 
@@ -254,8 +255,8 @@ impl Receiver {
             false => packet.payload,
         };
         let place = |renderer: &mut Renderer| match format.coder {
-            None => renderer.place_packet(media, format.sample, payload),
-            Some(coder) => renderer.place_coded(media, frames, coder, packet.payload),
+            None => renderer.playout.place(media, format.sample, payload),
+            Some(coder) => renderer.playout.place_coded(media, frames, coder, packet.payload),
         };
         let mut placed = place(&mut self.renderer);
         if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
@@ -290,7 +291,6 @@ impl Receiver {
         self.answer(placed, accepted, &kept, read)
     }
 
-    /// Finds the packet's place among the turns.
     fn order(&mut self, sequence: i64) {
         if self.is_first() {
             self.turns.begin(sequence);
@@ -316,7 +316,6 @@ impl Receiver {
         true
     }
 
-    /// Tells what will be played of a packet.
     fn tell_playable(
         &self,
         placed: Placed,

@@ -44,7 +44,7 @@ impl Losses {
 
 /// The share of packets that may be lost in spite of redundancy: one in a hundred thousand, a gap of
 /// 1 ms in 100 s.
-pub const TARGET: f64 = 1e-5;
+pub(crate) const TARGET: f64 = 1e-5;
 
 /// The share of packets that stays lost with these copies: every one of them is lost, too.
 fn left_by_copies(losses: Losses, layout: &Layout) -> f64 {
@@ -150,7 +150,7 @@ impl Tally {
 
 /// Keeps an eye on the losses that one receiver reports.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizing {
+pub(crate) struct Sizing {
     last: Option<(LocalTime, Tally)>,
     losses: Losses,
 }
@@ -159,13 +159,8 @@ impl Sizing {
     /// What was lost is forgotten by half after this long, so that what comes again is met.
     const FORGETS: Span = Span::from_secs(30);
 
-    /// Nothing was reported yet.
-    pub const fn new() -> Self {
-        Self { last: None, losses: Losses::UNKNOWN }
-    }
-
     /// Takes what a receiver reported at `now`. More loss counts at once, less by and by.
-    pub fn observe(&mut self, now: LocalTime, tally: Tally) {
+    pub(crate) fn observe(&mut self, now: LocalTime, tally: Tally) {
         let Some((before, last)) = self.last.replace((now, tally)) else {
             self.last = Some((now, tally));
             return;
@@ -192,14 +187,14 @@ impl Sizing {
     }
 
     /// What is known of the path.
-    pub const fn losses(&self) -> Losses {
+    pub(crate) const fn losses(&self) -> Losses {
         self.losses
     }
 }
 
 impl Default for Sizing {
     fn default() -> Self {
-        Self::new()
+        Self { last: None, losses: Losses::UNKNOWN }
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::inbound::Handled;
-use tautline_proto::offload::pair::{ChosenAnswer, choose_answer};
+use tautline_proto::offload::master::{ChosenAnswer, choose_answer};
 use tautline_proto::offload::returns::{Returns, ReturnsConfig};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
