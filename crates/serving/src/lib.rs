@@ -7,19 +7,17 @@
 //! gets little time, little memory and few connections.
 
 mod call_lines;
-mod calls;
 mod connection;
 mod guests;
 mod listen;
 mod news;
 mod owners;
-mod refusal;
 mod routes;
 mod server;
 
 pub use call_lines::{CalledLine, LineEvent, LineTeller, MediaPlace};
-pub use calls::ApiCall;
 pub use listen::{ListenError, Listening};
 pub use news::{ApiAsker, ServingNews, THIS_MACHINE, TurnedAway};
+pub use routes::ApiCall;
 pub use routes::OPENAPI;
 pub use server::{ApiServer, serve, serve_calls, serve_telling};

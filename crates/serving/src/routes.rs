@@ -8,25 +8,23 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
-use axum::{Extension, Json, Router};
+use axum::{Extension, Json, Router, middleware};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use tautline_api::seal::{SECRET_BYTES, stream_secret};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_api::v1::{
-    Capacity, Catalogue, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
-    WorkStreamState, Workshop,
+    Capacity, Catalogue, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkRefused,
+    WorkStream, WorkStreamState, Workshop,
 };
 
-use crate::calls::ApiCall;
 use crate::guests::Guest;
 use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
 use crate::owners::{Actor, StreamOwners};
-use crate::refusal::HttpRefusal;
 
 /// What the API is, for programs and people (OpenAPI 3.1).
 pub const OPENAPI: &str = include_str!("../openapi.json");
@@ -39,7 +37,6 @@ const BODY_LIMIT: Duration = Duration::from_secs(5);
 /// Whose a connection is.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    /// Where it comes from.
     pub(crate) address: IpAddr,
     pub(crate) proven: Option<ProvenKey>,
     pub(crate) guest: Arc<Guest>,
@@ -54,7 +51,6 @@ impl Caller {
     }
 }
 
-/// What all requests share.
 #[derive(Clone)]
 struct ApiDesk {
     workshop: Arc<dyn Workshop>,
@@ -389,4 +385,78 @@ async fn unknown(uri: Uri) -> HttpRefusal {
 async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
     let why = format!("{method} does nothing at {}; /v1/openapi.json says what does", uri.path());
     HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
+}
+
+/// A call of the API: all there are, as the description has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiCall {
+    Catalogue,
+    /// What is taken and what is left.
+    Capacity,
+    /// How all streams stand.
+    Streams,
+    Open,
+    Stream,
+    /// One is to end.
+    Close,
+    Openapi,
+}
+
+impl ApiCall {
+    pub const ALL: [Self; 7] = [
+        Self::Catalogue,
+        Self::Capacity,
+        Self::Streams,
+        Self::Open,
+        Self::Stream,
+        Self::Close,
+        Self::Openapi,
+    ];
+
+    /// Where it is asked.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Catalogue => "/v1/catalogue",
+            Self::Capacity => "/v1/capacity",
+            Self::Streams | Self::Open => "/v1/streams",
+            Self::Stream | Self::Close => "/v1/streams/{id}",
+            Self::Openapi => "/v1/openapi.json",
+        }
+    }
+
+    /// The method of HTTP, in the small letters of a description.
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Open => "post",
+            Self::Close => "delete",
+            Self::Catalogue | Self::Capacity | Self::Streams | Self::Stream | Self::Openapi => {
+                "get"
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct HttpRefusal {
+    status: StatusCode,
+    error: String,
+}
+
+impl HttpRefusal {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+}
+
+impl From<WorkRefused> for HttpRefusal {
+    fn from(refused: WorkRefused) -> Self {
+        let status = StatusCode::from_u16(refused.status());
+        Self::new(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), refused.to_string())
+    }
+}
+
+impl IntoResponse for HttpRefusal {
+    fn into_response(self) -> Response {
+        (self.status, Json(RefusalAnswer { error: self.error })).into_response()
+    }
 }
