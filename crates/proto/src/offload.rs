@@ -29,13 +29,10 @@ pub const MOST_KEPT_BYTES: usize = 256 << 20;
 pub enum OffloadError {
     /// The datagrams are too small.
     #[error(
-        "a datagram of {datagram_bytes} bytes holds too little of a block: let it be {} bytes at least",
-        datagram::LEAST_DATAGRAM_BYTES
+        "a datagram of {0} bytes holds too little of a block: let it be {least} bytes at least",
+        least = datagram::LEAST_DATAGRAM_BYTES
     )]
-    Datagram {
-        /// As asked for.
-        datagram_bytes: usize,
-    },
+    Datagram(usize),
     /// What is to be kept is too much.
     #[error(
         "{blocks} iterations of {bytes} bytes are more than the {MOST_KEPT_BYTES} bytes that are kept: \

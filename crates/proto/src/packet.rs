@@ -194,14 +194,14 @@ impl MediaPacket<'_> {
     /// `longest` frames are refused.
     pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
         if self.head.coding != format.payload_type {
-            return Err(Invalid::PayloadType { got: self.head.coding });
+            return Err(Invalid::PayloadType(self.head.coding));
         }
         if let Some(shape) = self.shape {
             if shape.rate != Some(format.rate) {
-                return Err(Invalid::Rate { got: shape.rate });
+                return Err(Invalid::Rate(shape.rate));
             }
             if usize::from(shape.channels) != format.channels.count() {
-                return Err(Invalid::Channels { got: shape.channels });
+                return Err(Invalid::Channels(shape.channels));
             }
         }
         let (payload_bytes, frame_bytes) = (self.payload.len(), format.frame_bytes());

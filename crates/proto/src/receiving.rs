@@ -239,10 +239,10 @@ impl ReceivePolicy {
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
-            self.notes.note(ReceiveNote::Unsteady { resyncs });
+            self.notes.note(ReceiveNote::Unsteady(resyncs));
         }
         if let Some(restarts) = self.restarts.follow(restarts, status.at) {
-            self.notes.note(ReceiveNote::Restarting { restarts });
+            self.notes.note(ReceiveNote::Restarting(restarts));
         }
     }
 

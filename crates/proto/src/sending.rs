@@ -265,7 +265,7 @@ impl SendPolicy {
             return;
         }
         for known in self.receivers.believed().filter(|known| known.duplicates.comes_once()) {
-            self.notes.note(SendNote::ComesOnce { ssrc: known.ssrc });
+            self.notes.note(SendNote::ComesOnce(known.ssrc));
         }
     }
 
@@ -288,7 +288,7 @@ impl SendPolicy {
         }
         let stranger = |known: &&KnownReceiver| !known.is_believed();
         for known in self.receivers.all().filter(stranger).take(STRANGERS) {
-            self.notes.note(SendNote::Stranger { host: known.host });
+            self.notes.note(SendNote::Stranger(known.host));
         }
     }
 

@@ -121,7 +121,7 @@ impl WorkerConnector {
         };
         let worker = || self.address.clone();
         let Some(trust) = &self.trust else {
-            return Err(refuse(AskError::NoTrust { worker: worker() }));
+            return Err(refuse(AskError::NoTrust(worker())));
         };
         let config = calling(trust, self.address.name.as_deref());
         let config = config.map_err(|error| refuse(error.into()))?;
@@ -286,7 +286,7 @@ pub(super) fn told(
     }
     match error {
         HttpError::Timeout(_) => AskError::TimedOut { worker, waited },
-        HttpError::HostNotFound => AskError::NoSuchHost { worker },
+        HttpError::HostNotFound => AskError::NoSuchHost(worker),
         HttpError::Io(error) => of_io(worker, waited, &error, connector),
         HttpError::BodyExceedsLimit(most) => {
             let what = format!("an answer of more than {most} bytes");
@@ -307,7 +307,7 @@ fn of_io(
     match (tls::of_tls(error), error.kind()) {
         (Some(error), _) => of_tls(worker, error, connector),
         // Nothing was dialled yet: the name has no address.
-        (None, _) if !connector.was_asked() => AskError::NoSuchHost { worker },
+        (None, _) if !connector.was_asked() => AskError::NoSuchHost(worker),
         (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
             AskError::TimedOut { worker, waited }
         }
@@ -321,7 +321,7 @@ fn of_io(
 fn of_tls(worker: WorkerAddress, error: &rustls::Error, connector: &WorkerConnector) -> AskError {
     match (HandshakeFault::of(error), worker.name.clone(), connector.own_key()) {
         (HandshakeFault::Untrusted, Some(name), _) => AskError::OtherHost { worker, name },
-        (HandshakeFault::Untrusted, None, _) => AskError::Untrusted { worker },
+        (HandshakeFault::Untrusted, None, _) => AskError::Untrusted(worker),
         (HandshakeFault::NotTrustedThere, _, Some(key)) => {
             AskError::NotTrustedThere { worker, name: host_name(), key }
         }

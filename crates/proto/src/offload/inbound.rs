@@ -33,17 +33,11 @@ pub enum Handled {
     /// A part of a block that is not complete yet.
     Part,
     /// The last part of a block that was missing.
-    Complete {
-        /// Which block.
-        block: u64,
-    },
+    Complete(u64),
     /// It had come before.
     Duplicate,
     /// It was sent again, and its block was done long ago: whoever sent it lacks what became of it.
-    Again {
-        /// Which block.
-        block: u64,
-    },
+    Again(u64),
     /// Of a block whose turn is over.
     Late {
         /// Frames before the block in the epoch.
@@ -67,10 +61,7 @@ pub enum Handled {
         until: u64,
     },
     /// The far end keeps no block before this one.
-    Gone {
-        /// The first that is kept.
-        first: u64,
-    },
+    Gone(u64),
 }
 
 /// A datagram's head and body as far as both can be told apart without knowing any block.

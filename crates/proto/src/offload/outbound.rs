@@ -92,7 +92,7 @@ impl OutboundBlocks {
     pub(crate) fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
         let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
         if datagram_bytes < LEAST_DATAGRAM_BYTES {
-            return Err(OffloadError::Datagram { datagram_bytes });
+            return Err(OffloadError::Datagram(datagram_bytes));
         }
         let each = set.bytes(leg, set.most_frames());
         let count = history.max(copies.into()).max(1).saturating_add(1);

@@ -98,7 +98,7 @@ impl Receiver {
     fn refuse<'a>(&mut self, reason: Invalid) -> Received<'a> {
         self.counters.invalid += 1;
         self.invalid[reason.index()] += 1;
-        if let Invalid::PayloadType { got } = reason {
+        if let Invalid::PayloadType(got) = reason {
             self.others.count(got);
         }
         Received::Invalid(reason)
@@ -122,7 +122,7 @@ impl Receiver {
         if let Some(coder) = format.coder
             && !self.renderer.playout.coded().is_some_and(|coded| coded.reads(coder))
         {
-            return Err(Invalid::PayloadType { got: coding });
+            return Err(Invalid::PayloadType(coding));
         }
         let carried = match format.coder {
             None => StreamFormat { channels: self.carried, ..format },
@@ -259,7 +259,7 @@ impl Receiver {
             Some(coder) => renderer.playout.place_coded(media, frames, coder, packet.payload),
         };
         let mut placed = place(&mut self.renderer);
-        if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
+        if matches!(placed, Placed::Beyond(..)) && self.catch_up(read) {
             placed = place(&mut self.renderer);
         }
         let kept = PackedSlot::from(&Slot {
@@ -324,8 +324,8 @@ impl Receiver {
     ) {
         let late = match placed {
             Placed::Whole => Some(Frames::ZERO),
-            Placed::Partly { late } => Some(late),
-            Placed::Late | Placed::Beyond { .. } => None,
+            Placed::Partly(late) => Some(late),
+            Placed::Late | Placed::Beyond(..) => None,
         };
         if let Some(late) = late {
             let frames = kept.media + late..kept.end();
@@ -349,9 +349,9 @@ impl Receiver {
                 }
                 Received::Placed(accepted)
             }
-            Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),
+            Placed::Partly(..) => Received::Partly(accepted, self.late(kept, read)),
             Placed::Late => Received::Late(self.late(kept, read)),
-            Placed::Beyond { .. } => {
+            Placed::Beyond(..) => {
                 self.counters.early += 1;
                 Received::Early
             }

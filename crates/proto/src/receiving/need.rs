@@ -69,7 +69,7 @@ impl ReceivePolicy {
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;
         if self.presents() {
             let later = tenths(need.latency - self.link_offset);
-            return (later > Span::ZERO).then_some(ReceiveNote::PresentedTooSoon { later });
+            return (later > Span::ZERO).then_some(ReceiveNote::PresentedTooSoon(later));
         }
         Some(ReceiveNote::Needs {
             need,

@@ -123,8 +123,8 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
         }
         let notes = heard.policy.notes();
         let told = match blamed {
-            true => ReceiveNote::Unsteady { resyncs: 8 },
-            false => ReceiveNote::Restarting { restarts: 8 },
+            true => ReceiveNote::Unsteady(8),
+            false => ReceiveNote::Restarting(8),
         };
         assert_eq!(notes, [told]);
     }
@@ -147,7 +147,7 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
         heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
         let note = heard.policy.finish(|_, _| false);
         let later = Span::from_millis(44);
-        assert_eq!(note, Some(ReceiveNote::PresentedTooSoon { later }), "{rule:?}");
+        assert_eq!(note, Some(ReceiveNote::PresentedTooSoon(later)), "{rule:?}");
         assert_eq!(heard.policy.link_offset(), kept, "{rule:?}: nothing moves");
     }
 }

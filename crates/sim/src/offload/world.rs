@@ -173,7 +173,7 @@ impl OffloadWorld {
     fn take_in(&mut self, index: usize, datagram: &[u8], at: TrueTime) {
         let master = &mut self.workers[index].master;
         match master.handle(datagram, local(at)) {
-            Handled::Complete { block } => self.take_answer(index, block),
+            Handled::Complete(block) => self.take_answer(index, block),
             Handled::Late { position, frames } => self.returns.came_late(position, frames),
             _ => {}
         }

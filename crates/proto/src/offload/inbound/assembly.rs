@@ -119,7 +119,7 @@ impl Assembly {
             return Handled::Part;
         }
         slot.whole.came = now;
-        Handled::Complete { block: head.block }
+        Handled::Complete(head.block)
     }
 
     pub(super) fn whole(&self, block: u64) -> Option<Whole> {

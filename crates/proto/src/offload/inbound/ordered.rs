@@ -16,10 +16,7 @@ pub enum PluginState {
     /// It has, or what it has not it does not remember any more.
     Clean,
     /// It has not.
-    Dirty {
-        /// The first frame that it has not seen, or that was made by what had not.
-        since: u64,
-    },
+    Dirty(u64),
 }
 
 /// A block whose turn it is.
@@ -121,7 +118,7 @@ impl OrderedInbound {
             Ok(SortedDatagram::Gone { epoch, first }) if self.epoch == Some(epoch) => {
                 // What was not heard of yet is a later block's matter, or a lie.
                 self.gone = self.gone.max(first.min(self.heard));
-                Handled::Gone { first }
+                Handled::Gone(first)
             }
             Ok(SortedDatagram::Gone { .. }) => Handled::Old,
             Ok(SortedDatagram::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
@@ -160,7 +157,7 @@ impl OrderedInbound {
         self.asking.heard();
         if head.block < self.next {
             let again = head.flags.has(Flags::REPLAY) && head.part + 1 == head.parts;
-            return if again { Handled::Again { block: head.block } } else { Handled::Duplicate };
+            return if again { Handled::Again(head.block) } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
             // A number that no other is near to is none that blocks have reached. Who begins in the middle of an epoch has
@@ -175,7 +172,7 @@ impl OrderedInbound {
         }
         let handled = self.assembly.take(head, body, now);
         match handled {
-            Handled::Complete { block } => {
+            Handled::Complete(block) => {
                 self.complete += 1;
                 self.counters.reordered += u64::from(block + 1 < self.heard);
                 self.asking.progress();
@@ -248,7 +245,7 @@ impl OrderedInbound {
 
     fn soil(&mut self) {
         if self.state == PluginState::Clean {
-            self.state = PluginState::Dirty { since: self.position };
+            self.state = PluginState::Dirty(self.position);
         }
         self.since = 0;
     }

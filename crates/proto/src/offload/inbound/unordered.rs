@@ -93,7 +93,7 @@ impl UnorderedInbound {
                 Handled::Old
             }
             Ok(SortedDatagram::Ask { from, until, .. }) => Handled::Ask { from, until },
-            Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone { first },
+            Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone(first),
         };
         self.count(handled);
         handled
@@ -142,7 +142,7 @@ impl UnorderedInbound {
 
     fn count(&mut self, handled: Handled) {
         self.counters.count(handled);
-        if let Handled::Complete { block } = handled {
+        if let Handled::Complete(block) = handled {
             self.counters.reordered += u64::from(block < self.newest);
             self.newest = self.newest.max(block + 1);
         }
