@@ -60,7 +60,7 @@ impl CardClock {
         self.rate
     }
 
-    /// When `frame` meets the converter: the first whole nanosecond at which [`CardClock::frame_at`]
+    /// When `frame` meets the converter: the first whole nanosecond at which `CardClock::frame_at`
     /// says so.
     pub fn instant_of(&self, frame: i64) -> LocalTime {
         let product = i128::from(self.bounded(frame)) * NANOS_PER_SECOND * WHOLE;

@@ -109,7 +109,7 @@ impl FrameCounter {
     /// a number would fit by chance.
     const CHANCE: i64 = 16;
 
-    /// With such a tolerance for presentation times ([`Self::TOLERANCE`] is the default).
+    /// With such a tolerance for presentation times (`Self::TOLERANCE` is the default).
     pub const fn new(tolerance: Span) -> Self {
         Self { tolerance, heard: None, doubted: None }
     }

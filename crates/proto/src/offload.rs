@@ -6,7 +6,8 @@
 //! joined. Nothing of this knows what the bytes are.
 //!
 //! For sound there are [`returns`]: answers placed by frame position and given out a constant delay later, whatever
-//! blocks the host makes; [`pair`]: which of two workers is played; [`pace`]: whether the host runs in real time.
+//! blocks the host makes; [`master::choose_answer`]: which of two workers is played; [`pace`]: whether the host runs in
+//! real time.
 
 pub mod block;
 pub mod counters;

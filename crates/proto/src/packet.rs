@@ -245,7 +245,7 @@ pub struct Packed {
 }
 
 /// What a link writes at the last moment: from capture to the hand-over to the kernel, as a big-endian `u32` of
-/// nanoseconds, and from that to the launch, as a `u16` of [`HELD_STEP`]; each held between zero and its greatest.
+/// nanoseconds, and from that to the launch, as a `u16` of `HELD_STEP`; each held between zero and its greatest.
 pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
     let [a, b, c, d] = (handed.as_nanos().clamp(0, u32::MAX.into()) as u32).to_be_bytes();
     let [e, f] = held_steps(held).to_be_bytes();

@@ -339,7 +339,7 @@ impl Playout {
         missing
     }
 
-    /// What had not come of what was given out since [`Self::clear_holes`].
+    /// What had not come of what was given out since `Self::clear_holes`.
     pub const fn holes(&self) -> &Holes {
         &self.holes
     }

@@ -216,7 +216,7 @@ impl ReceivePolicy {
         self.status = Some(*status);
         let (budget, lost) = status.repair;
         self.arrivals.set_repair(budget, lost);
-        self.arrivals.stand((&*status).into(), stalled);
+        self.arrivals.stand(status.into(), stalled);
         self.left = status.said_goodbye;
         self.follow_source(status, context);
         self.follow_device(status, context);

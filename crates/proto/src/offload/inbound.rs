@@ -1,7 +1,7 @@
 //! Blocks on their way in: put together from their parts, in whatever order those come and however often.
 //!
-//! Whoever runs them takes them in order ([`OrderedInbound`]); whoever plays them takes each when its turn comes
-//! ([`UnorderedInbound`]).
+//! Whoever runs them takes them in order (`OrderedInbound`); whoever plays them takes each when its turn comes
+//! (`UnorderedInbound`).
 
 mod asking;
 mod assembly;

@@ -2,7 +2,7 @@
 //! asks for them.
 //!
 //! Newest first: what was just handed out leaves before any copy, and a copy before what was asked for. Of the last
-//! there are a few iterations at most for each that is handed out ([`OutboundBlocks::REPLAYS`]), so that whoever catches up
+//! there are a few iterations at most for each that is handed out (`OutboundBlocks::REPLAYS`), so that whoever catches up
 //! does not hold up whoever does not have to.
 
 mod queue;

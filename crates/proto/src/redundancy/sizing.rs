@@ -26,7 +26,7 @@ impl Losses {
         Self { share: self.share.max(other.share), burst: self.burst.max(other.burst) }
     }
 
-    /// Whether fewer are lost than [`TARGET`] allows.
+    /// Whether fewer are lost than `TARGET` allows.
     pub fn is_none(self) -> bool {
         self.share < TARGET
     }
@@ -84,7 +84,7 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     (3.0 * losses.share * left).min(losses.share)
 }
 
-/// The least that leaves no more than [`TARGET`] of such losses, or, where the budget allows none
+/// The least that leaves no more than `TARGET` of such losses, or, where the budget allows none
 /// that does, as many of `most` as are worth their price.
 pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let ways = |symbols| {

@@ -57,11 +57,11 @@ pub(crate) const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8
 /// The local identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtensionIds {
-    /// Of [`CAPTURE_URI`], if the sender uses it.
+    /// Of `CAPTURE_URI`, if the sender uses it.
     pub capture: Option<u8>,
-    /// Of [`INSTANTS_URI`], if the sender uses it.
+    /// Of `INSTANTS_URI`, if the sender uses it.
     pub instants: Option<u8>,
-    /// Of [`REDUNDANCY_URI`], if the sender uses it. Read in the two-byte form alone: the elements
+    /// Of `REDUNDANCY_URI`, if the sender uses it. Read in the two-byte form alone: the elements
     /// of the other are too short.
     pub redundancy: Option<u8>,
 }
