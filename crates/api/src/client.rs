@@ -6,7 +6,6 @@
 
 mod address;
 mod error;
-mod told;
 pub(crate) mod wire;
 
 use std::net::SocketAddr;
@@ -67,7 +66,6 @@ impl core::fmt::Debug for WorkOpened {
     }
 }
 
-/// An answer, and by what connection it came.
 struct Answered {
     status: u16,
     body: Vec<u8>,
@@ -209,7 +207,7 @@ impl WorkerClient {
             .build();
         let agent = Agent::with_parts(config, connector.clone(), DefaultResolver::default());
         let began = Instant::now();
-        let told = |error| told::told(&self.address, began.elapsed(), error, &connector);
+        let told = |error| wire::told(&self.address, began.elapsed(), error, &connector);
         let request = Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.address.authority()));

@@ -12,7 +12,6 @@
 
 mod cipher;
 mod derive;
-mod file;
 mod heard;
 mod key;
 mod packet;
@@ -23,9 +22,9 @@ use tautline_io::socket::seal::Seal;
 
 use self::cipher::{Cipher, PacketId};
 use self::derive::Of;
-pub use self::file::{allow_description, read_key, write_key};
 use self::heard::{HeardSources, OLDEST, RollOverSearch, estimate};
 pub use self::key::{MasterKey, NoMasterKey, Profile};
+pub use self::key::{allow_description, read_key, write_key};
 use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
 
 /// The longest datagram that is opened: UDP has none longer.

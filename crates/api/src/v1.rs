@@ -5,18 +5,17 @@
 //! that it was not heeded.
 
 mod block;
-mod capacity;
 mod catalogue;
 mod stream;
 mod workshop;
 
 pub use block::{DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay};
-pub use capacity::Capacity;
 pub use catalogue::{Catalogue, MOST_PLUGINS, MOST_TEXT, Plugin, PluginCost, PluginPort};
 pub use stream::{
     FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,
     WorkStream, WorkStreamState,
 };
+pub use workshop::Capacity;
 pub use workshop::{MOST_KEPT_BYTES, RefusalAnswer, WorkRefused, Workshop};
 
 /// The version that these types are.

@@ -110,29 +110,10 @@ impl ChannelMap {
         }
         let frames = input.chunks_exact(inputs.max(1));
         for (to, from) in output.chunks_exact_mut(self.outputs().max(1)).zip(frames) {
-            self.map_frame(from, to);
-        }
-    }
-
-    /// Maps interleaved frames of [`ChannelMap::outputs`] channels where they are. The identity
-    /// does not touch the memory.
-    pub fn apply_in_place(&self, samples: &mut [f32]) {
-        let channels = self.outputs();
-        if self.is_identity(channels) {
-            return;
-        }
-        let mut before = [0.0; MAX_CHANNELS];
-        let before = &mut before[..channels];
-        for frame in samples.chunks_exact_mut(channels.max(1)) {
-            before.copy_from_slice(frame);
-            self.map_frame(before, frame);
-        }
-    }
-
-    fn map_frame(&self, from: &[f32], to: &mut [f32]) {
-        for (sample, source) in to.iter_mut().zip(&self.sources) {
-            let index = source.map_or(usize::MAX, usize::from);
-            *sample = from.get(index).copied().unwrap_or(0.0);
+            for (sample, source) in to.iter_mut().zip(&self.sources) {
+                let index = source.map_or(usize::MAX, usize::from);
+                *sample = from.get(index).copied().unwrap_or(0.0);
+            }
         }
     }
 }
@@ -191,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_swapped_where_they_are() {
-        let mut samples = [1.0, 2.0, 3.0, 4.0];
-        map("2,1").apply_in_place(&mut samples);
+    fn channels_are_swapped() {
+        let mut samples = [0.0; 4];
+        map("2,1").apply(2, &[1.0, 2.0, 3.0, 4.0], &mut samples);
         assert_eq!(samples, [2.0, 1.0, 4.0, 3.0]);
     }
 

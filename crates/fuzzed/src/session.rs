@@ -374,8 +374,8 @@ impl World {
         let of_peer = ssrc == PEER && self.known && self.honest;
         assert!(!of_peer || from == host(0), "an event of the peer from another host");
         match event {
-            Event::Left { .. } if ssrc == PEER => self.proven = None,
-            Event::Mapped { mapping, .. } => {
+            Event::Left(..) if ssrc == PEER => self.proven = None,
+            Event::Mapped(_, mapping) => {
                 assert!(mapping.uncertainty >= Span::ZERO && mapping.round_trip >= Span::ZERO);
                 if of_peer {
                     let there = WallTime::of_local(self.now + self.ahead, self.wall_offset);
@@ -391,9 +391,9 @@ impl World {
                     }
                 }
             }
-            Event::Reception { block, .. } => assert_eq!(block.ssrc, OURS),
-            Event::Effective { effective, .. } => assert_eq!(effective.ssrc, OURS),
-            Event::Losses { losses, .. } => assert_eq!(losses.ssrc, OURS),
+            Event::Reception(_, block) => assert_eq!(block.ssrc, OURS),
+            Event::Effective(_, effective) => assert_eq!(effective.ssrc, OURS),
+            Event::Losses(_, losses) => assert_eq!(losses.ssrc, OURS),
             _ => {}
         }
     }

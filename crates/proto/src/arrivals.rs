@@ -1,6 +1,5 @@
-//! What the arrivals of one stream say of its latency: the link offset that they ask for, what
-//! would have been late at another, and the cause of each late packet. For the ordinary
-//! thread, which hears of every packet and now and then of how the stream stands.
+//! What the arrivals of one stream say of its latency: the link offset that they ask for, what would
+//! have been late at another, and the cause of each late packet. For an ordinary thread.
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +69,6 @@ pub struct Arrivals {
     causes: Causes,
     /// Time after its own departure in which a packet may be brought back.
     repair: Span,
-    /// How far the resampler looks ahead.
     look_ahead: Span,
     /// What the device takes beyond its own buffer.
     beyond: Span,
@@ -82,21 +80,19 @@ pub struct Arrivals {
     unjudged: Vec<Passage>,
     /// Packets lost and unheard, and times that the device starved, since the last time.
     missed: [u64; 3],
-    /// Those by their instants.
     faults: UnjudgedFaults,
     /// Times that the device starved while the whole host stood still.
     starved_stalled: u64,
     standing: StreamTotals,
 }
 
-/// Late packets that may wait for a status: a second of 1 ms packets. A stream that is late
-/// altogether says as much with these.
+/// Late packets that may wait for a status: a second of 1 ms packets.
 const MOST: usize = 1024;
 
 impl Arrivals {
     /// Nothing has arrived yet. Late packets take room as they come.
     pub fn new(config: ArrivalsConfig) -> Self {
-        let DeviceLimits { takes, least } = limits(&config, Span::ZERO);
+        let (takes, least) = limits(&config, Span::ZERO);
         let ArrivalsConfig { loss_target, start, longest, .. } = config;
         Self {
             depth: Depth::new(DepthConfig { loss_target, takes, least, longest, start }),
@@ -122,25 +118,23 @@ impl Arrivals {
         self.lay_out();
     }
 
-    /// The device takes so much more than its own buffer, as it turned out.
-    pub fn set_beyond(&mut self, beyond: Span) {
+    pub(crate) fn set_beyond(&mut self, beyond: Span) {
         self.beyond = beyond;
         self.lay_out();
     }
 
     /// The link offset, which is `offset` as long as nothing is measured.
-    pub fn start_at(&mut self, offset: Span) -> Span {
+    pub(crate) fn start_at(&mut self, offset: Span) -> Span {
         self.depth.start_at(offset);
         self.depth.offset()
     }
 
-    /// The link offset goes no further than this from now on, whatever arrivals ask for ([`Depth::set_most`]).
-    pub fn set_most(&mut self, most: Option<Span>) {
+    pub(crate) fn set_most(&mut self, most: Option<Span>) {
         self.depth.set_most(most);
     }
 
     fn lay_out(&mut self) {
-        let DeviceLimits { takes, least } = limits(&self.config, self.look_ahead + self.beyond);
+        let (takes, least) = limits(&self.config, self.look_ahead + self.beyond);
         self.depth.set_device(takes, least);
         self.advice.set_device(takes, least);
         self.causes.set_schedule(schedule(&self.config, takes));
@@ -223,8 +217,7 @@ impl Arrivals {
         }
     }
 
-    /// Judges what was missed, but for faults that are told only now. No more is the host's than is counted:
-    /// what was lost may have come since.
+    /// Judges what was missed, and no more of it than is counted: what was lost may have come since.
     fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         let [lost, unheard, starved] = core::mem::take(&mut self.missed);
         let of_host = self.faults.take(faults, stalled);
@@ -242,7 +235,7 @@ impl Arrivals {
 
     /// What packets carry of others may bring a lost one back within `budget` of its own departure;
     /// so many in 10⁹ do not come by themselves ([`crate::receiver::Receiver::repair_budget`]).
-    pub fn set_repair(&mut self, budget: Span, lost: u32) {
+    pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.depth.set_repair(budget, lost);
         self.advice.set_repair(budget, lost);
         self.repair = budget;
@@ -251,7 +244,7 @@ impl Arrivals {
     /// The least latency at which all that packets carry can still repair, on a network that takes
     /// no time; `None` where they carry nothing.
     pub fn repair_takes(&self) -> Option<Span> {
-        let least = limits(&self.config, self.look_ahead + self.beyond).least;
+        let (_, least) = limits(&self.config, self.look_ahead + self.beyond);
         (self.repair > Span::ZERO).then(|| least + self.repair)
     }
 
@@ -304,17 +297,12 @@ impl Arrivals {
     }
 }
 
-/// What the device allows.
-struct DeviceLimits {
-    takes: Span,
-    least: Span,
-}
-
-fn limits(config: &ArrivalsConfig, look_ahead: Span) -> DeviceLimits {
+/// What the device takes, and the least latency that it allows.
+fn limits(config: &ArrivalsConfig, look_ahead: Span) -> (Span, Span) {
     let Settings { rate, period, periods, .. } = config.device;
     let ring = rate.span_of(Frames::new(period.count() * i64::from(periods)));
     let takes = ring + look_ahead;
-    DeviceLimits { takes, least: config.packing_age + takes }
+    (takes, config.packing_age + takes)
 }
 
 fn schedule(config: &ArrivalsConfig, takes: Span) -> Schedule {

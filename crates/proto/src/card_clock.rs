@@ -5,14 +5,12 @@
 //! computed from that absolute count in 128-bit integers, so a card that runs for years is as exact
 //! as one that has just started.
 
-mod duplex;
 mod joined;
 
 use crate::device::{Direction, Settings, Side};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Ppm, Rate};
 
-pub use duplex::DuplexRing;
 pub use joined::Place;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -62,7 +60,7 @@ impl CardClock {
         self.rate
     }
 
-    /// When `frame` meets the converter: the first whole nanosecond at which [`CardClock::frame_at`]
+    /// When `frame` meets the converter: the first whole nanosecond at which `CardClock::frame_at`
     /// says so.
     pub fn instant_of(&self, frame: i64) -> LocalTime {
         let product = i128::from(self.bounded(frame)) * NANOS_PER_SECOND * WHOLE;
@@ -77,7 +75,7 @@ impl CardClock {
 
     /// The frame that meets the converter at `now`, the position of the hardware. Negative before
     /// the start.
-    pub fn frame_at(&self, now: LocalTime) -> i64 {
+    pub(crate) fn frame_at(&self, now: LocalTime) -> i64 {
         let product = i128::from((now - self.start).as_nanos()) * self.speed;
         product.div_euclid(NANOS_PER_SECOND * WHOLE) as i64
     }
@@ -129,7 +127,6 @@ impl Turn {
 pub struct PlaybackRing {
     clock: CardClock,
     ring: Ring,
-    /// The next frame that the program writes.
     program: i64,
     /// Frames that the program may be late without harm.
     patience: i64,
@@ -193,7 +190,6 @@ impl PlaybackRing {
 pub struct CaptureRing {
     clock: CardClock,
     ring: Ring,
-    /// The next frame that the program takes.
     program: i64,
     /// Frames that are kept for it.
     capacity: i64,
@@ -282,6 +278,47 @@ impl CardRing {
             // Whole, since a patient ring takes late blocks.
             ring.finish(now);
         }
+    }
+}
+
+/// Both sides of a card: it wakes its program once a period, with a period to be taken and one to
+/// be written.
+///
+/// At the start the playing side is full of silence, so the first block meets the DAC `periods`
+/// periods after the start, and `periods − 1` after the wake-up for which it was written. Both
+/// rings hold as many periods, so a program that comes late misses as many on either side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DuplexRing {
+    capture: CaptureRing,
+    playback: PlaybackRing,
+}
+
+impl DuplexRing {
+    /// Rings at the start of `clock`: an empty one and a full one.
+    pub fn new(clock: CardClock, settings: &Settings) -> Self {
+        let mut playback = PlaybackRing::new(clock, settings);
+        playback.program += Ring::new(settings).period;
+        Self { capture: CaptureRing::new(clock, settings), playback }
+    }
+
+    /// When the next period is full on the one side, and free on the other.
+    pub fn wakes(&self) -> LocalTime {
+        self.capture.wakes()
+    }
+
+    /// Frames of silence that the card plays before the program's first block.
+    pub fn lead(&self) -> Frames {
+        Frames::new(self.playback.program())
+    }
+
+    /// The program woke at `now`: what it captured, and what it is to play.
+    pub fn begin(&mut self, now: LocalTime) -> (Turn, Turn) {
+        (self.capture.begin(now), self.playback.begin(now))
+    }
+
+    /// As [`PlaybackRing::finish`].
+    pub fn finish(&mut self, now: LocalTime) -> Frames {
+        self.playback.finish(now)
     }
 }
 
@@ -410,5 +447,51 @@ mod tests {
         let turn = ring.begin(at(97));
         assert_eq!((turn.frame, turn.meets, turn.skipped), (48, at(48), Frames::new(48)));
         assert_eq!(ring.wakes(), at(144));
+    }
+}
+
+#[cfg(test)]
+mod duplex_tests {
+    use super::*;
+    use crate::units::{Channels, Ppm, Rate};
+
+    const PERIODS: i64 = 3;
+
+    fn clock() -> CardClock {
+        CardClock::new(LocalTime::from_nanos(1_000), Rate::HZ_48000, Ppm::from_f64(50.0))
+    }
+
+    fn ring() -> DuplexRing {
+        let (rate, channels, period) = (Rate::HZ_48000, Channels::STEREO, Frames::new(48));
+        DuplexRing::new(clock(), &Settings { rate, channels, period, periods: PERIODS as u32 })
+    }
+
+    #[test]
+    fn what_is_written_for_a_wake_up_meets_the_dac_a_buffer_after_what_it_took_met_the_adc() {
+        let mut ring = ring();
+        assert_eq!(ring.lead(), Frames::new(48 * PERIODS));
+        for period in 0..10 {
+            let now = ring.wakes();
+            assert_eq!(now, clock().instant_of(48 * (period + 1)));
+            let (taken, written) = ring.begin(now);
+            assert_eq!((taken.frame, written.frame), (48 * period, 48 * (period + PERIODS)));
+            assert_eq!([taken.skipped, written.skipped], [Frames::ZERO; 2]);
+            assert_eq!(ring.finish(now), Frames::ZERO);
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_late_misses_as_many_frames_on_either_side() {
+        let mut ring = ring();
+        for late in [0, 95, 96, 97, 144, 145, 1000, 3] {
+            let due = ring.wakes();
+            let now = clock().instant_of(clock().frame_at(due) + late);
+            let (taken, written) = ring.begin(now);
+            assert_eq!(taken.skipped, written.skipped, "{late} frames late");
+            let missed = if late <= 96 { 0 } else { (late - 96 + 47) / 48 * 48 };
+            assert_eq!(taken.skipped, Frames::new(missed), "{late} frames late");
+            assert_eq!(written.frame - taken.frame, 48 * PERIODS, "{late} frames late");
+            ring.finish(now);
+        }
     }
 }

@@ -42,7 +42,6 @@ pub struct CardLine {
     given: Given,
 }
 
-/// Where the last block ends.
 #[derive(Debug, Clone, Copy)]
 enum Given {
     Nothing,

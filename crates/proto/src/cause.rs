@@ -98,8 +98,7 @@ impl Causes {
         }
     }
 
-    /// Where the stream or the device changed.
-    pub fn set_schedule(&mut self, schedule: Schedule) {
+    pub(crate) fn set_schedule(&mut self, schedule: Schedule) {
         self.schedule = schedule;
     }
 
@@ -146,8 +145,7 @@ impl Causes {
         cause
     }
 
-    /// Whether the latency has no time for the fastest way once the packet is packed and the device
-    /// has taken its part, and the device takes more than anything else.
+    /// Whether the latency is too short, and the device takes more of it than anything else.
     fn leaves_nothing(&self, passage: &Passage) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
@@ -156,12 +154,11 @@ impl Causes {
     }
 
     /// Whether some packet so far was in no stall, so that the fastest says what the path takes.
-    pub fn knows_the_way(&self) -> bool {
+    pub(crate) fn knows_the_way(&self) -> bool {
         self.fastest[1].is_some() || self.newest - self.opened >= Self::STALLED
     }
 
-    /// Whether the latency has no time for the fastest way once the packet is packed and the device has taken
-    /// its part.
+    /// Whether the latency has no time for the fastest way.
     fn is_too_short(&self, passage: &Passage) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let Some(captured) = passage.reference else { return false };
@@ -207,7 +204,7 @@ impl Causes {
     }
 
     /// Takes how many packets were unheard, and of how many the whole host stood still meanwhile.
-    pub fn starve(&mut self, unheard: u64, stalled: u64) {
+    pub(crate) fn starve(&mut self, unheard: u64, stalled: u64) {
         self.unheard[0] += unheard - stalled.min(unheard);
         self.unheard[1] += stalled.min(unheard);
     }
@@ -260,8 +257,7 @@ impl Causes {
     }
 }
 
-/// Time on the way: from the launch, or the hand-over, where that is known, else from the capture or what stands
-/// for it.
+/// Time on the way: from the launch, where that is known, else from what stands for the capture.
 fn network_time(passage: &Passage) -> Option<Span> {
     let launched = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.launched);
     launched.or(passage.reference).map(|left| passage.arrival - left)

@@ -22,7 +22,6 @@ use crate::wrap::{Unwrapper, Wrapped};
 #[derive(Debug, Clone)]
 pub struct FrameCounter {
     tolerance: Span,
-    /// The newest packet that was admitted.
     heard: Option<CountedPacket>,
     /// One that does not follow from it, until the next tells.
     doubted: Option<CountedPacket>,
@@ -41,7 +40,6 @@ pub struct CountedPacket {
     in_step: bool,
     restarts: bool,
     frames: Frames,
-    /// Of its first frame.
     media: i64,
     /// The last time that was told, of which frame, and when it came: times are sparse in some streams.
     told: Option<(PresentationTime, i64, LocalTime)>,
@@ -52,7 +50,7 @@ pub struct CountedPacket {
 
 /// How a packet comes after those that were heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sequel {
+pub(crate) enum Sequel {
     /// It goes on from them; what its number leaves out did not come.
     GoesOn,
     /// Its talker paused or began anew, by its number and its time: there was nothing between.
@@ -74,13 +72,11 @@ impl CountedPacket {
         self.number
     }
 
-    /// How it comes after those that were heard.
-    pub const fn sequel(&self) -> Sequel {
+    pub(crate) const fn sequel(&self) -> Sequel {
         self.sequel
     }
 }
 
-/// Where a packet lies after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
     /// Its number and its time, if it has one, agree, but for so much.
@@ -103,7 +99,7 @@ impl FrameCounter {
     /// The default of how far a presentation time may be from where the sequence number places its packet. Beyond it
     /// the talker has begun anew. Less than what makes a [source](crate::source) doubt, more than disciplined clocks
     /// are stepped by.
-    pub const TOLERANCE: Span = Span::from_millis(20);
+    pub(crate) const TOLERANCE: Span = Span::from_millis(20);
     /// What times are off by at the most that tell an outage from a pause: talkers round them, and some take them
     /// from when they woke.
     const NEAR: Span = Span::from_millis(1);
@@ -113,7 +109,7 @@ impl FrameCounter {
     /// a number would fit by chance.
     const CHANCE: i64 = 16;
 
-    /// With such a tolerance for presentation times ([`Self::TOLERANCE`] is the default).
+    /// With such a tolerance for presentation times (`Self::TOLERANCE` is the default).
     pub const fn new(tolerance: Span) -> Self {
         Self { tolerance, heard: None, doubted: None }
     }

@@ -7,7 +7,7 @@
 
 mod news;
 
-use crate::clock::{Line, Mean, MediaClock, ToldRate};
+use crate::clock::{Line, MediaClock, ReadingOutcome, ToldRate};
 use crate::counters::counters;
 use crate::packet::StreamId;
 use crate::time::{LocalTime, Span, WallTime};
@@ -84,7 +84,6 @@ pub struct CrfStanding {
     pub invalid: [u64; CrfInvalid::COUNT],
 }
 
-/// What is known of the talker.
 #[derive(Debug, Clone, Copy)]
 struct HeardCrf {
     head: CrfHead,
@@ -150,7 +149,6 @@ impl CrfFollower {
         Ok(())
     }
 
-    /// Takes a packet of the talker that is followed.
     fn go_on(&mut self, mut heard: HeardCrf, packet: &CrfPacket<'_>, arrival: LocalTime) {
         let Self { counters, .. } = self;
         let head = packet.head;
@@ -181,12 +179,12 @@ impl CrfFollower {
             heard = HeardCrf::begin(packet, arrival);
         } else {
             match heard.read(packet) {
-                CrfReading::Agreed => {
+                ReadingOutcome::Agreed => {
                     heard.told = arrival;
                     self.keep(&heard, arrival);
                 }
-                CrfReading::Doubted => counters.doubted += 1,
-                CrfReading::Jumped => {
+                ReadingOutcome::Doubted => counters.doubted += 1,
+                ReadingOutcome::Jumped => {
                     counters.jumps += 1;
                     heard = HeardCrf::begin(packet, arrival);
                 }
@@ -236,14 +234,6 @@ impl CrfFollower {
             invalid: self.invalid,
         }
     }
-}
-
-/// What a packet did to the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CrfReading {
-    Agreed,
-    Doubted,
-    Jumped,
 }
 
 impl HeardCrf {
@@ -296,8 +286,7 @@ impl HeardCrf {
         packets.saturating_sub(1).max(0).unsigned_abs()
     }
 
-    /// Corrects the line by the times of a packet.
-    fn read(&mut self, packet: &CrfPacket<'_>) -> CrfReading {
+    fn read(&mut self, packet: &CrfPacket<'_>) -> ReadingOutcome {
         let interval = self.head.nominal_span(1).as_nanos().max(1) as f64;
         let first = self.first.as_unix_nanos();
         // Whole intervals from where the line holds, by the line.
@@ -313,19 +302,19 @@ impl HeardCrf {
         if error.abs() > most {
             let before = self.doubt.replace(error);
             let confirmed = before.is_some_and(|before| (error - before).abs() <= most);
-            return if confirmed { CrfReading::Jumped } else { CrfReading::Doubted };
+            return if confirmed { ReadingOutcome::Jumped } else { ReadingOutcome::Doubted };
         }
         self.doubt = None;
         let times = packet.times().zip(newest..);
         let errors = times.map(|(time, number)| line.error(at(number), time.as_unix_nanos()));
-        let mean = Mean { error: errors.sum::<f64>() / self.times as f64, count: 1.0 };
+        let mean = errors.sum::<f64>() / self.times as f64;
         let since = at(newest).saturating_sub(at(self.intervals)).max(0) as f64;
         let weight = (since / Self::JUDGED).clamp(1.0 / 256.0, 0.25);
         let differs = error - core::mem::replace(&mut self.jitter.0, error);
         self.jitter.1 += (differs * differs / 2.0 - self.jitter.1) * weight;
         self.jitter.1 = self.jitter.1.max(Self::LEAST_JITTER * Self::LEAST_JITTER);
-        line.correct_by_mean(mean, self.jitter.1, weight, Self::JUDGED.max(since));
+        line.correct_by_mean(mean, 1.0, self.jitter.1, weight, Self::JUDGED.max(since));
         (self.line, self.intervals) = (line, newest);
-        CrfReading::Agreed
+        ReadingOutcome::Agreed
     }
 }

@@ -158,7 +158,6 @@ pub trait Process: Send {
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
-    /// What this is a part of.
     whole: Option<Arc<Self>>,
 }
 

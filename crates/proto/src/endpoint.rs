@@ -223,7 +223,7 @@ impl SourceEndpoints {
     }
 
     /// Whether it is one of the hosts from which packets come.
-    pub fn are_of(&self, host: Host) -> bool {
+    pub(crate) fn are_of(&self, host: Host) -> bool {
         self.places().any(|place| place.host() == host)
     }
 

@@ -90,7 +90,6 @@ struct Seen {
     frames: Frames,
     /// Packets in a row that agree on the bytes per frame.
     agreeing: u32,
-    /// Sound of these packets.
     sound: Vec<u8>,
 }
 
@@ -201,7 +200,7 @@ impl Pace {
     }
 
     /// Whether packets came evenly enough to tell usual rates apart: none are closer than 8.8 %.
-    pub fn is_precise(&self) -> bool {
+    pub(crate) fn is_precise(&self) -> bool {
         self.gap.times(20) <= self.took()
     }
 

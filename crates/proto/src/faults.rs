@@ -103,7 +103,7 @@ impl Faults {
     }
 
     /// What came about in those that `overlaps` says yes of.
-    pub fn harm_of(&self, overlaps: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
+    pub(crate) fn harm_of(&self, overlaps: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
         let mut harm = Harm::default();
         let those = self.iter().filter(|fault| overlaps(fault.from, fault.to));
         those.for_each(|fault| harm += fault.harm);

@@ -138,7 +138,7 @@ impl Passage {
     }
 
     /// First frame at the ADC → let go by the kernel, if the sender says so.
-    pub fn departed_after(&self) -> Option<Span> {
+    pub(crate) fn departed_after(&self) -> Option<Span> {
         let origin = self.origin?;
         origin.sender.map(|sender| sender.launched - origin.capture)
     }

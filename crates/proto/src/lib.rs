@@ -34,6 +34,7 @@ pub mod evidence;
 pub mod faults;
 pub mod holes;
 pub mod latency;
+pub mod lead;
 pub mod ledger;
 pub mod maap;
 pub mod offload;

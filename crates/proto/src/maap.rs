@@ -24,7 +24,6 @@ pub enum ClaimEvent {
 /// A claim to one address.
 #[derive(Debug, Clone)]
 pub struct AddressClaim {
-    /// The claimant's own address.
     own: [u8; 6],
     random: u64,
     address: [u8; 6],

@@ -6,7 +6,8 @@
 //! joined. Nothing of this knows what the bytes are.
 //!
 //! For sound there are [`returns`]: answers placed by frame position and given out a constant delay later, whatever
-//! blocks the host makes; [`pair`]: which of two workers is played; [`pace`]: whether the host runs in real time.
+//! blocks the host makes; [`master::choose_answer`]: which of two workers is played; [`pace`]: whether the host runs in
+//! real time.
 
 pub mod block;
 pub mod counters;
@@ -15,7 +16,6 @@ pub mod inbound;
 pub mod master;
 pub mod outbound;
 pub mod pace;
-pub mod pair;
 pub mod returns;
 mod slots;
 pub mod worker;
@@ -30,13 +30,10 @@ pub const MOST_KEPT_BYTES: usize = 256 << 20;
 pub enum OffloadError {
     /// The datagrams are too small.
     #[error(
-        "a datagram of {datagram_bytes} bytes holds too little of a block: let it be {} bytes at least",
-        datagram::LEAST_DATAGRAM_BYTES
+        "a datagram of {0} bytes holds too little of a block: let it be {least} bytes at least",
+        least = datagram::LEAST_DATAGRAM_BYTES
     )]
-    Datagram {
-        /// As asked for.
-        datagram_bytes: usize,
-    },
+    Datagram(usize),
     /// What is to be kept is too much.
     #[error(
         "{blocks} iterations of {bytes} bytes are more than the {MOST_KEPT_BYTES} bytes that are kept: \
@@ -48,18 +45,6 @@ pub enum OffloadError {
         /// The longest of them.
         bytes: usize,
     },
-}
-
-/// How many bytes that many iterations take.
-fn kept_bytes(blocks: usize, bytes: usize) -> Result<usize, OffloadError> {
-    let all = blocks.checked_mul(bytes).filter(|all| *all <= MOST_KEPT_BYTES);
-    all.ok_or(OffloadError::Kept { blocks, bytes })
-}
-
-/// As many bytes, which nobody reads before they are written. Not zeros: those the system gives page by page when they
-/// are touched for the first time, which would be on a real-time thread.
-fn touched(bytes: usize) -> Box<[u8]> {
-    vec![0xFF; bytes].into()
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl<'a> Carried<'a> {
     }
 
     /// In pieces, as `next` finds them.
-    pub fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
+    pub(crate) fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
         Self { rest, next }
     }
 
@@ -194,14 +194,14 @@ impl MediaPacket<'_> {
     /// `longest` frames are refused.
     pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
         if self.head.coding != format.payload_type {
-            return Err(Invalid::PayloadType { got: self.head.coding });
+            return Err(Invalid::PayloadType(self.head.coding));
         }
         if let Some(shape) = self.shape {
             if shape.rate != Some(format.rate) {
-                return Err(Invalid::Rate { got: shape.rate });
+                return Err(Invalid::Rate(shape.rate));
             }
             if usize::from(shape.channels) != format.channels.count() {
-                return Err(Invalid::Channels { got: shape.channels });
+                return Err(Invalid::Channels(shape.channels));
             }
         }
         let (payload_bytes, frame_bytes) = (self.payload.len(), format.frame_bytes());
@@ -245,7 +245,7 @@ pub struct Packed {
 }
 
 /// What a link writes at the last moment: from capture to the hand-over to the kernel, as a big-endian `u32` of
-/// nanoseconds, and from that to the launch, as a `u16` of [`HELD_STEP`]; each held between zero and its greatest.
+/// nanoseconds, and from that to the launch, as a `u16` of `HELD_STEP`; each held between zero and its greatest.
 pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
     let [a, b, c, d] = (handed.as_nanos().clamp(0, u32::MAX.into()) as u32).to_be_bytes();
     let [e, f] = held_steps(held).to_be_bytes();
@@ -253,7 +253,7 @@ pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
 }
 
 /// A launch is told to a quarter of a microsecond, up to 16.8 ms after the hand-over.
-pub const HELD_STEP: Span = Span::from_nanos(256);
+pub(crate) const HELD_STEP: Span = Span::from_nanos(256);
 
 /// [`Instants::held`] in 16 bits.
 pub fn held_steps(held: Span) -> u16 {

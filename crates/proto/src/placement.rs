@@ -86,7 +86,6 @@ impl RunTimes {
         Self { media_clock, arrivals: Floor::new(), newest: None }
     }
 
-    /// One that follows, of the same sender.
     fn following(&self) -> Self {
         let mut media_clock = self.media_clock;
         media_clock.reset();
@@ -122,7 +121,6 @@ pub struct Placement {
     rate: Rate,
     link_offset: Span,
     clock: Option<ClockMapping>,
-    /// The run that is being heard.
     run: RunTimes,
     /// Those that follow it, the next first and no gap between.
     next: [Option<NextRun>; Self::FOLLOWING],
@@ -148,7 +146,7 @@ impl Placement {
     }
 
     /// The same of a stream whose packets say when they are to be presented, by a clock that may be set.
-    pub const fn of_presentations(rate: Rate, link_offset: Span) -> Self {
+    pub(crate) const fn of_presentations(rate: Rate, link_offset: Span) -> Self {
         Self::by(MediaClock::of_steps(rate), rate, link_offset)
     }
 
@@ -234,12 +232,12 @@ impl Placement {
     }
 
     /// The same without a step that is not known yet.
-    pub fn steady_spread(&self) -> Span {
+    pub(crate) fn steady_spread(&self) -> Span {
         self.run.arrivals.steady_spread()
     }
 
     /// All packets from the one with the frame `media` on arrive later by `step`, as of `now`.
-    pub fn step_arrivals(&mut self, media: MediaTime, step: Span, now: LocalTime) {
+    pub(crate) fn step_arrivals(&mut self, media: MediaTime, step: Span, now: LocalTime) {
         self.anew = true;
         self.run_of_mut(media).arrivals.step(step, now);
     }
@@ -277,7 +275,6 @@ impl Placement {
         self.next[0].is_some()
     }
 
-    /// The run that a frame is of.
     fn run_of(&self, media: MediaTime) -> &RunTimes {
         if !self.has_next() {
             return &self.run;
@@ -310,7 +307,7 @@ impl Placement {
 
     /// Says whether what it is told for captures is that, and not reckoned from presentations by a latency that is
     /// nobody's word.
-    pub const fn set_captures_told(&mut self, captures_told: bool) {
+    pub(crate) const fn set_captures_told(&mut self, captures_told: bool) {
         self.captures_told = captures_told;
     }
 

@@ -25,17 +25,11 @@ pub enum Placed {
     /// All its frames will be played.
     Whole,
     /// The first `late` frames came after they were due; the rest will be played.
-    Partly {
-        /// Frames that came too late.
-        late: Frames,
-    },
+    Partly(Frames),
     /// Every frame came after it was due.
     Late,
     /// Its end lies this far beyond what the buffer can hold.
-    Beyond {
-        /// Frames that did not fit.
-        excess: Frames,
-    },
+    Beyond(Frames),
 }
 
 /// Holds the frames between their arrival and their turn.
@@ -156,12 +150,12 @@ impl Playout {
         };
         let (from, coming) = (first + late, frames - late);
         self.write(from, coming.as_len(), coding, &payload[late.as_len() * frame_bytes..]);
-        if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+        if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
     /// Packets hold so many channels from now on: one, which is played on all, or as many as there are.
     /// What was placed before was read wrongly: none of it is concealed with.
-    pub fn set_carried(&mut self, carried: Channels) {
+    pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };
         self.passed = 0;
         self.concealer.forget();
@@ -183,7 +177,7 @@ impl Playout {
             return Placed::Late;
         };
         coded.keep(first, frames, coder, payload);
-        if late > Frames::ZERO { Placed::Partly { late } } else { Placed::Whole }
+        if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
     /// How many of these frames come after their turn, or what becomes of them where there is no place for any.
@@ -195,7 +189,7 @@ impl Playout {
         };
         let excess = (first + frames) - (cursor + self.capacity());
         if excess > Frames::ZERO {
-            return Err(Placed::Beyond { excess });
+            return Err(Placed::Beyond(excess));
         }
         let late = (cursor - first).max(Frames::ZERO);
         if late >= frames { Err(Placed::Late) } else { Ok(late) }
@@ -345,13 +339,13 @@ impl Playout {
         missing
     }
 
-    /// What had not come of what was given out since [`Self::clear_holes`].
+    /// What had not come of what was given out since `Self::clear_holes`.
     pub const fn holes(&self) -> &Holes {
         &self.holes
     }
 
     /// Forgets them.
-    pub fn clear_holes(&mut self) {
+    pub(crate) fn clear_holes(&mut self) {
         self.holes.clear();
     }
 

@@ -28,32 +28,27 @@ impl<C> Context<'_, C> {
 /// What people are to know, and were not told yet: each matter once. A peer may go on and on, so who
 /// tells it keeps to a bound of their own.
 #[derive(Debug, Clone)]
-pub struct NoteQueue<N>(Vec<N>);
+pub(crate) struct NoteQueue<N>(Vec<N>);
 
 impl<N: PartialEq> NoteQueue<N> {
     /// What waits to be taken; between two beats nobody says as much.
     const MOST: usize = 64;
 
-    /// Nothing is to be known yet.
-    pub const fn new() -> Self {
-        Self(Vec::new())
-    }
-
     /// This is to be known.
-    pub fn note(&mut self, note: N) {
+    pub(crate) fn note(&mut self, note: N) {
         if self.0.len() < Self::MOST && !self.0.contains(&note) {
             self.0.push(note);
         }
     }
 
     /// What was noted since it was last asked for.
-    pub fn take(&mut self) -> Vec<N> {
+    pub(crate) fn take(&mut self) -> Vec<N> {
         core::mem::take(&mut self.0)
     }
 }
 
-impl<N: PartialEq> Default for NoteQueue<N> {
+impl<N> Default for NoteQueue<N> {
     fn default() -> Self {
-        Self::new()
+        Self(Vec::new())
     }
 }

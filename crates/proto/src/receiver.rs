@@ -106,7 +106,6 @@ pub struct Receiver {
     /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
     /// ended there.
     tail_missing: u64,
-    /// Those of them in whose place the sound before went on.
     tail_concealed: u64,
     counters: Counters,
     /// Of the invalid datagrams, how many for which reason, by [`Invalid::index`].
@@ -118,7 +117,7 @@ pub struct Receiver {
 
 /// The longest latency that a renderer has room for.
 fn longest(rate: Rate, renderer: &Renderer) -> Span {
-    rate.span_of(renderer.capacity()).divided(4)
+    rate.span_of(renderer.playout.capacity()).divided(4)
 }
 
 /// The longest latency that there is room for in a receiver that is made for this one.
@@ -148,7 +147,7 @@ impl Receiver {
         let mut renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
         let decoders = config.make_decoders();
         if !decoders.is_empty() {
-            renderer.decode_by(decoders);
+            renderer.playout.decode_by(rate, decoders);
         }
         // In flight are at most those of the longest latency, and of what a sender runs ahead.
         let in_flight = longest(rate, &renderer) + Self::ROOM.divided(4);
@@ -269,7 +268,7 @@ impl Receiver {
 
     /// Takes how long after its capture sound is to be presented, by its sender's word; `None` where that says
     /// nothing, and it is as when the stream was opened.
-    pub fn set_presented_after(&mut self, presented_after: Option<Span>) {
+    pub(crate) fn set_presented_after(&mut self, presented_after: Option<Span>) {
         self.presented_after = presented_after;
         self.placement.set_captures_told(presented_after.is_some() || self.config.captures_told);
     }
@@ -310,11 +309,11 @@ impl Receiver {
     }
 
     /// Packets hold so many channels from now on; one is played on all.
-    pub fn set_carried(&mut self, carried: Channels) {
+    pub(crate) fn set_carried(&mut self, carried: Channels) {
         let fits = carried == Channels::MONO || carried == self.format.channels;
         if fits && carried != self.carried {
             self.carried = carried;
-            self.renderer.set_carried(carried);
+            self.renderer.playout.set_carried(carried);
             self.restart(Resync::Jump);
         }
     }
@@ -347,7 +346,7 @@ impl Receiver {
     pub fn say_goodbye(&mut self, author: Author) {
         if let Some(source) = self.source.as_mut().filter(|source| source.is_told_by(author)) {
             source.say_goodbye();
-            self.renderer.end();
+            self.renderer.playout.end();
         }
     }
 

@@ -9,11 +9,8 @@ mod contradiction;
 mod hearsay;
 mod need;
 mod note;
-mod often;
 mod promise;
 pub mod recent;
-mod repairable;
-mod shape;
 mod succession;
 #[cfg(test)]
 mod tests;
@@ -36,15 +33,12 @@ use crate::session::{Event, Receiving};
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Announcement, Effective};
-
 use contradiction::FormatWatch;
-pub use hearsay::{Believe, Hearsay};
 use need::Needs;
-pub use note::{ReceiveNote, Refusal, WrongType};
-pub use often::LATELY;
-use often::Often;
 use recent::Recent;
-use repairable::Repairable;
+
+pub use hearsay::{Believe, Hearsay};
+pub use note::{ReceiveNote, Refusal, WrongType};
 pub use wish::LatencyRefused;
 
 /// A sender whose packets come for so long is no stray packet;
@@ -75,7 +69,6 @@ pub struct ReceivePolicy {
     format: StreamFormat,
     /// The longest latency that its receiver has room for.
     longest: Span,
-    /// How its packets are read.
     wire: Arc<dyn Unpack>,
     rule: LatencyRule,
     link_offset: Span,
@@ -86,7 +79,6 @@ pub struct ReceivePolicy {
     /// When its packets came last. Where they do not go on coming, another sender may follow, and
     /// reports before its first packet.
     recent: Recent,
-    /// How to read the clock of the one that is heard.
     clock: Option<ClockMapping>,
     /// The clock of this host by which packets are presented that say when.
     presentation_clock: Option<ClockMapping>,
@@ -104,9 +96,7 @@ pub struct ReceivePolicy {
     other_type_told: Option<u8>,
     /// Why it is not played: it is of another shape.
     refusal: Option<Refusal>,
-    /// What its packets prove of its format.
     watch: FormatWatch,
-    /// Whether any of it was played.
     played: bool,
     /// Whether the sender said goodbye and no other followed.
     left: bool,
@@ -185,7 +175,7 @@ impl ReceivePolicy {
             jumps: Often::default(),
             restarts: Often::default(),
             status: None,
-            notes: NoteQueue::new(),
+            notes: NoteQueue::default(),
             config,
         }
     }
@@ -194,23 +184,23 @@ impl ReceivePolicy {
     pub fn hear(&mut self, host: Host, event: Event, context: &mut ReceiveContext<'_>) {
         let author = |ssrc| Author { ssrc, host };
         let command = match event {
-            Event::Mapped { ssrc, mapping } => {
+            Event::Mapped(ssrc, mapping) => {
                 if self.concerns(ssrc) {
                     self.clock = Some(mapping);
                 }
                 ReceiveCommand::Clock(author(ssrc), mapping)
             }
-            Event::Captured { ssrc, rtp_timestamp, wall } => {
+            Event::Captured(ssrc, rtp_timestamp, wall) => {
                 ReceiveCommand::Captured(author(ssrc), rtp_timestamp, wall)
             }
-            Event::Left { ssrc } => ReceiveCommand::Left(author(ssrc)),
-            Event::Announced { ssrc, announcement } => {
+            Event::Left(ssrc) => ReceiveCommand::Left(author(ssrc)),
+            Event::Announced(ssrc, announcement) => {
                 if self.concerns(ssrc) {
                     self.heed(author(ssrc), announcement, context);
                 }
                 return;
             }
-            Event::Reception { .. } | Event::Effective { .. } | Event::Losses { .. } => return,
+            Event::Reception(..) | Event::Effective(..) | Event::Losses(..) => return,
         };
         // Where there is no room for it, nothing is lost that the next report does not bring again.
         (context.command)(command);
@@ -228,7 +218,7 @@ impl ReceivePolicy {
         self.status = Some(*status);
         let (budget, lost) = status.repair;
         self.arrivals.set_repair(budget, lost);
-        self.arrivals.stand((&*status).into(), stalled);
+        self.arrivals.stand(status.into(), stalled);
         self.left = status.said_goodbye;
         self.follow_source(status, context);
         self.follow_device(status, context);
@@ -251,10 +241,10 @@ impl ReceivePolicy {
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
-            self.notes.note(ReceiveNote::Unsteady { resyncs });
+            self.notes.note(ReceiveNote::Unsteady(resyncs));
         }
         if let Some(restarts) = self.restarts.follow(restarts, status.at) {
-            self.notes.note(ReceiveNote::Restarting { restarts });
+            self.notes.note(ReceiveNote::Restarting(restarts));
         }
     }
 
@@ -452,5 +442,102 @@ impl ReceivePolicy {
     pub fn reads_nothing(&self) -> bool {
         let invalid = self.status.map_or(0, |status| status.counters.invalid);
         self.heard.is_none() && invalid >= STRAY
+    }
+}
+
+/// What is counted together.
+pub const LATELY: Span = Span::from_secs(10);
+
+/// Counts what happens now and then, and says once if it happens too often.
+#[derive(Debug, Clone, Copy, Default)]
+struct Often {
+    /// Since when they are counted, and how many there were by then.
+    since: Option<(LocalTime, u64)>,
+    told: bool,
+}
+
+impl Often {
+    /// More than a talker that is begun again by hand, whose clock is set, or whose path changes.
+    const MANY: u64 = 8;
+
+    /// Takes how many there were by `at`; tells how many there were lately, once, if that is too many.
+    fn follow(&mut self, times: u64, at: LocalTime) -> Option<u64> {
+        let (since, before) = *self.since.get_or_insert((at, times));
+        let lately = times.saturating_sub(before);
+        if lately >= Self::MANY && !self.told {
+            self.told = true;
+            return Some(lately);
+        }
+        if at - since >= LATELY {
+            self.since = Some((at, times));
+        }
+        None
+    }
+}
+
+/// Tells once that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Repairable {
+    /// It was not when last seen.
+    #[default]
+    InTime,
+    /// It is, since then.
+    ShortSince(LocalTime),
+    /// It was, and that was told.
+    Told,
+}
+
+impl Repairable {
+    /// What the sender promises and what its packets carry change one after the other, no further
+    /// apart than two of its reports.
+    const PATIENCE: Span = Span::from_secs(1);
+
+    /// Takes whether the latency is too short at `now`, and says whether that is to be told.
+    fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
+        let next = match *self {
+            Self::Told => Self::Told,
+            _ if !short => Self::InTime,
+            Self::InTime => Self::ShortSince(now),
+            Self::ShortSince(since) if now - since >= Self::PATIENCE => Self::Told,
+            since => since,
+        };
+        let before = core::mem::replace(self, next);
+        next == Self::Told && before != Self::Told
+    }
+}
+
+#[cfg(test)]
+mod often_tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_eight_times_in_ten_seconds_is_told_once_and_what_is_now_and_then_is_not() {
+        let second = |second: i64| LocalTime::ZERO + Span::from_secs(second);
+        let mut often = Often::default();
+        let told: Vec<_> = (0..100).filter_map(|at| often.follow(at, second(at as i64))).collect();
+        assert_eq!(told, [8]);
+        let mut seldom = Often::default();
+        let told = (0..100).find_map(|at| seldom.follow(at, second(2 * at as i64)));
+        assert_eq!(told, None);
+    }
+}
+
+#[cfg(test)]
+mod repairable_tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_that_stays_too_short_is_told_of_once() {
+        let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
+        let mut repairable = Repairable::default();
+        let mut told = Vec::new();
+        for millis in (0..5_000).step_by(20) {
+            // Half a second of it is a change under way.
+            let short = (200..700).contains(&millis) || millis >= 2_000;
+            if repairable.turns_short(at(millis), short) {
+                told.push(millis);
+            }
+        }
+        assert_eq!(told, [3_000]);
     }
 }

@@ -7,18 +7,14 @@
 
 use core::ops::Range;
 
-use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
-use crate::coder::{Coder, Decode};
-use crate::holes::Holes;
 use crate::placement::{Cards, Due};
-use crate::playout::{CodedPlayout, Placed, Playout};
+use crate::playout::Playout;
 use crate::servo::{Observation, Servo};
 use crate::time::{FineFrames, Frames, MediaPoint, MediaTime, Span};
-use crate::units::{Channels, FrameLength, Ppm, Rate};
+use crate::units::{Channels, FrameLength, Rate};
 
-/// What a block was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
     /// What meets the DAC with the block's first frame.
@@ -36,9 +32,9 @@ pub(crate) struct Rendered {
 #[derive(Debug)]
 pub(crate) struct Renderer {
     rate: Rate,
-    frame: FrameLength,
+    pub(crate) frame: FrameLength,
     channels: Channels,
-    playout: Playout,
+    pub(crate) playout: Playout,
     resampler: Resampler,
     /// Samples that a block must have for the resampler to be told of it later: those that it keeps.
     least: usize,
@@ -46,7 +42,7 @@ pub(crate) struct Renderer {
     /// it is once it is asked for, or the cursor moves. Told of each block it took 52 instructions of it,
     /// and most never ask.
     untold: bool,
-    servo: Servo,
+    pub(crate) servo: Servo,
     step: Step,
     /// Whether what is due was moved on purpose since the last block, and jumped to.
     moved: bool,
@@ -88,73 +84,12 @@ impl Renderer {
         }
     }
 
-    /// Frames that fit ahead.
-    pub(crate) fn capacity(&self) -> Frames {
-        self.playout.capacity()
-    }
-
     /// What would meet the DAC next; `None` where no stream plays.
     pub(crate) fn place(&self) -> Option<MediaPoint> {
         let frame = self.playout.cursor()? - Frames::from_len(self.resampler.ahead());
         Some(MediaPoint { frame, fraction: self.resampler.fraction() })
     }
 
-    /// How much faster the card runs than the sender's; `None` while frames are copied.
-    pub(crate) fn drift(&self) -> Option<Ppm> {
-        self.servo.drift()
-    }
-
-    /// Whether the card runs too far off the sender's to be followed.
-    pub(crate) fn is_out_of_reach(&self) -> bool {
-        self.servo.is_out_of_reach()
-    }
-
-    pub(crate) fn place_packet(
-        &mut self,
-        first: MediaTime,
-        coding: SampleFormat,
-        payload: &[u8],
-    ) -> Placed {
-        self.playout.place(first, coding, payload)
-    }
-
-    pub(crate) fn set_carried(&mut self, carried: Channels) {
-        self.playout.set_carried(carried);
-    }
-
-    pub(crate) fn place_coded(
-        &mut self,
-        first: MediaTime,
-        frames: Frames,
-        coder: Coder,
-        payload: &[u8],
-    ) -> Placed {
-        self.playout.place_coded(first, frames, coder, payload)
-    }
-
-    pub(crate) fn decode_by(&mut self, decoders: Vec<Box<dyn Decode>>) {
-        self.playout.decode_by(self.rate, decoders);
-    }
-
-    /// What decodes, where anything does.
-    pub(crate) fn coded(&self) -> Option<&CodedPlayout> {
-        self.playout.coded()
-    }
-
-    pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
-        self.playout.coded_mut()?.take_fresh()
-    }
-
-    /// What had not come of the last block of which something had not.
-    pub(crate) fn holes(&self) -> &Holes {
-        self.playout.holes()
-    }
-
-    pub(crate) fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
-        self.playout.samples(first, frames)
-    }
-
-    /// Begins a stream at `due`.
     pub(crate) fn begin(&mut self, due: MediaPoint) {
         self.tell_resampler();
         self.servo.land();
@@ -210,12 +145,6 @@ impl Renderer {
         (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
     }
 
-    /// Whether the place was found while the clocks were not known well, and cannot be gone over to by
-    /// resampling.
-    pub(crate) fn is_misplaced(&self) -> bool {
-        self.servo.is_misplaced()
-    }
-
     /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
     /// What it is told is true of the blocks that follow, up to `next` frames in all, if that
     /// [holds](Self::holds).
@@ -253,25 +182,10 @@ impl Renderer {
         self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
     }
 
-    /// How long this much of the stream lasts.
-    pub(crate) fn span(&self, distance: FineFrames) -> Span {
-        self.frame.times(distance)
-    }
-
     /// Whether the place is so near to `due` that neither need be looked at for a while.
     pub(crate) fn is_near(&self, due: &Due) -> bool {
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         self.frame.times(away).abs() <= Self::NEAR
-    }
-
-    /// A block goes by it.
-    pub(crate) fn hold(&mut self, frames: Frames) {
-        self.servo.pass(frames);
-    }
-
-    /// What is due is to be reached, whether or not the clocks can tell it from what is played.
-    pub(crate) fn follow(&mut self) {
-        self.servo.follow();
     }
 
     /// What is due was moved by `span` on purpose: it is followed if that is little, and else jumped
@@ -292,7 +206,6 @@ impl Renderer {
         core::mem::take(&mut self.moved)
     }
 
-    /// Fills `out` with what comes next.
     #[inline]
     pub(crate) fn pull(&mut self, out: &mut [f32]) -> Option<Rendered> {
         match self.pull_whole(out) {
@@ -367,11 +280,6 @@ impl Renderer {
         missing
     }
 
-    /// The source ends: what is missing from now on is its silence.
-    pub(crate) fn end(&mut self) {
-        self.playout.end();
-    }
-
     /// Forgets the stream; fades over from what was.
     pub(crate) fn clear(&mut self) {
         self.tell_resampler();
@@ -382,6 +290,8 @@ impl Renderer {
 
 #[cfg(test)]
 mod tests {
+    use tautline_dsp::format::SampleFormat;
+
     use super::*;
 
     /// What comes after blocks that were copied, before resampling begins.
@@ -418,7 +328,7 @@ mod tests {
                     core::array::from_fn(|at| ((2 * placed + at as i64) as f32 * 0.07).sin());
                 tautline_dsp::format::encode(SampleFormat::F32, &sound, &mut bytes);
                 let first = MediaTime::from_frames(placed);
-                renderer.place_packet(first, SampleFormat::F32, &bytes);
+                renderer.playout.place(first, SampleFormat::F32, &bytes);
                 placed += BLOCK as i64;
             }
             let mut out = [0.0; 2 * BLOCK];

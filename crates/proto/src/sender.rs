@@ -89,7 +89,6 @@ pub struct Sender {
     encoder: Encoder,
     /// What compresses packets, where anything may.
     compressing: Option<Box<Compressing>>,
-    /// What the packet carries of earlier ones.
     repair_data: Box<[u8]>,
     filled: Frames,
     /// Capture and taking of the first frame in the buffer.

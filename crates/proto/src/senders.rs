@@ -14,7 +14,6 @@ use crate::receiving::recent::GONE;
 use crate::source::Source;
 use crate::time::{LocalTime, Span};
 
-/// How one sender stands.
 #[derive(Debug, Clone, Copy)]
 struct ListedSender {
     stream: StreamId,

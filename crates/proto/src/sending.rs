@@ -36,7 +36,7 @@ pub use asks::{Ask, Limits, Worth};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
-use known::{BackReceiver, Receivers};
+use known::Receivers;
 pub use note::{NoRepair, SendNote};
 pub use presence::{Presence, ReceiverCounts};
 pub use regulator::Regulator;
@@ -180,7 +180,7 @@ impl SendPolicy {
             coming: Coming::default(),
             limited: false,
             expected_loss: ExpectedLoss::default(),
-            notes: NoteQueue::new(),
+            notes: NoteQueue::default(),
             config,
         };
         policy.note_latency();
@@ -192,10 +192,9 @@ impl SendPolicy {
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = Worth::of(host, self.config.destinations.iter().copied());
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
-            let BackReceiver { ssrc, host, silence, times_lost } = back;
-            self.notes.note(SendNote::ReceiverBack { ssrc, host, silence, times_lost });
+            self.notes.note(back);
         }
-        if let (Event::Reception { block, .. }, true) = (event, worth > Worth::Stranger) {
+        if let (Event::Reception(_, block), true) = (event, worth > Worth::Stranger) {
             self.expected_loss.told(block.fraction_lost);
         }
     }
@@ -232,7 +231,6 @@ impl SendPolicy {
         }
     }
 
-    /// How the stream stands, for the reports.
     fn sending(&self) -> Sending {
         Sending {
             format: self.config.format,
@@ -283,11 +281,10 @@ impl SendPolicy {
             return;
         }
         for known in self.receivers.believed().filter(|known| known.duplicates.comes_once()) {
-            self.notes.note(SendNote::ComesOnce { ssrc: known.ssrc });
+            self.notes.note(SendNote::ComesOnce(known.ssrc));
         }
     }
 
-    /// Notes the receivers that stopped reporting.
     fn note_lost(&mut self, now: LocalTime) {
         let Self { receivers, notes, .. } = self;
         receivers.find_lost(now, |known| {
@@ -307,7 +304,7 @@ impl SendPolicy {
         }
         let stranger = |known: &&KnownReceiver| !known.is_believed();
         for known in self.receivers.all().filter(stranger).take(STRANGERS) {
-            self.notes.note(SendNote::Stranger { host: known.host });
+            self.notes.note(SendNote::Stranger(known.host));
         }
     }
 
@@ -316,7 +313,6 @@ impl SendPolicy {
         least_latency(self.packing_age, &self.config.device)
     }
 
-    /// Whether packets go to a group.
     fn goes_to_group(&self) -> bool {
         self.config.destinations.iter().any(Host::is_group)
     }

@@ -18,7 +18,6 @@ use tautline_dsp::resample::Step;
 use crate::time::{FineFrames, Frames, MediaPoint, Span};
 use crate::units::{Ppm, Rate};
 
-/// What the servo is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServoMode {
     /// Frames are copied; the error is only watched.
@@ -164,7 +163,7 @@ impl Servo {
     /// The step for the coming block and for those that follow it until the next observation, which is
     /// meant to come after so many frames of the card in all. Each of those blocks is to be told of by
     /// [`Servo::pass`], and there are none while the place goes a set way ([`Servo::holds`]).
-    pub fn step_until(&mut self, observed: &Observation, next: Frames) -> Step {
+    pub(crate) fn step_until(&mut self, observed: &Observation, next: Frames) -> Step {
         let Observation { due, place, tolerance, strays, frames, skipped, one_clock, .. } =
             *observed;
         self.drift.observe(due, skipped, self.frame);
@@ -487,7 +486,6 @@ impl Drift {
         self.rate.abs() >= Self::MOST
     }
 
-    /// The card goes on by so many frames.
     fn pass(&mut self, frames: Frames) {
         self.passed += frames;
     }

@@ -14,7 +14,7 @@ use crate::endpoint::{Author, Host, SourceEndpoints};
 use crate::sender::SenderState;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span, WallTime};
-use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
+use crate::wire::ntp::{CompactNtp, NtpTime};
 use crate::wire::rtcp::{
     Announcement, Compound, Effective, InvalidReport, Item, LossReport, ReportBlock, SenderInfo,
 };
@@ -88,71 +88,36 @@ impl ReportArrival {
     }
 }
 
-/// What a peer's report told.
+/// What a peer's report told, each with the peer's synchronisation source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The peer's clock is mapped anew.
-    Mapped {
-        /// The peer.
-        ssrc: u32,
-        /// How to read its clock.
-        mapping: ClockMapping,
-    },
-    /// A frame of the peer's stream and its instant.
-    Captured {
-        /// The peer.
-        ssrc: u32,
-        /// The frame.
-        rtp_timestamp: u32,
-        /// The instant, by the peer's wall clock.
-        wall: WallTime,
-    },
+    /// How to read the peer's clock, which is mapped anew.
+    Mapped(u32, ClockMapping),
+    /// The RTP timestamp of a frame of the peer's stream, and its instant by the peer's wall clock.
+    Captured(u32, u32, WallTime),
     /// What the peer's stream is and promises.
-    Announced {
-        /// The peer.
-        ssrc: u32,
-        /// Its words.
-        announcement: Announcement,
-    },
+    Announced(u32, Announcement),
     /// How our stream arrives at the peer.
-    Reception {
-        /// The peer.
-        ssrc: u32,
-        /// Its words.
-        block: ReportBlock,
-    },
+    Reception(u32, ReportBlock),
     /// The latency that the peer reaches with our stream.
-    Effective {
-        /// The peer.
-        ssrc: u32,
-        /// Its words.
-        effective: Effective,
-    },
+    Effective(u32, Effective),
     /// How much of our stream did not reach the peer.
-    Losses {
-        /// The peer.
-        ssrc: u32,
-        /// Its words.
-        losses: LossReport,
-    },
+    Losses(u32, LossReport),
     /// The peer left.
-    Left {
-        /// The peer.
-        ssrc: u32,
-    },
+    Left(u32),
 }
 
 impl Event {
     /// Whose report told it.
     pub const fn ssrc(&self) -> u32 {
-        let (Self::Mapped { ssrc, .. }
-        | Self::Captured { ssrc, .. }
-        | Self::Announced { ssrc, .. }
-        | Self::Reception { ssrc, .. }
-        | Self::Effective { ssrc, .. }
-        | Self::Losses { ssrc, .. }
-        | Self::Left { ssrc }) = self;
-        *ssrc
+        let (Self::Mapped(ssrc, _)
+        | Self::Captured(ssrc, ..)
+        | Self::Announced(ssrc, _)
+        | Self::Reception(ssrc, _)
+        | Self::Effective(ssrc, _)
+        | Self::Losses(ssrc, _)
+        | Self::Left(ssrc)) = *self;
+        ssrc
     }
 }
 
@@ -167,7 +132,6 @@ pub struct Session {
     heard: Option<(u32, SourceEndpoints)>,
     /// Reports in its name from elsewhere.
     foreign: u64,
-    /// How our own clock is kept.
     kept: Option<KeptClock>,
     /// Expected and received at the last report, for the fraction lost.
     reported: (u64, u64),
@@ -240,14 +204,18 @@ impl Session {
         }
     }
 
+    fn peer(&self, ssrc: u32) -> Option<&Peer> {
+        self.peers.iter().find(|peer| peer.author.ssrc == ssrc)
+    }
+
     /// How to read the clock of the peer `ssrc`, as it was told last.
     pub fn mapping(&self, ssrc: u32) -> Option<ClockMapping> {
-        self.peers.iter().find(|peer| peer.author.ssrc == ssrc)?.mapping
+        self.peer(ssrc)?.mapping
     }
 
     /// What the peer `ssrc` announced last.
     pub fn announcement(&self, ssrc: u32) -> Option<Announcement> {
-        self.peers.iter().find(|peer| peer.author.ssrc == ssrc)?.announcement
+        self.peer(ssrc)?.announcement
     }
 
     /// Reports in the name of the source that is heard from where its packets do not come.
@@ -280,31 +248,29 @@ impl Session {
     /// How often the clock of the peer `ssrc` contradicted all that was known of it: it was
     /// stepped, or another host answers in its place.
     pub fn clock_steps(&self, ssrc: u32) -> u32 {
-        self.peers.iter().find(|peer| peer.author.ssrc == ssrc).map_or(0, |peer| peer.clock.steps())
+        self.peer(ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
     /// How often a leg to or from the peer `ssrc` became longer or shorter for good.
     pub fn path_changes(&self, ssrc: u32) -> u32 {
-        let peer = self.peers.iter().find(|peer| peer.author.ssrc == ssrc);
-        peer.map_or(0, |peer| peer.clock.path_changes())
+        self.peer(ssrc).map_or(0, |peer| peer.clock.path_changes())
     }
 
     /// How many answers of the peer `ssrc` about its clock were not believed.
     pub fn refused_exchanges(&self, ssrc: u32) -> u32 {
-        let peer = self.peers.iter().find(|peer| peer.author.ssrc == ssrc);
-        peer.map_or(0, |peer| peer.clock.refused())
+        self.peer(ssrc).map_or(0, |peer| peer.clock.refused())
     }
 
     /// Takes a datagram that arrived; tells what it said.
     pub fn handle(
         &mut self,
         datagram: &[u8],
-        ReportArrival { from, at: arrival, stamp_uncertainty }: ReportArrival,
+        arrived: ReportArrival,
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
         let compound = Compound::parse(datagram)?;
-        let stranger =
-            self.heard.filter(|(_, endpoints)| !endpoints.are_of(from)).map(|(ssrc, _)| ssrc);
+        let elsewhere = |of: &(u32, SourceEndpoints)| !of.1.are_of(arrived.from);
+        let stranger = self.heard.filter(elsewhere).map(|(ssrc, _)| ssrc);
         let mut poses = false;
         // The peer's clock when it sent this very datagram: an answer in it counts from there.
         let mut sent = None;
@@ -318,13 +284,7 @@ impl Session {
                     }
                     _ => {}
                 }
-                let author = Author { ssrc, host: from };
-                self.take(
-                    author,
-                    item,
-                    ReportTimes { arrival, stamp_uncertainty, sent },
-                    &mut tell,
-                );
+                self.take(ssrc, item, arrived, sent, &mut tell);
             }
         });
         self.foreign += u64::from(poses);
@@ -333,13 +293,13 @@ impl Session {
 
     fn take(
         &mut self,
-        author: Author,
+        ssrc: u32,
         item: Item<'_>,
-        times: ReportTimes,
+        ReportArrival { from, at: arrival, stamp_uncertainty }: ReportArrival,
+        sent: Option<NtpTime>,
         tell: &mut impl FnMut(Event),
     ) {
-        let ReportTimes { arrival, stamp_uncertainty, sent } = times;
-        let (ssrc, heard) = (author.ssrc, self.heard);
+        let (author, heard) = (Author { ssrc, host: from }, self.heard);
         // A report in the name of the source that is heard came this far from one of its hosts only.
         let same = |peer: &Peer| {
             let one = heard.is_some_and(|(heard, _)| heard == ssrc);
@@ -347,7 +307,7 @@ impl Session {
         };
         if let Item::Bye = item {
             self.peers.retain(|peer| !same(peer));
-            return tell(Event::Left { ssrc });
+            return tell(Event::Left(ssrc));
         }
         let (own, host) = (self.config.ssrc, self.config.host);
         let asked = self.asked;
@@ -358,7 +318,7 @@ impl Session {
             Item::Sender(info) => {
                 peer.report = Some((info.ntp.compact(), arrival));
                 let wall = WallTime::from_unix_nanos(info.ntp.to_unix_nanos());
-                tell(Event::Captured { ssrc, rtp_timestamp: info.rtp_timestamp, wall });
+                tell(Event::Captured(ssrc, info.rtp_timestamp, wall));
             }
             Item::ReferenceTime(ntp) => {
                 peer.question = Some((ntp.compact(), arrival));
@@ -374,42 +334,42 @@ impl Session {
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
-                let exchange = exchange(
-                    *asked,
-                    arrival,
-                    sent,
-                    delay.delay,
-                    Self::READING_ERROR + stamp_uncertainty,
-                );
-                let mapping = peer.clock.observe(exchange);
+                let peer_answered = WallTime::from_unix_nanos(sent.to_unix_nanos());
+                let mapping = peer.clock.observe(Exchange {
+                    asked: *asked,
+                    peer_received: peer_answered + -delay.delay.to_span(),
+                    peer_answered,
+                    answered: arrival,
+                    reading_error: Self::READING_ERROR + stamp_uncertainty,
+                });
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.exchanged(m, arrival)) {
                     peer.mapping = Some(mapping);
-                    tell(Event::Mapped { ssrc, mapping });
+                    tell(Event::Mapped(ssrc, mapping));
                 }
             }
-            Item::Block(block) if block.ssrc == own => tell(Event::Reception { ssrc, block }),
+            Item::Block(block) if block.ssrc == own => tell(Event::Reception(ssrc, block)),
             Item::Announcement(announcement) => {
                 peer.announcement = Some(announcement);
                 // First, so that whoever goes by the clock of the peer's card knows it with the mapping.
-                tell(Event::Announced { ssrc, announcement });
+                tell(Event::Announced(ssrc, announcement));
                 let told = host.zip(announcement.host);
                 let offset = told.and_then(|(ours, theirs)| ours.wall_offset(theirs));
                 if let Some(mapping) = offset.and_then(|o| peer.choice.same_host(o, arrival)) {
                     peer.mapping = Some(mapping);
-                    tell(Event::Mapped { ssrc, mapping });
+                    tell(Event::Mapped(ssrc, mapping));
                 }
             }
             Item::Effective(effective) if effective.ssrc == own => {
-                tell(Event::Effective { ssrc, effective });
+                tell(Event::Effective(ssrc, effective));
             }
             Item::Kept(theirs) => {
                 let mapping = kept.map(|ours| ours.mapping(&theirs, arrival));
                 if let Some(mapping) = mapping.and_then(|m| peer.choice.kept(m, arrival)) {
                     peer.mapping = Some(mapping);
-                    tell(Event::Mapped { ssrc, mapping });
+                    tell(Event::Mapped(ssrc, mapping));
                 }
             }
-            Item::Losses(losses) if losses.ssrc == own => tell(Event::Losses { ssrc, losses }),
+            Item::Losses(losses) if losses.ssrc == own => tell(Event::Losses(ssrc, losses)),
             _ => {}
         }
     }
@@ -437,28 +397,4 @@ impl Session {
         let mixed = (self.config.ssrc ^ self.reports).wrapping_mul(0x9E37_79B1) >> 16;
         Self::INTERVAL.times(800 + i64::from(mixed % 200)).divided(1000)
     }
-}
-
-/// The instants of a datagram.
-#[derive(Clone, Copy)]
-struct ReportTimes {
-    arrival: LocalTime,
-    /// How far that may be off.
-    stamp_uncertainty: Span,
-    /// When it left, by the peer's clock.
-    sent: Option<NtpTime>,
-}
-
-/// Our question at `asked` and its answer at `answered`, which left at `sent` by the peer's clock
-/// and says that the question had waited for `delay`.
-fn exchange(
-    asked: LocalTime,
-    answered: LocalTime,
-    sent: NtpTime,
-    delay: CompactSpan,
-    reading_error: Span,
-) -> Exchange {
-    let peer_answered = WallTime::from_unix_nanos(sent.to_unix_nanos());
-    let peer_received = peer_answered + -delay.to_span();
-    Exchange { asked, peer_received, peer_answered, answered, reading_error }
 }

@@ -8,7 +8,7 @@ use crate::packet::{PacketHead, StreamId};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wrap::{Unwrapper, Wrapped};
 
-pub use admission::Admission;
+pub(crate) use admission::Admission;
 
 /// Where a packet lies in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,6 @@ pub struct Source {
     shift: i64,
     timeline: Unwrapper,
     first_sequence: i64,
-    /// The earliest frame seen.
     begin: MediaTime,
     /// The packet with the highest number: number, first frame, length.
     newest: Extent,
@@ -125,7 +124,7 @@ impl Source {
     }
 
     /// Whether this is what its own host says of it.
-    pub fn is_told_by(&self, author: Author) -> bool {
+    pub(crate) fn is_told_by(&self, author: Author) -> bool {
         author.ssrc == self.stream.ssrc() && self.endpoints.are_of(author.host)
     }
 
@@ -136,20 +135,20 @@ impl Source {
 
     /// Whether the last packet admitted begins a run of sound: the first of a source, or one with
     /// the marker (RFC 3551 §4.1) after one without. Some senders mark every packet.
-    pub const fn begins_anew(&self) -> bool {
+    pub(crate) const fn begins_anew(&self) -> bool {
         self.begins_anew
     }
 
     /// By how many frames its timestamps advance per packet, once a few packets agree that it is not by as many as they
     /// hold.
-    pub fn odd_step(&self) -> Option<Frames> {
+    pub(crate) fn odd_step(&self) -> Option<Frames> {
         let OddSteps { frames, packets, last, .. } = self.steps;
         let lasts = packets >= Self::ODD && last == self.newest.sequence;
         lasts.then(|| Frames::new(frames))
     }
 
     /// Its packets hold as many frames as its timestamps say: they were read wrongly.
-    pub fn follow_step(&mut self, step: Frames) {
+    pub(crate) fn follow_step(&mut self, step: Frames) {
         self.newest.frames = step;
         self.steps = OddSteps::default();
     }
@@ -166,7 +165,7 @@ impl Source {
     }
 
     /// The highest number that a packet carried, with its wrap-arounds (RFC 3550 §6.4.1).
-    pub const fn highest_carried(&self) -> u32 {
+    pub(crate) const fn highest_carried(&self) -> u32 {
         (self.newest.sequence - self.shift) as u32
     }
 
@@ -180,13 +179,12 @@ impl Source {
         self.newest.media + self.newest.frames
     }
 
-    /// The length of the newest packet.
     pub(crate) const fn packet(&self) -> Frames {
         self.newest.frames
     }
 
     /// Where the packet with this number begins, if all are as long as the newest.
-    pub fn media_of(&self, sequence: i64) -> MediaTime {
+    pub(crate) fn media_of(&self, sequence: i64) -> MediaTime {
         let packets = sequence - self.newest.sequence;
         self.newest.media + Frames::new(packets * self.newest.frames.count())
     }
@@ -198,7 +196,7 @@ impl Source {
     }
 
     /// A frame of this timestamp, nearest to the newest.
-    pub fn media_near(&self, rtp_timestamp: u32) -> MediaTime {
+    pub(crate) fn media_near(&self, rtp_timestamp: u32) -> MediaTime {
         MediaTime::from_frames(self.timeline.peek(rtp_timestamp))
     }
 

@@ -113,7 +113,7 @@ impl StreamFormat {
     }
 
     /// Whether all packets are as long as each other, as they must be to be summed.
-    pub fn is_constant(&self) -> bool {
+    pub(crate) fn is_constant(&self) -> bool {
         self.coder.is_none_or(Coder::is_constant)
     }
 
@@ -128,7 +128,7 @@ impl StreamFormat {
     }
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

@@ -33,6 +33,61 @@ const fn end_towards(sign: i64) -> i64 {
     if sign < 0 { i64::MIN } else { i64::MAX }
 }
 
+/// Sums and differences that saturate.
+macro_rules! arithmetic {
+    ($($left:ident $op:ident $right:ident = $out:ident;)*) => {$(arithmetic!(@ $left $op $right $out);)*};
+    (@ $left:ident plus $right:ident $out:ident) => {
+        impl Add<$right> for $left {
+            type Output = $out;
+            fn add(self, other: $right) -> $out {
+                $out(plus(self.0, other.0))
+            }
+        }
+    };
+    (@ $left:ident minus $right:ident $out:ident) => {
+        impl Sub<$right> for $left {
+            type Output = $out;
+            fn sub(self, other: $right) -> $out {
+                $out(minus(self.0, other.0))
+            }
+        }
+    };
+    (@ $left:ident plus_assign $right:ident $out:ident) => {
+        impl AddAssign<$right> for $left {
+            fn add_assign(&mut self, other: $right) {
+                *self = *self + other;
+            }
+        }
+    };
+    (@ $left:ident negated $right:ident $out:ident) => {
+        impl Neg for $left {
+            type Output = $out;
+            fn neg(self) -> $out {
+                $out(self.0.saturating_neg())
+            }
+        }
+    };
+}
+
+arithmetic! {
+    LocalTime minus LocalTime = Span;
+    LocalTime plus_assign Span = LocalTime;
+    WallTime plus Span = WallTime;
+    WallTime minus WallTime = Span;
+    Span plus Span = Span;
+    Span minus Span = Span;
+    Span plus_assign Span = Span;
+    Span negated Span = Span;
+    MediaTime plus Frames = MediaTime;
+    MediaTime minus Frames = MediaTime;
+    MediaTime minus MediaTime = Frames;
+    MediaTime plus_assign Frames = MediaTime;
+    Frames plus Frames = Frames;
+    Frames minus Frames = Frames;
+    Frames plus_assign Frames = Frames;
+    Frames negated Frames = Frames;
+}
+
 /// An instant on this host's monotonic clock: nanoseconds since an arbitrary, fixed origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LocalTime(i64);
@@ -81,19 +136,6 @@ impl Sub<Span> for LocalTime {
     }
 }
 
-impl Sub for LocalTime {
-    type Output = Span;
-    fn sub(self, earlier: Self) -> Span {
-        Span(minus(self.0, earlier.0))
-    }
-}
-
-impl AddAssign<Span> for LocalTime {
-    fn add_assign(&mut self, span: Span) {
-        *self = *self + span;
-    }
-}
-
 impl fmt::Debug for LocalTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_never() { f.write_str("never") } else { write!(f, "@{}ns", self.0) }
@@ -121,20 +163,6 @@ impl WallTime {
     /// The wall clock of a host at `local`, `offset` being the frozen difference wall − local.
     pub fn of_local(local: LocalTime, offset: Span) -> Self {
         Self((local + offset).as_nanos())
-    }
-}
-
-impl Add<Span> for WallTime {
-    type Output = Self;
-    fn add(self, span: Span) -> Self {
-        Self(plus(self.0, span.as_nanos()))
-    }
-}
-
-impl Sub for WallTime {
-    type Output = Span;
-    fn sub(self, earlier: Self) -> Span {
-        Span::from_nanos(minus(self.0, earlier.0))
     }
 }
 
@@ -210,33 +238,6 @@ impl Span {
     }
 }
 
-impl Add for Span {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(plus(self.0, other.0))
-    }
-}
-
-impl Sub for Span {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(minus(self.0, other.0))
-    }
-}
-
-impl Neg for Span {
-    type Output = Self;
-    fn neg(self) -> Self {
-        Self(self.0.saturating_neg())
-    }
-}
-
-impl AddAssign for Span {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
 impl core::iter::Sum for Span {
     fn sum<I: Iterator<Item = Self>>(spans: I) -> Self {
         spans.fold(Self::ZERO, Add::add)
@@ -291,33 +292,6 @@ impl MediaTime {
     /// The index of this frame.
     pub const fn as_frames(self) -> i64 {
         self.0
-    }
-}
-
-impl Add<Frames> for MediaTime {
-    type Output = Self;
-    fn add(self, frames: Frames) -> Self {
-        Self(plus(self.0, frames.0))
-    }
-}
-
-impl Sub<Frames> for MediaTime {
-    type Output = Self;
-    fn sub(self, frames: Frames) -> Self {
-        Self(minus(self.0, frames.0))
-    }
-}
-
-impl Sub for MediaTime {
-    type Output = Frames;
-    fn sub(self, earlier: Self) -> Frames {
-        Frames(minus(self.0, earlier.0))
-    }
-}
-
-impl AddAssign<Frames> for MediaTime {
-    fn add_assign(&mut self, frames: Frames) {
-        *self = *self + frames;
     }
 }
 
@@ -442,33 +416,6 @@ impl Frames {
     /// The number of frames that a slice of this length holds.
     pub const fn from_len(len: usize) -> Self {
         Self(len as i64)
-    }
-}
-
-impl Add for Frames {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(plus(self.0, other.0))
-    }
-}
-
-impl Sub for Frames {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(minus(self.0, other.0))
-    }
-}
-
-impl Neg for Frames {
-    type Output = Self;
-    fn neg(self) -> Self {
-        Self(self.0.saturating_neg())
-    }
-}
-
-impl AddAssign for Frames {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
     }
 }
 

@@ -54,7 +54,7 @@ impl Unannounced {
     }
 
     /// The device takes so long, as it turned out: packets are measured anew.
-    pub fn set_takes(&mut self, takes: Span) {
+    pub(crate) fn set_takes(&mut self, takes: Span) {
         *self = Self::new(takes);
     }
 
@@ -64,13 +64,13 @@ impl Unannounced {
     }
 
     /// What was late so far says nothing of the network.
-    pub const fn forget_late(&mut self) {
+    pub(crate) const fn forget_late(&mut self) {
         self.occasions = [None; Self::OFTEN];
     }
 
     /// Takes the length of a packet before it is placed `kept` after its capture. Tells what it
     /// needs where that is more.
-    pub fn observe_length(&mut self, length: Span, kept: Span) -> Option<Need> {
+    pub(crate) fn observe_length(&mut self, length: Span, kept: Span) -> Option<Need> {
         if length <= self.packet {
             return None;
         }
@@ -82,7 +82,12 @@ impl Unannounced {
     /// Takes a packet that came late for a latency of `kept`, with its transit
     /// ([`crate::ledger::Passage::transit`]). Tells what such packets need once they have come
     /// again and again.
-    pub fn observe_late(&mut self, arrival: LocalTime, transit: Span, kept: Span) -> Option<Need> {
+    pub(crate) fn observe_late(
+        &mut self,
+        arrival: LocalTime,
+        transit: Span,
+        kept: Span,
+    ) -> Option<Need> {
         // Whoever came in time and was late here needs a device that does not stand still.
         if transit + self.takes + Self::WAY <= kept {
             return None;

@@ -117,7 +117,7 @@ impl FrameLength {
     }
 
     /// In seconds, for controllers.
-    pub fn as_seconds(self) -> f64 {
+    pub(crate) fn as_seconds(self) -> f64 {
         self.0 as f64 / (NANOS_PER_SECOND as f64 * (1_u64 << 32) as f64)
     }
 }

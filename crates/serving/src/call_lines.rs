@@ -16,8 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::guests::Guest;
-use crate::guests::SHOWING;
+use crate::guests::{Guest, SHOWING};
 
 /// Messages that wait for a line to take them; a call says one a second.
 const WAITING: usize = 32;
@@ -26,12 +25,10 @@ const STUCK: Duration = Duration::from_secs(5);
 
 /// What happens on control connections, in the order in which it does.
 pub enum LineEvent {
-    /// Somebody called who is trusted.
     Came(CalledLine),
     Said(LineId, CallMessage),
     /// A connection that is to carry the sound of a call: what it showed first, and nothing of the sound was read.
     Media {
-        /// By which it is known whose it is.
         ticket: MediaTicket,
         stream: std::net::TcpStream,
         from: SocketAddr,

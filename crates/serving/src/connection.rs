@@ -39,7 +39,6 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// A record of TLS that begins a handshake (RFC 8446 §5.1); no request of HTTP begins so.
 const HANDSHAKE: u8 = 22;
 
-/// What all connections share.
 #[derive(Clone)]
 pub(crate) struct Reception {
     pub(crate) router: Router,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tautline_api::trust::{TrustError, TrustStore, host_name};
+use tautline_api::trust::{TrustError, TrustStore};
 use thiserror::Error;
 
 /// Where a server listens, and by what it knows whom to answer.
@@ -52,7 +52,6 @@ pub enum ListenError {
     Trust(#[from] TrustError),
 }
 
-/// What to do about what the system refused.
 fn mend(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrNotAvailable => {
@@ -81,11 +80,5 @@ impl Listening {
             return Err(ListenError::NobodyTrusted { address, list });
         }
         Ok(())
-    }
-
-    /// What to run on another host so that it trusts this one.
-    pub fn introduction(&self) -> Option<String> {
-        let key = self.trust.as_ref()?.identity().key();
-        Some(format!("taut trust {} {key}", host_name()))
     }
 }

@@ -50,7 +50,6 @@ impl fmt::Display for ApiAsker {
     }
 }
 
-/// Why somebody was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnedAway {
     /// It showed no key that is trusted.

@@ -8,10 +8,10 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
-use axum::{Extension, Json, Router};
+use axum::{Extension, Json, Router, middleware};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -37,7 +37,6 @@ const BODY_LIMIT: Duration = Duration::from_secs(5);
 /// Whose a connection is.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    /// Where it comes from.
     pub(crate) address: IpAddr,
     pub(crate) proven: Option<ProvenKey>,
     pub(crate) guest: Arc<Guest>,
@@ -52,7 +51,6 @@ impl Caller {
     }
 }
 
-/// What all requests share.
 #[derive(Clone)]
 struct ApiDesk {
     workshop: Arc<dyn Workshop>,
@@ -392,18 +390,15 @@ async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
 /// A call of the API: all there are, as the description has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiCall {
-    /// Every plugin that is offered.
     Catalogue,
     /// What is taken and what is left.
     Capacity,
     /// How all streams stand.
     Streams,
-    /// A stream is wanted.
     Open,
     Stream,
     /// One is to end.
     Close,
-    /// What the API is.
     Openapi,
 }
 

@@ -48,7 +48,7 @@ struct Outcome {
 }
 
 fn run(lost: &[bool], layout: Layout, window: usize) -> Outcome {
-    let (mut encoder, mut repairer) = (Encoder::new(layout), Repairer::new());
+    let (mut encoder, mut repairer) = (Encoder::new(layout), Repairer::default());
     let (mut repair_data, mut datagram) = (vec![0; LONGEST], vec![0; LONGEST]);
     let mut heard: Vec<bool> = lost.iter().map(|lost| !lost).collect();
     let (mut bytes, mut encode, mut decode) = (0, 0.0, 0.0);

@@ -64,7 +64,6 @@ fn rule(scenario: &Scenario) -> LatencyRule {
     }
 }
 
-/// When the card woke.
 #[derive(Clone, Copy)]
 pub(crate) struct CardWakeup {
     pub(crate) now: TrueTime,
@@ -113,7 +112,6 @@ impl Ordinary {
         self.stalls.push((from, to));
     }
 
-    /// A packet whose turn came, or was over.
     pub(crate) fn take(&mut self, passage: &Passage) {
         self.policy.take(passage);
     }

@@ -7,7 +7,6 @@ use tautline_proto::units::{Ppm, Rate};
 use crate::clock::{ClockError, ClockEvent, SimClock, TrueTime};
 use crate::link::Jitter;
 
-/// How a card runs and errs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CardModel {
     pub period: Frames,
@@ -15,7 +14,6 @@ pub struct CardModel {
     pub periods: i64,
     /// How its converter's clock errs against true time.
     pub error: ClockError,
-    /// How late its program wakes.
     pub wakes_late: Jitter,
 }
 
@@ -35,7 +33,6 @@ impl CardModel {
     }
 }
 
-/// A card that runs.
 #[derive(Debug, Clone)]
 pub(crate) struct SimCard {
     pub(crate) model: CardModel,

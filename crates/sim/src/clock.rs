@@ -11,15 +11,12 @@ use tautline_proto::units::Ppm;
 pub struct TrueTime(i64);
 
 impl TrueTime {
-    /// The beginning of the world.
     pub const ZERO: Self = Self(0);
 
-    /// `nanos` nanoseconds after the beginning.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the beginning.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
@@ -28,7 +25,6 @@ impl TrueTime {
         Self(self.0.saturating_add(span.as_nanos()))
     }
 
-    /// The time since `earlier`.
     pub const fn since(self, earlier: Self) -> Span {
         Span::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -61,7 +57,6 @@ impl ClockError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockEvent {
     Step(Span),
-    /// Its rate error becomes another.
     Rate(Ppm),
 }
 

@@ -16,7 +16,6 @@ pub(crate) fn encoders(format: &StreamFormat) -> Vec<Box<dyn Encode>> {
     vec![Box::new(SimEncoder { coding, opus, channels })]
 }
 
-/// Makes what decodes it.
 pub(crate) fn decoder(
     coder: Coder,
     (_rate, channels): (Rate, Channels),

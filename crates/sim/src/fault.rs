@@ -104,7 +104,6 @@ pub struct Intruder {
     pub identity: Identity,
     /// From where it sends: from [`home`] nothing tells the two apart.
     pub from: Endpoint,
-    /// From when to when.
     pub sends: (TrueTime, TrueTime),
 }
 

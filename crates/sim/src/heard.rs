@@ -20,7 +20,6 @@ use crate::clock::TrueTime;
 pub struct Heard {
     /// Who heard it where, for the words of a failing test.
     pub who: String,
-    /// What the receiver counted.
     pub counters: Counters,
     /// Of each datagram of the stream in the order of sending, whether any path carried it.
     pub carried: Vec<bool>,
@@ -67,7 +66,6 @@ pub struct Heard {
     pub digest: u64,
     /// When something was heard last as it was captured.
     last_right: Option<TrueTime>,
-    /// Whether any frame was heard yet.
     begun: bool,
     /// Frames of the present run that is not as it was captured.
     run: i64,

@@ -99,7 +99,6 @@ impl Loss {
 pub struct Holds {
     /// Mean time from one to the next, exponentially distributed.
     pub every: Span,
-    /// How long each lasts.
     pub length: Jitter,
 }
 

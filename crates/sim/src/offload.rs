@@ -6,8 +6,6 @@
 //! millisecond after them.
 
 mod ends;
-mod judge;
-mod plugin;
 mod world;
 
 use core::fmt;
@@ -56,7 +54,6 @@ impl WorkerModel {
 /// A host with a plugin elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OffloadScenario {
-    /// What the world's chances come from.
     pub seed: u64,
     pub rate: u32,
     /// Frames of the host's runs, over and over.
@@ -69,7 +66,6 @@ pub struct OffloadScenario {
     pub history: usize,
     /// Earlier blocks that leave once more with each, both ways.
     pub copies: u8,
-    /// The worker, and its spare if there is one.
     pub workers: Vec<WorkerModel>,
 }
 

@@ -4,25 +4,25 @@
 //! happened with the time by the clock of their own host. What came of it is told from the sound:
 //! each captured frame has a value of its own, so each played frame says which one it was.
 
-mod change;
 mod faults;
 mod hosts;
-mod leaving;
-mod look;
 pub mod shared;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use fastrand::Rng;
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::StreamId;
+use tautline_proto::placement::Basis;
 use tautline_proto::policy::Context;
 use tautline_proto::receiver::PullTimes;
-use tautline_proto::redundancy::Bounds;
+use tautline_proto::redundancy::{Bounds, Redundancy, Repeats};
 use tautline_proto::sender::{BlockTimes, Identity, Sender};
 use tautline_proto::sending::{
-    Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig,
+    Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig, SendRefused,
 };
 use tautline_proto::session::ReportArrival;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
@@ -37,10 +37,6 @@ use crate::heard::{Heard, PlayedBlock, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
-use leaving::Leaving;
-
-pub use change::Change;
-pub use look::Look;
 
 enum SimEvent {
     Capture,
@@ -486,4 +482,119 @@ pub fn play(scenario: Scenario, span: Span) -> Vec<Heard> {
     let mut world = World::new(scenario);
     world.run(span);
     world.finish()
+}
+
+struct Leaving(Repeats);
+
+impl Leaving {
+    fn new() -> Self {
+        Self(Repeats::within(vec![0; Repeats::room_for(MOST_DATAGRAM_BYTES)].into()))
+    }
+
+    /// A packet as it leaves at `at`, with that instant in it, and the earlier one that leaves once
+    /// more, if one does.
+    fn finish(
+        &mut self,
+        packet: Outgoing<'_>,
+        at: LocalTime,
+    ) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let mut datagram = packet.datagram.to_vec();
+        if let Some(place) = packet.handed_at {
+            let since = (at - packet.instants.capture).as_nanos().max(0) as u32;
+            datagram[place..place + 4].copy_from_slice(&since.to_be_bytes());
+        }
+        let again = if let Some(before) = packet.again {
+            self.0.keep(&datagram, packet.instants);
+            self.0.again(before, packet.instants.due).map(|(bytes, _)| bytes.to_vec())
+        } else {
+            self.0.pass();
+            None
+        };
+        [datagram].into_iter().chain(again)
+    }
+}
+
+/// What a receiver says is due now, by the sender's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// How much later than it should be what is due comes: its age by the sender's clock, less
+    /// the link offset.
+    pub error: Span,
+    /// How great that may be, by the receiver's word.
+    pub uncertainty: Span,
+    /// How far what is due may still move, by the receiver's word.
+    pub precision: Option<Span>,
+    /// What the receiver relies on.
+    pub basis: Basis,
+    /// How often it saw the sender's clock stepped.
+    pub steps: u32,
+    /// How often it saw the path become another.
+    pub path_changes: u32,
+    /// How many answers about that clock it did not believe.
+    pub refused: u32,
+}
+
+impl World {
+    /// How the `number`-th receiver stands; `None` before its first packet.
+    pub fn look(&mut self, number: usize) -> Option<Look> {
+        let listener = &mut self.listeners[number];
+        let local = listener.host.local(self.now);
+        let placement = listener.receiver.placement();
+        let due = placement.due(local)?;
+        let index = due.point.frame.as_frames() - i64::from(IDENTITY.timestamp);
+        let part = due.point - MediaPoint::from(due.point.frame);
+        let part = self.scenario.format.rate.span_of_fine(part);
+        let captured = self.host.card.met(index, self.now).after(part);
+        // By the sender's clock, as its promise is.
+        let age = self.host.local(self.now) - self.host.local(captured);
+        let session = &listener.host.session;
+        Some(Look {
+            error: age - placement.link_offset(),
+            uncertainty: due.uncertainty,
+            precision: due.precision,
+            basis: due.basis,
+            steps: session.clock_steps(IDENTITY.stream.ssrc()),
+            path_changes: session.path_changes(IDENTITY.stream.ssrc()),
+            refused: session.refused_exchanges(IDENTITY.stream.ssrc()),
+        })
+    }
+}
+
+/// What may change in the middle of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Packet(Frames),
+    /// Coding of samples: L24 or float, in which each frame has a value of its own.
+    Sample(SampleFormat),
+    /// Bits per second of what stands for Opus.
+    Bitrate(u32),
+    /// What packets carry of earlier ones.
+    Redundancy(Redundancy),
+    /// The link offset of every receiver.
+    Latency(Span),
+}
+
+impl World {
+    /// Asks for a change now. Refused is what the sender's policy refuses.
+    ///
+    /// # Panics
+    /// If a receiver's policy refuses a latency.
+    pub fn change(&mut self, change: Change) -> Result<(), SendRefused> {
+        if let Change::Latency(latency) = change {
+            for SimReceiver { ordinary, receiver, .. } in &mut self.listeners {
+                ordinary.choose(LatencyRule::Chosen(latency), receiver);
+            }
+        }
+        let (rate, coding) = (self.scenario.format.rate, self.scenario.format.coding());
+        let changed = self.by_policy(|policy, context| match change {
+            Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context),
+            Change::Sample(sample) => policy.set_coding(sample.into(), context),
+            Change::Bitrate(bitrate) => policy.set_coding(coding.at_bitrate(bitrate), context),
+            Change::Redundancy(asked) => policy.set_redundancy(asked),
+            Change::Latency(latency) => policy.set_latency(LatencyRule::Chosen(latency), context),
+        });
+        self.scenario.format = self.policy.format();
+        self.decide();
+        changed
+    }
 }

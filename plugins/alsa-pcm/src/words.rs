@@ -83,7 +83,7 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
              or more, or a shorter period",
             enough_latency(*packing_age + *device)
         ),
-        ReceiveNote::PresentedTooSoon { later } => format!(
+        ReceiveNote::PresentedTooSoon(later) => format!(
             "packets of {address} arrive too late for the presentation time that they carry; raise mtt or latency of \
              the talker by {later}"
         ),
@@ -103,11 +103,11 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             "the application takes frames at a rate that is too far off that of the sender at \
              {address}: the sound jumps now and then; check the rates of both"
         ),
-        ReceiveNote::Unsteady { resyncs } => format!(
+        ReceiveNote::Unsteady(resyncs) => format!(
             "the presentation times of packets from {address} jump again and again, {resyncs} times of late: \
              let the talker reckon them by the clock of its samples, and keep its clock by PTP"
         ),
-        ReceiveNote::Restarting { restarts } => format!(
+        ReceiveNote::Restarting(restarts) => format!(
             "the media clock of the talker of {address} restarted, as after an xrun, {restarts} times of late by its own \
              word (mr): give it a longer period, or real-time priority"
         ),

@@ -19,11 +19,8 @@ pub enum AskError {
         why: String,
     },
     /// The name has no address.
-    #[error("{worker}: {host} is no host that is known here; write {host}=ADDRESS, such as {host}=10.0.0.3", host = worker.host)]
-    NoSuchHost {
-        /// Who was asked.
-        worker: WorkerAddress,
-    },
+    #[error("{0}: {host} is no host that is known here; write {host}=ADDRESS, such as {host}=10.0.0.3", host = .0.host)]
+    NoSuchHost(WorkerAddress),
     /// It took too long.
     #[error(
         "{worker} did not answer within {:?}; see whether it runs (taut work) and is not \
@@ -36,22 +33,14 @@ pub enum AskError {
         waited: Duration,
     },
     /// It is not on this host, and there is no trust to ask it by.
-    #[error(
-        "{worker} is another host, and those are asked by TLS alone; make a key by taut id first"
-    )]
-    NoTrust {
-        /// Who was asked.
-        worker: WorkerAddress,
-    },
+    #[error("{0} is another host, and those are asked by TLS alone; make a key by taut id first")]
+    NoTrust(WorkerAddress),
     /// This host does not trust the worker.
     #[error(
-        "{worker} is not trusted here; run taut id on that host, and here taut trust with the name and the \
+        "{0} is not trusted here; run taut id on that host, and here taut trust with the name and the \
          key that it prints"
     )]
-    Untrusted {
-        /// Who was asked.
-        worker: WorkerAddress,
-    },
+    Untrusted(WorkerAddress),
     /// It is to be one host, and is another or not trusted.
     #[error(
         "{worker} is not the host that is trusted by the name {name:?}, or none is (taut trust --list); run taut id \

@@ -2,7 +2,8 @@
 //! made here so that the secret of the TLS session can be had, which HTTP clients keep to themselves.
 
 use core::fmt;
-use std::io::{self, Read, Write};
+use std::io;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,10 +18,9 @@ use ureq::unversioned::transport::{
 use super::address::WorkerAddress;
 use super::error::AskError;
 use crate::seal::SECRET_BYTES;
-use crate::trust::tls::{calling, connection_secret};
-use crate::trust::{HostKey, TrustStore};
+use crate::trust::tls::{HandshakeFault, calling, connection_secret};
+use crate::trust::{HostKey, TrustStore, host_name, tls};
 
-/// By what connection an answer came.
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) peer: SocketAddr,
@@ -43,7 +43,6 @@ enum MeetingOutcome {
     Failed(Option<AskError>),
 }
 
-/// Makes the connection of one call.
 #[derive(Debug, Clone)]
 pub(super) struct WorkerConnector {
     address: WorkerAddress,
@@ -122,7 +121,7 @@ impl WorkerConnector {
         };
         let worker = || self.address.clone();
         let Some(trust) = &self.trust else {
-            return Err(refuse(AskError::NoTrust { worker: worker() }));
+            return Err(refuse(AskError::NoTrust(worker())));
         };
         let config = calling(trust, self.address.name.as_deref());
         let config = config.map_err(|error| refuse(error.into()))?;
@@ -271,5 +270,61 @@ impl Transport for WorkerTransport {
 
     fn is_tls(&self) -> bool {
         matches!(self.line, WorkerLine::Tls(_))
+    }
+}
+
+/// What an error of HTTP means after this time, of the connection that this connector made.
+pub(super) fn told(
+    worker: &WorkerAddress,
+    waited: Duration,
+    error: HttpError,
+    connector: &WorkerConnector,
+) -> AskError {
+    let worker = worker.clone();
+    if let Some(known) = connector.failure() {
+        return known;
+    }
+    match error {
+        HttpError::Timeout(_) => AskError::TimedOut { worker, waited },
+        HttpError::HostNotFound => AskError::NoSuchHost(worker),
+        HttpError::Io(error) => of_io(worker, waited, &error, connector),
+        HttpError::BodyExceedsLimit(most) => {
+            let what = format!("an answer of more than {most} bytes");
+            AskError::Nonsense { worker, what, version: crate::v1::VERSION }
+        }
+        other => {
+            AskError::Nonsense { worker, what: other.to_string(), version: crate::v1::VERSION }
+        }
+    }
+}
+
+fn of_io(
+    worker: WorkerAddress,
+    waited: Duration,
+    error: &std::io::Error,
+    connector: &WorkerConnector,
+) -> AskError {
+    match (tls::of_tls(error), error.kind()) {
+        (Some(error), _) => of_tls(worker, error, connector),
+        // Nothing was dialled yet: the name has no address.
+        (None, _) if !connector.was_asked() => AskError::NoSuchHost(worker),
+        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+            AskError::TimedOut { worker, waited }
+        }
+        (None, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
+            AskError::Unreachable { worker, why: "the connection was cut".to_owned() }
+        }
+        (None, _) => AskError::Unreachable { worker, why: error.to_string() },
+    }
+}
+
+fn of_tls(worker: WorkerAddress, error: &rustls::Error, connector: &WorkerConnector) -> AskError {
+    match (HandshakeFault::of(error), worker.name.clone(), connector.own_key()) {
+        (HandshakeFault::Untrusted, Some(name), _) => AskError::OtherHost { worker, name },
+        (HandshakeFault::Untrusted, None, _) => AskError::Untrusted(worker),
+        (HandshakeFault::NotTrustedThere, _, Some(key)) => {
+            AskError::NotTrustedThere { worker, name: host_name(), key }
+        }
+        _ => AskError::Tls { worker, why: error.to_string() },
     }
 }

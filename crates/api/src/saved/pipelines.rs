@@ -17,7 +17,6 @@ use super::SavedWorker;
 use crate::pipeline::joined;
 use crate::v1::Plugin;
 
-/// Several plugins as one.
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
     /// All of them as one plugin.

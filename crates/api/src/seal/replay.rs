@@ -28,7 +28,6 @@ impl ReplayWindow {
         Self { newest: Some((incarnation, count)), seen: [u64::MAX; WORDS as usize] }
     }
 
-    /// The newest that was opened: its incarnation and its count.
     pub(super) const fn newest(&self) -> Option<(u32, u64)> {
         self.newest
     }

@@ -37,7 +37,6 @@ impl PacketId {
     }
 }
 
-/// The session keys of one direction for packets of one kind.
 pub(super) enum Cipher {
     Gcm { key: Box<LessSafeKey>, salt: [u8; 12] },
     Counter { cipher: Box<Aes128>, salt: [u8; 14], tag: Box<hmac::Key> },
@@ -157,7 +156,6 @@ impl Cipher {
         Some(len)
     }
 
-    /// Seals a packet of RTCP of `len` bytes.
     pub(super) fn seal_rtcp(&self, bytes: &mut [u8], len: usize, id: PacketId) -> Option<usize> {
         let whole = bytes.get_mut(..len + self.rtcp_room())?;
         let (packet, behind) = whole.split_at_mut(len);

@@ -14,7 +14,6 @@ struct HeardSource {
     newest: u64,
     /// Of the newest and those before it: which came.
     seen: u64,
-    /// When it was heard last, in packets.
     used: u64,
 }
 
@@ -42,7 +41,6 @@ impl HeardSources {
         self.known().binary_search_by_key(&ssrc, |source| source.ssrc)
     }
 
-    /// The newest index of this source.
     pub(super) fn newest(&self, ssrc: u32) -> Option<u64> {
         self.find(ssrc).ok().map(|at| self.sources[at].newest)
     }

@@ -27,7 +27,6 @@ pub(super) fn is_version_two(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 6 == 2)
 }
 
-/// The SSRC of a packet of RTCP.
 pub(super) fn rtcp_ssrc(bytes: &[u8]) -> Option<u32> {
     word(bytes, 4).filter(|_| is_version_two(bytes))
 }

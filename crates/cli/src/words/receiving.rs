@@ -53,7 +53,7 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
                 enough_latency(least)
             )
         }
-        ReceiveNote::PresentedTooSoon { later } => format!(
+        ReceiveNote::PresentedTooSoon(later) => format!(
             "{address}: packets arrive too late for the presentation time that they carry; raise --mtt or --latency of \
              the talker by {later}, as --latency here does not move that time"
         ),
@@ -76,13 +76,13 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
              check the rates of both",
             Servo::reach().as_f64()
         ),
-        ReceiveNote::Unsteady { resyncs } => format!(
+        ReceiveNote::Unsteady(resyncs) => format!(
             "{address}: the presentation times of its packets jump again and again, and the sound was placed \
              anew {resyncs} times within {:.0} s: let the talker reckon them by the clock of its samples, \
              not by when it wakes, and keep its clock by PTP (taut doctor looks at this host's)",
             LATELY.as_millis_f64() / 1e3
         ),
-        ReceiveNote::Restarting { restarts } => format!(
+        ReceiveNote::Restarting(restarts) => format!(
             "{address}: the talker's media clock restarted, as after an xrun, {restarts} times within {:.0} s by its \
              own word (mr): give the talker a longer period, or real-time priority",
             LATELY.as_millis_f64() / 1e3

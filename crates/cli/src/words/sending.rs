@@ -10,7 +10,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
              of this end keeps {kept} and not the {promised} that are promised; use --latency \
              {kept}, or shorter periods"
         ),
-        SendNote::ComesOnce { ssrc } => {
+        SendNote::ComesOnce(ssrc) => {
             let (one, other) = networks.unwrap_or((address, address));
             format!(
                 "receiver {ssrc:08x} gets by one network only what goes by {one} and {other}: is \
@@ -21,7 +21,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             "the receiver at {host} asks for more latency than the {limit} that receivers may ask \
              for; give a longer --latency-limit if it is to have it"
         ),
-        SendNote::Stranger { host } => format!(
+        SendNote::Stranger(host) => format!(
             "{host} reports on this stream and nothing is sent there, so what it asks for does not \
              count; if it is a receiver with several addresses, send to this one"
         ),
@@ -36,7 +36,7 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             again(*times_lost),
             silence.as_millis_f64() / 1e3
         ),
-        SendNote::SentAtOnce { ptime } => format!(
+        SendNote::SentAtOnce(ptime) => format!(
             "the packets of a period leave at once, as the device's thread sends them: start with \
              --link ringed for packets of {ptime} that are spaced evenly"
         ),

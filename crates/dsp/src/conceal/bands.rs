@@ -45,7 +45,6 @@ impl Bands {
         }
     }
 
-    /// Frames for each low sample.
     pub(super) const fn factor(&self) -> usize {
         self.factor
     }

@@ -17,12 +17,10 @@ impl History {
         Self { channels, samples: vec![0.0; frames.max(1) * channels].into(), next: 0, known: 0 }
     }
 
-    /// Frames that are known.
     pub(super) const fn known(&self) -> usize {
         self.known
     }
 
-    /// Frames that there is room for.
     pub(super) const fn room(&self) -> usize {
         self.samples.len() / self.channels
     }

@@ -50,7 +50,6 @@ impl Bench {
         }
     }
 
-    /// Frames that a prediction needs to learn from.
     pub(super) fn least(&self) -> usize {
         // As many low samples as the frames are made of to which the full rate's model is fitted.
         self.high_window + (Bands::TAPS + 1) * self.bands.factor()

@@ -203,7 +203,7 @@ impl WorkerEnd {
             match master.handle(arrival.datagram, arrival.arrival) {
                 Handled::Ask { .. } => leaves = true,
                 // Workers run in order: one that answered this has answered those before, and that was lost.
-                Handled::Complete { block } if block >= *next => {
+                Handled::Complete(block) if block >= *next => {
                     let missing = (*next).max(block.saturating_sub(MOST_INSISTED as u64))..block;
                     for lost in missing {
                         if master.answer(lost).is_none() {

@@ -17,13 +17,13 @@ use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process, Side};
 use tautline_proto::faults::Harm;
+use tautline_proto::lead::Lead;
 use tautline_proto::ledger::Passage;
 use tautline_proto::receiver::PullTimes;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
 
 use crate::plan::select::Select;
-use crate::receiving::lead::Lead;
 use crate::receiving::repairers::Spares;
 use crate::watching::sound::{Mouth, Voices};
 pub(crate) use input::{InputRings, MixerCommand, MixerInput, RxStatus};

@@ -2,6 +2,7 @@
 //! meets its own.
 
 use super::{CardClock, NANOS_PER_SECOND, WHOLE};
+use crate::stream::gcd;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
@@ -25,7 +26,7 @@ impl CardClock {
     /// frames apart: what one plays another hears bit for bit. At 48 kHz there is one in three
     /// frames, at 44.1 kHz in 10 ms, at 11 025 Hz in 40 ms.
     pub fn shared_start(now: LocalTime, rate: Rate) -> LocalTime {
-        let apart = NANOS_PER_SECOND as i64 / shared(NANOS_PER_SECOND as i64, rate.hertz().into());
+        let apart = NANOS_PER_SECOND as i64 / gcd(NANOS_PER_SECOND as i64, rate.hertz().into());
         now.next_of(Span::from_nanos(apart))
     }
 
@@ -54,11 +55,6 @@ impl CardClock {
 /// What `whole` parts of `of` are, in 2^-48, rounded down; for a divisor below 2^78.
 fn parts(whole: i128, of: i128) -> i128 {
     (whole.div_euclid(of) << FINE_BITS) + (whole.rem_euclid(of) << FINE_BITS) / of
-}
-
-/// The greatest common divisor.
-fn shared(one: i64, other: i64) -> i64 {
-    if other == 0 { one } else { shared(other, one % other) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! From exchanges to a mapping.
 
-use super::legs::{Before, KeptExchange, Legs};
 use super::line::{Belief, Line};
-use super::mapping::Surety;
 use super::{ClockMapping, ClockSource, Exchange};
 use crate::time::{LocalTime, Span, WallTime};
 
@@ -25,7 +23,6 @@ pub struct ClockEstimator {
     line: Option<Line>,
     /// What the leg there takes longer than the leg back, as far as changes of the path told.
     lopsided: f64,
-    /// How it was before the last of them.
     before: Option<Before>,
     /// Set aside, oldest first.
     odd: [Option<KeptExchange>; Self::ODD],
@@ -137,7 +134,6 @@ impl ClockEstimator {
         self.map(&kept)
     }
 
-    /// What was set aside was confirmed by nothing.
     fn refuse_odd(&mut self) {
         let odd = core::mem::replace(&mut self.odd, [None; Self::ODD]);
         self.refused = self.refused.saturating_add(odd.iter().flatten().count() as u32);
@@ -206,7 +202,6 @@ impl ClockEstimator {
         self.line = Some(line);
     }
 
-    /// What the rate may be wrong by, as the exchanges scatter.
     fn drift(line: &Line) -> f64 {
         (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(Self::most_drift(line))
     }
@@ -224,7 +219,6 @@ impl ClockEstimator {
         bounds.fold((f64::MIN, f64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
-    /// The same by one exchange.
     fn bound(kept: &KeptExchange, line: &Line, drift: f64) -> (f64, f64) {
         let legs = kept.legs(line);
         let grown = |at: i64| drift * (line.at() - at).max(0) as f64 + kept.reading_error;
@@ -369,7 +363,6 @@ impl ClockEstimator {
         }
     }
 
-    /// The mapping as the line has it now.
     fn map(&mut self, kept: &KeptExchange) -> Option<ClockMapping> {
         let line = self.line?;
         let best = self.least().max(0.0);
@@ -386,18 +379,15 @@ impl ClockEstimator {
         // exchange: he is to lead nobody to more than twice what is told.
         let led = furthest(allowed(Self::most_drift(&line))) / 2.0;
         let unsure = furthest((below, above)).max(led);
-        let surety = Surety {
-            uncertainty: Self::SUREST.max(Span::from_nanos(unsure as i64 + 1)),
-            precision: Span::from_nanos(
-                (Self::PRECISE * line.deviation() + moved.abs()) as i64 + 1,
-            ),
-            round_trip: Span::from_nanos(best as i64),
-            source: ClockSource::Exchange,
-            drift: Self::drift(&line),
-        };
         let wall = WallTime::from_unix_nanos(line.second().saturating_add(moved as i64));
-        let mapping =
-            ClockMapping::through(LocalTime::from_nanos(line.at()), wall, line.rate(), surety);
+        let uncertainty = Self::SUREST.max(Span::from_nanos(unsure as i64 + 1));
+        let (local, source) = (LocalTime::from_nanos(line.at()), ClockSource::Exchange);
+        let drift = Self::drift(&line);
+        let mut mapping =
+            ClockMapping::through(local, wall, line.rate(), uncertainty, source, drift);
+        let precision = Self::PRECISE * line.deviation() + moved.abs();
+        mapping.precision = Span::from_nanos(precision as i64 + 1);
+        mapping.round_trip = Span::from_nanos(best as i64);
         let mapping = match &self.mapping {
             // The first exchanges come faster than anything is played: they are followed faster.
             Some(before) if self.seen <= 16 => {
@@ -421,5 +411,71 @@ fn stepped_by(mut line: Line, nanos: f64) -> Line {
 impl Default for ClockEstimator {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// An exchange in nanoseconds: asked here, received and left there, answered here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptExchange {
+    pub(super) asked: i64,
+    pub(super) received: i64,
+    pub(super) left: i64,
+    pub(super) answered: i64,
+    pub(super) reading_error: f64,
+    /// What the legs took by the line as it was then.
+    pub(super) legs: Legs,
+}
+
+/// How an exchange lies about the line: what the legs there and back took by it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Legs {
+    pub(super) there: f64,
+    pub(super) back: f64,
+}
+
+impl Legs {
+    pub(super) const ENDLESS: Self = Self { there: f64::MAX, back: f64::MAX };
+
+    pub(super) fn round_trip(self) -> f64 {
+        self.there + self.back
+    }
+
+    /// The shorter of each leg.
+    pub(super) fn least(self, other: Self) -> Self {
+        Self { there: self.there.min(other.there), back: self.back.min(other.back) }
+    }
+}
+
+/// How the legs were before the path became another, and what that made of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before {
+    pub(super) usual: Legs,
+    pub(super) longer: Legs,
+    pub(super) lopsided: f64,
+}
+
+impl From<&Exchange> for KeptExchange {
+    fn from(exchange: &Exchange) -> Self {
+        Self {
+            asked: exchange.asked.as_nanos(),
+            received: exchange.peer_received.as_unix_nanos(),
+            left: exchange.peer_answered.as_unix_nanos(),
+            answered: exchange.answered.as_nanos(),
+            reading_error: exchange.reading_error.as_nanos() as f64,
+            legs: Legs::default(),
+        }
+    }
+}
+
+impl KeptExchange {
+    pub(super) fn legs(&self, line: &Line) -> Legs {
+        Legs {
+            there: line.error(self.asked, self.received),
+            back: -line.error(self.answered, self.left),
+        }
+    }
+
+    pub(super) fn by(self, line: &Line) -> Self {
+        Self { legs: self.legs(line), ..self }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::ClockSource;
 use super::line::{Belief, Line};
-use super::mapping::{ClockMapping, Surety};
+use super::mapping::ClockMapping;
 use super::round::{Odd, Round};
 use crate::time::{LocalTime, Span, WallTime, minus};
 
@@ -95,7 +95,6 @@ impl Floor {
         moved || closes
     }
 
-    /// Begins with a line through this arrival: a mapping that is another than before.
     #[cold]
     fn begin(&mut self, first: i64, second: i64) -> bool {
         *self = Self::new();
@@ -151,17 +150,10 @@ impl Floor {
     #[inline(never)]
     fn read(&mut self, within: Span) {
         let Some(line) = &self.line else { return };
-        let surety = Surety {
-            uncertainty: self.spread(),
-            precision: self.spread(),
-            round_trip: Span::ZERO,
-            source: ClockSource::Exchange,
-            drift: 0.0,
-        };
-        let (local, wall) = (LocalTime::from_nanos(line.second()), line.at());
+        let (local, sent) = (LocalTime::from_nanos(line.second()), line.at());
         let rate = -line.rate() / (1.0 + line.rate());
-        let wall = WallTime::from_unix_nanos(wall);
-        let new = ClockMapping::through(local, wall, rate, surety);
+        let (sent, spread) = (WallTime::from_unix_nanos(sent), self.spread());
+        let new = ClockMapping::through(local, sent, rate, spread, ClockSource::Exchange, 0.0);
         self.mapping = Some(match &self.mapping {
             Some(before) if within > Span::ZERO => new.following(before, within, 200e-6),
             _ => new,

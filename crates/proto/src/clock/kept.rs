@@ -1,7 +1,6 @@
 //! Clocks that are kept by other means: where the system clocks of both hosts follow a reference,
 //! each host can tell what it is by that, and no packet needs to be timed.
 
-use super::mapping::Surety;
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
 
@@ -24,15 +23,10 @@ impl KeptClock {
     /// How to read the clock of a peer that is kept as it says, where ours is kept like this.
     pub fn mapping(&self, theirs: &Self, now: LocalTime) -> ClockMapping {
         let both = self.source == ClockSource::Ptp && theirs.source == ClockSource::Ptp;
-        let surety = Surety {
-            uncertainty: self.uncertainty + theirs.uncertainty,
-            precision: self.uncertainty + theirs.uncertainty,
-            round_trip: Span::ZERO,
-            source: if both { ClockSource::Ptp } else { ClockSource::System },
-            drift: Self::DRIFT,
-        };
+        let uncertainty = self.uncertainty + theirs.uncertainty;
+        let source = if both { ClockSource::Ptp } else { ClockSource::System };
         let utc = WallTime::of_local(now, self.offset);
-        ClockMapping::through(now, utc + -theirs.offset, 0.0, surety)
+        ClockMapping::through(now, utc + -theirs.offset, 0.0, uncertainty, source, Self::DRIFT)
     }
 }
 
@@ -106,7 +100,6 @@ impl Choice {
         self.chosen
     }
 
-    /// How far the exchanges and another mapping are apart.
     fn apart(&self, other: Option<ClockMapping>, now: LocalTime) -> Span {
         let walls = self.exchanged.zip(other);
         walls.map_or(Span::ZERO, |(one, other)| (one.wall(now) - other.wall(now)).abs())

@@ -17,12 +17,10 @@ pub(crate) struct Slope(i64);
 impl Slope {
     pub(crate) const NONE: Self = Self(0);
 
-    /// From nanoseconds in a nanosecond. Beyond one in fifty no clock is meant.
     pub(crate) fn new(rate: f64) -> Self {
         Self((rate.clamp(-0.02, 0.02) * (1_i64 << RATE_BITS) as f64) as i64)
     }
 
-    /// What comes to `nanos` on top.
     pub(crate) fn over(self, nanos: i64) -> i64 {
         ((i128::from(nanos) * i128::from(self.0)) >> RATE_BITS) as i64
     }
@@ -31,7 +29,6 @@ impl Slope {
         self.0 as f64 / (1_i64 << RATE_BITS) as f64
     }
 
-    /// The rate of the second clock as the first sees it: 1 / (1 + rate) − 1.
     pub(crate) fn inverse(self) -> Self {
         let rate = self.as_f64();
         // The series of it, to 2⁻³² of what a clock can err by: without a division, as each packet
@@ -43,17 +40,9 @@ impl Slope {
 /// What is believed of a line before it was read twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Belief {
-    /// Standard deviation of the rate.
     pub(crate) rate: f64,
     /// Standard deviation by which the rate wanders in the root of a second.
     pub(crate) wander: f64,
-}
-
-/// How far readings were above a line, on the mean, and how many there were.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Mean {
-    pub(crate) error: f64,
-    pub(crate) count: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -97,12 +86,10 @@ impl Line {
         self.rate
     }
 
-    /// Standard deviation of the offset.
     pub(crate) fn deviation(&self) -> f64 {
         self.variance[0].sqrt()
     }
 
-    /// Standard deviation of the rate.
     pub(crate) fn rate_deviation(&self) -> f64 {
         self.variance[2].sqrt()
     }
@@ -141,18 +128,18 @@ impl Line {
     /// the last `judged` nanoseconds tell whether the rate has become another; this one stands for
     /// the share `weight` of them. Tells how far what is read of the line within a second moved by it.
     pub(crate) fn correct(&mut self, error: f64, noise: f64, weight: f64, judged: f64) -> f64 {
-        self.correct_by_mean(Mean { error, count: 1.0 }, noise, weight, judged)
+        self.correct_by_mean(error, 1.0, noise, weight, judged)
     }
 
-    /// The same with the mean of some readings, each with this variance.
+    /// The same with the mean `error` of `count` readings, each with this variance.
     pub(crate) fn correct_by_mean(
         &mut self,
-        mean: Mean,
+        error: f64,
+        count: f64,
         noise: f64,
         weight: f64,
         judged: f64,
     ) -> f64 {
-        let Mean { error, count } = mean;
         let deviation = (self.variance[0] + noise).sqrt();
         self.bias += (error / deviation - self.bias) * weight;
         if self.bias.abs() > Self::LEANS {
@@ -191,7 +178,6 @@ impl Line {
         self.bias = 0.0;
     }
 
-    /// Moves the line up.
     pub(crate) fn move_by(&mut self, nanos: f64) {
         let part = self.part + nanos;
         let whole = part as i64;

@@ -48,19 +48,7 @@ pub struct ClockMapping {
     pub source: ClockSource,
     /// When it was made; `None` for one that does not age.
     made: Option<LocalTime>,
-    /// What the rate may be wrong by.
     drift: Slope,
-}
-
-/// What an estimate knows of its mapping beside the pair.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Surety {
-    pub(super) uncertainty: Span,
-    pub(super) precision: Span,
-    pub(super) round_trip: Span,
-    pub(super) source: ClockSource,
-    /// What the rate may be wrong by, in parts of one.
-    pub(super) drift: f64,
 }
 
 impl ClockMapping {
@@ -104,21 +92,25 @@ impl ClockMapping {
         Self { source: ClockSource::Host, ..Self::known(offset, Span::ZERO) }
     }
 
-    /// The peer's clock shows `wall` at `local` and gains `rate` on ours.
-    pub(super) fn through(local: LocalTime, wall: WallTime, rate: f64, surety: Surety) -> Self {
+    /// The peer's clock shows `wall` at `local` and gains `rate` on ours, which may be wrong by `drift`.
+    pub(super) fn through(
+        local: LocalTime,
+        wall: WallTime,
+        rate: f64,
+        uncertainty: Span,
+        source: ClockSource,
+        drift: f64,
+    ) -> Self {
         let gains = Slope::new(rate);
         Self {
             local,
             wall,
             gains,
             loses: gains.inverse(),
-            uncertainty: surety.uncertainty,
-            precision: surety.precision,
-            round_trip: surety.round_trip,
-            source: surety.source,
+            source,
             made: Some(local),
-            drift: Slope::new(surety.drift),
-            ..Self::known(Span::ZERO, Span::ZERO)
+            drift: Slope::new(drift),
+            ..Self::known(Span::ZERO, uncertainty)
         }
     }
 
@@ -197,11 +189,10 @@ impl ClockMapping {
 
     /// How far the mapping may still move at `now`, as more is learnt. `None` once it is too old to be
     /// used.
-    pub fn precision_at(&self, now: LocalTime) -> Option<Span> {
+    pub(crate) fn precision_at(&self, now: LocalTime) -> Option<Span> {
         Some(self.precision + self.drifted(now)?)
     }
 
-    /// What the clocks may have drifted apart by since it was made.
     fn drifted(&self, now: LocalTime) -> Option<Span> {
         let Some(made) = self.made else { return Some(Span::ZERO) };
         let age = (now - made).max(Span::ZERO);
@@ -227,20 +218,17 @@ mod tests {
 
     #[test]
     fn a_mapping_that_follows_another_begins_where_that_is_and_ends_where_it_should_be() {
-        let surety = Surety {
-            uncertainty: Span::from_micros(10),
-            precision: Span::from_micros(1),
-            round_trip: Span::ZERO,
-            source: ClockSource::Exchange,
-            drift: 0.0,
+        let through = |local, wall, rate| {
+            let source = ClockSource::Exchange;
+            ClockMapping::through(local, wall, rate, Span::from_micros(10), source, 0.0)
         };
         let at = |millis: i64| LocalTime::ZERO + Span::from_millis(millis);
         let wall = |local: LocalTime, micros: i64| {
             WallTime::of_local(local, Span::from_secs(1_000) + Span::from_micros(micros))
         };
         for micros in [-20_000, -3000, -40, 0, 7, 900] {
-            let before = ClockMapping::through(at(0), wall(at(0), 0), 30e-6, surety);
-            let line = ClockMapping::through(at(500), wall(at(500), micros), 25e-6, surety);
+            let before = through(at(0), wall(at(0), 0), 30e-6);
+            let line = through(at(500), wall(at(500), micros), 25e-6);
             for fastest in [200e-6, 0.01] {
                 let after = line.following(&before, Span::from_secs(1), fastest);
                 let begins = after.wall(at(500)) - before.wall(at(500));

@@ -1,6 +1,6 @@
 //! A stream's media time against the wall clock of its sender.
 
-use super::line::{Belief, Line, Mean, Slope};
+use super::line::{Belief, Line, Slope};
 use crate::time::{MediaTime, Span, WallTime, minus};
 use crate::units::{Ppm, Rate};
 
@@ -40,21 +40,18 @@ pub struct MediaClock {
     line: Option<Line>,
     /// The newest frame that the line was corrected by, where it is kept.
     newest: MediaTime,
-    /// The newest frame read.
     last: MediaTime,
     /// The last error, and the mean of half the squares of what errors differ by from the one
     /// before: the variance of readings, whatever the line.
     jitter: (f64, f64),
     /// Where the line began, as it counts.
     begun: i64,
-    /// Readings that the line has not been corrected by yet.
     waiting: Readings,
     doubt: Option<Span>,
     /// How far what is read of the line has moved since that was last asked, in nanoseconds.
     moved: f64,
     /// A reading further off than this is of a new line, and the least that this may become.
     jump: [Span; 2],
-    /// What another stream told of the card's rate last.
     told: Option<ToldRate>,
 }
 
@@ -198,8 +195,8 @@ impl MediaClock {
         let jump = Span::from_nanos((Self::NOISE * self.jitter.1.sqrt()) as i64);
         self.jump[0] = jump.clamp(self.jump[1], Self::JUMP);
         let noise = self.jitter.1.max(Self::JITTER * Self::JITTER);
-        let mean = Mean { error: errors / count, count };
-        self.moved += line.correct_by_mean(mean, noise, weight, Self::JUDGED.max(since));
+        let judged = Self::JUDGED.max(since);
+        self.moved += line.correct_by_mean(errors / count, count, noise, weight, judged);
         self.newest = media;
     }
 

@@ -11,7 +11,6 @@ mod tests;
 
 use super::kept::{Choice, KeptClock};
 use super::line::{Belief, Line, Slope};
-use super::mapping::Surety;
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
 
@@ -94,7 +93,7 @@ impl TaiClock {
     pub const STEP: Span = Span::from_millis(20);
     /// Beyond this presentation times are called uncertain: the largest that IEEE 1722 allows the timing of a stream
     /// to err by (class B), and what a system clock that PTP keeps is known better than by the kernel's own count.
-    pub const UNCERTAIN: Span = Span::from_millis(1);
+    pub(crate) const UNCERTAIN: Span = Span::from_millis(1);
     /// What a clock that was kept may be wrong by in its rate once nothing keeps it: 15 ppm, the tolerance by which NTP
     /// lets dispersion grow (RFC 5905 §7.2, PHI).
     pub const HOLDOVER: f64 = 15e-6;
@@ -170,14 +169,12 @@ impl TaiClock {
         !by_ptp || kept.source == ClockSource::Ptp || kept.uncertainty < self.held(now)
     }
 
-    /// How sure what is held over is.
     fn held(&self, now: LocalTime) -> Span {
         let (since, uncertainty, drift) = self.kept;
         let age = (now - since).max(Span::ZERO).as_nanos();
         uncertainty + Span::from_nanos(Slope::new(drift).over(age))
     }
 
-    /// Goes on at the rate that it had.
     fn hold(&mut self, before: ClockMapping, now: LocalTime) -> ClockMapping {
         let source = before.source;
         if matches!(self.state, TaiState::Locked(..)) {
@@ -213,7 +210,6 @@ impl TaiClock {
         }
     }
 
-    /// The line from now on, gone over to from the mapping before.
     fn go_over(
         &mut self,
         now: LocalTime,
@@ -221,11 +217,10 @@ impl TaiClock {
         source: ClockSource,
         drift: f64,
     ) -> ClockMapping {
-        let surety =
-            Surety { uncertainty, precision: uncertainty, round_trip: Span::ZERO, source, drift };
         let (second, rate) =
             self.line.map_or((now.as_nanos(), 0.0), |line| (line.second(), line.rate()));
-        let line = ClockMapping::through(now, WallTime::from_unix_nanos(second), rate, surety);
+        let second = WallTime::from_unix_nanos(second);
+        let line = ClockMapping::through(now, second, rate, uncertainty, source, drift);
         let next = match self.mapping {
             Some(before) if (before.wall(now) - line.wall(now)).abs() > Self::STEP => {
                 self.steps = self.steps.saturating_add(1);

@@ -12,10 +12,7 @@ pub enum CrfNote {
     /// It is heard after all.
     Heard,
     /// It was heard and is not any more, so that its rate is held.
-    Held {
-        /// Whether packets of its talker come that are not to be relied upon; else none do.
-        comes: bool,
-    },
+    Held(bool),
     /// It is heard again.
     Back,
 }
@@ -54,7 +51,7 @@ impl CrfNews {
             (Some(CrfState::Unheard), CrfState::Heard) => Some(CrfNote::Heard),
             (Some(CrfState::Held { .. }), CrfState::Heard) => Some(CrfNote::Back),
             (Some(CrfState::Held { .. }), CrfState::Held { .. }) => return None,
-            (_, CrfState::Held { comes, .. }) => Some(CrfNote::Held { comes }),
+            (_, CrfState::Held { comes, .. }) => Some(CrfNote::Held(comes)),
             (Some(_), _) => return None,
         };
         self.noted = Some(standing.state);
@@ -114,7 +111,7 @@ mod tests {
             (9060, doubtful),
             (9080, Heard),
         ];
-        let held = |comes| CrfNote::Held { comes };
+        let held = CrfNote::Held;
         assert_eq!(
             noted(&states),
             [(5500, held(false)), (9020, CrfNote::Back), (9060, held(true)), (9080, CrfNote::Back)]
@@ -131,7 +128,7 @@ mod tests {
         assert_eq!(noted(&[(0, Unheard), (2980, Heard), (3000, Heard)]), []);
         // One packet was heard of it, and no more for half a second.
         let states = [(0, Unheard), (3000, Unheard), (9000, SILENT)];
-        assert_eq!(noted(&states), [(3000, unheard), (9000, CrfNote::Held { comes: false })]);
+        assert_eq!(noted(&states), [(3000, unheard), (9000, CrfNote::Held(false))]);
     }
 
     #[test]

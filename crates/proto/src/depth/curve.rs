@@ -1,7 +1,7 @@
 //! What would have been late at another latency: for the report, over a whole run.
 
+use super::Repair;
 use super::histogram::Histogram;
-use super::repair::Repair;
 use super::target::LossTarget;
 use crate::time::Span;
 
@@ -36,7 +36,7 @@ impl Advice {
     /// For a device that takes `takes` from a packet's arrival to its first frame at the DAC at most,
     /// where less than `least` cannot work. Allocates; nothing later does.
     pub fn new(takes: Span, least: Span) -> Self {
-        Self { transits: Histogram::new(), repair: None, takes, least }
+        Self { transits: Histogram::default(), repair: None, takes, least }
     }
 
     /// Counts the transit of one packet.
@@ -49,13 +49,11 @@ impl Advice {
         self.transits.clear();
     }
 
-    /// Where the device or what is least changed.
-    pub fn set_device(&mut self, takes: Span, least: Span) {
+    pub(crate) fn set_device(&mut self, takes: Span, least: Span) {
         (self.takes, self.least) = (takes, least);
     }
 
-    /// See [`super::Depth::set_repair`].
-    pub fn set_repair(&mut self, budget: Span, lost: u32) {
+    pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.repair = Repair::new(budget, lost);
     }
 

@@ -44,11 +44,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Empty. Allocates; nothing later does.
-    pub fn new() -> Self {
-        Self { bins: vec![0; BINS].into(), reach: 0, count: 0 }
-    }
-
     /// Counts one length.
     pub fn record(&mut self, span: Span) {
         let bin = bin(span);
@@ -73,7 +68,7 @@ impl Histogram {
 
     /// The least length that no more than `allowed` of all exceed, rounded up to the end of its bin;
     /// `None` where no more than that were counted.
-    pub fn exceeded_by(&self, allowed: u64) -> Option<Span> {
+    pub(crate) fn exceeded_by(&self, allowed: u64) -> Option<Span> {
         let mut seen = 0;
         let bin = (0..self.reach).rev().find(|bin| {
             seen += u64::from(self.bins[*bin]);
@@ -104,8 +99,9 @@ impl Histogram {
 }
 
 impl Default for Histogram {
+    /// Empty. Allocates; nothing later does.
     fn default() -> Self {
-        Self::new()
+        Self { bins: vec![0; BINS].into(), reach: 0, count: 0 }
     }
 }
 
@@ -131,7 +127,7 @@ mod tests {
 
     #[test]
     fn so_many_as_are_allowed_exceed_it_and_no_more() {
-        let mut all = Histogram::new();
+        let mut all = Histogram::default();
         (1..=500).for_each(|bin| all.record(Span::from_micros(20 * bin - 1)));
         assert_eq!(all.exceeded_by(10), Some(Span::from_micros(9_800)));
         assert_eq!(all.beyond(Span::from_micros(9_800)), 10);
@@ -142,7 +138,8 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_was_never_counted() {
-        let (mut all, mut part, mut rest) = (Histogram::new(), Histogram::new(), Histogram::new());
+        let (mut all, mut part, mut rest) =
+            (Histogram::default(), Histogram::default(), Histogram::default());
         for micros in [10, 500, 90_000, 4_000_000] {
             all.record(Span::from_micros(micros));
             part.record(Span::from_micros(micros));

@@ -16,9 +16,7 @@
 
 mod curve;
 mod histogram;
-mod repair;
 mod target;
-mod window;
 
 #[cfg(test)]
 mod tests;
@@ -28,9 +26,7 @@ use crate::time::{LocalTime, Span};
 
 pub use curve::{Advice, CurvePoint};
 pub use histogram::Histogram;
-use repair::Repair;
 pub use target::{LossTarget, TargetError};
-use window::SlidingHistogram;
 
 /// What a depth is chosen by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +63,8 @@ pub struct Journal {
     pub largest_step: Span,
 }
 
-/// Where the link offset is going.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DepthState {
-    /// Nothing is measured yet.
     Learning,
     Resting,
     Rising,
@@ -87,7 +81,6 @@ pub struct Depth {
     memory: SlidingHistogram,
     /// How long a lost packet may take to be repaired, and how many are lost, in parts of 10⁹.
     repair: Option<Repair>,
-    /// What it does not go beyond, if that was said.
     most: Option<Span>,
     offset: Span,
     course: DepthState,
@@ -170,26 +163,24 @@ impl Depth {
 
     /// What is kept until something is measured, where that became known later. Once something was
     /// measured that stands.
-    pub fn start_at(&mut self, offset: Span) {
+    pub(crate) fn start_at(&mut self, offset: Span) {
         if self.journal.first.is_none() {
             self.offset = offset.max(self.config.least).min(self.longest());
         }
     }
 
-    /// What the device takes, and the least offset that can work, where they changed.
-    pub fn set_device(&mut self, takes: Span, least: Span) {
+    pub(crate) fn set_device(&mut self, takes: Span, least: Span) {
         (self.config.takes, self.config.least) = (takes, least);
     }
 
     /// No more than this is kept from now on, whatever packets ask for: what comes later is late. Nothing is as much as
     /// there is room for. Where the way itself takes longer nothing would be in time, and no less would be heard sooner:
     /// there it is a fifth of this more than the fastest of the last ten seconds need.
-    pub fn set_most(&mut self, most: Option<Span>) {
+    pub(crate) fn set_most(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
     }
 
-    /// The longest that is kept.
     fn longest(&self) -> Span {
         let DepthConfig { takes, least, longest, .. } = self.config;
         let Some(most) = self.most else { return longest };
@@ -201,7 +192,7 @@ impl Depth {
     /// Of all packets `lost` (in parts of 10⁹) do not come by themselves, and each is repaired within
     /// `budget` of its own departure if at all: as long as more are lost than may be, a repaired one
     /// is waited for like any other, so that repair gets its budget.
-    pub fn set_repair(&mut self, budget: Span, lost: u32) {
+    pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.repair = Repair::new(budget, lost);
     }
 
@@ -343,5 +334,103 @@ impl Depth {
     fn band(&self, wanted: Span) -> Span {
         let least = self.recent.all().least().unwrap_or(Span::ZERO);
         (wanted - self.config.takes - least).divided(8).max(Self::BAND)
+    }
+}
+
+/// How packets that do not come by themselves are brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Repair {
+    /// Within so much time of their own departure.
+    budget: Span,
+    /// How many they are, in parts of 10⁹.
+    lost: u32,
+}
+
+impl Repair {
+    /// `None` where nothing is brought back.
+    fn new(budget: Span, lost: u32) -> Option<Self> {
+        (budget > Span::ZERO).then_some(Self { budget, lost })
+    }
+
+    /// The transit, repair included, that all but the allowed share of packets do not exceed if so
+    /// many are lost: those late among the lost are late at most. `None` where that share allows all
+    /// losses.
+    fn transit(self, transits: &Histogram, target: LossTarget) -> Option<Span> {
+        let target = target.parts();
+        if self.lost <= target {
+            return None;
+        }
+        let allowed = u128::from(transits.count()) * u128::from(target) / u128::from(self.lost);
+        Some(transits.exceeded_by(allowed as u64)? + self.budget)
+    }
+}
+
+/// A histogram that forgets: of as many parts as it remembers at a time, the oldest goes when a new
+/// one begins.
+#[derive(Debug, Clone)]
+struct SlidingHistogram {
+    parts: Box<[Histogram]>,
+    all: Histogram,
+    newest: usize,
+    opened: Option<LocalTime>,
+    length: Span,
+}
+
+impl SlidingHistogram {
+    /// Remembers `parts` of `length`, and the one that is being filled. Allocates; nothing later
+    /// does.
+    fn new(parts: usize, length: Span) -> Self {
+        Self {
+            parts: (0..=parts).map(|_| Histogram::default()).collect(),
+            all: Histogram::default(),
+            newest: 0,
+            opened: None,
+            length,
+        }
+    }
+
+    fn record(&mut self, span: Span) {
+        self.parts[self.newest].record(span);
+        self.all.record(span);
+    }
+
+    /// Forgets what is too old at `now`.
+    fn roll(&mut self, now: LocalTime) {
+        let opened = *self.opened.get_or_insert(now);
+        let passed = (now - opened).as_nanos() / self.length.as_nanos();
+        for _ in 0..passed.clamp(0, self.parts.len() as i64) {
+            self.newest = (self.newest + 1) % self.parts.len();
+            self.all.take_back(&self.parts[self.newest]);
+            self.parts[self.newest].clear();
+        }
+        self.opened = Some(opened + self.length.times(passed));
+    }
+
+    fn clear(&mut self) {
+        self.parts.iter_mut().for_each(Histogram::clear);
+        self.all.clear();
+    }
+
+    const fn all(&self) -> &Histogram {
+        &self.all
+    }
+}
+
+#[cfg(test)]
+mod window_tests {
+    use super::*;
+
+    #[test]
+    fn a_window_remembers_its_parts_and_forgets_what_is_older() {
+        let at = |seconds| LocalTime::ZERO + Span::from_secs(seconds);
+        let mut window = SlidingHistogram::new(3, Span::from_secs(1));
+        for second in 0..20 {
+            window.roll(at(second));
+            window.record(Span::from_millis(second));
+            assert_eq!(window.all().count(), 4.min(second as u64 + 1));
+        }
+        assert_eq!(window.all().beyond(Span::from_millis(16)), 4);
+        window.roll(at(100));
+        assert_eq!(window.all().count(), 0);
     }
 }

@@ -35,7 +35,6 @@ impl Plausible {
         Self(allowed)
     }
 
-    /// Whether samples of this format can be sound.
     pub(super) fn allows(&self, format: SampleFormat) -> bool {
         Self::FORMATS.iter().zip(self.0).any(|(known, allowed)| *known == format && allowed)
     }

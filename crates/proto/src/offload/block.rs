@@ -122,22 +122,16 @@ impl ByteOrder {
 pub enum BlockSetError {
     /// Too many blocks.
     #[error(
-        "{blocks} blocks in one iteration are too many: join some of them, {} are taken",
-        BlockSet::MOST_BLOCKS
+        "{0} blocks in one iteration are too many: join some of them, {most} are taken",
+        most = BlockSet::MOST_BLOCKS
     )]
-    Blocks {
-        /// As many.
-        blocks: usize,
-    },
+    Blocks(usize),
     /// Too many frames.
     #[error(
-        "an iteration of {frames} frames is too long: hand out {} at most at once",
-        BlockSet::MOST_FRAMES
+        "an iteration of {0} frames is too long: hand out {most} at most at once",
+        most = BlockSet::MOST_FRAMES
     )]
-    Frames {
-        /// As many.
-        frames: u32,
-    },
+    Frames(u32),
     /// Too many bytes on one leg.
     #[error(
         "an iteration of {bytes} bytes {} is too long: let it have fewer frames or smaller blocks, {} bytes at most",
@@ -173,10 +167,10 @@ impl BlockSet {
     /// These blocks, for iterations of `most_frames` frames or fewer.
     pub fn new(blocks: Vec<BlockSpec>, most_frames: u32) -> Result<Self, BlockSetError> {
         if blocks.len() > Self::MOST_BLOCKS {
-            return Err(BlockSetError::Blocks { blocks: blocks.len() });
+            return Err(BlockSetError::Blocks(blocks.len()));
         }
         if most_frames > Self::MOST_FRAMES {
-            return Err(BlockSetError::Frames { frames: most_frames });
+            return Err(BlockSetError::Frames(most_frames));
         }
         let mut bytes = [(0, 0); 2];
         for leg in [BlockLeg::There, BlockLeg::Back] {
@@ -231,7 +225,7 @@ impl BlockSet {
     }
 
     /// Copies the blocks that go both ways from the bytes of the way there to those of the way back.
-    pub fn carry_over(&self, there: &[u8], back: &mut [u8], frames: u32) {
+    pub(crate) fn carry_over(&self, there: &[u8], back: &mut [u8], frames: u32) {
         if !self.blocks.iter().any(|block| block.way == BlockWay::Both) {
             return;
         }
@@ -248,7 +242,7 @@ impl BlockSet {
     }
 
     /// Turns the bytes of every number of an iteration round.
-    pub fn rearrange(&self, leg: BlockLeg, frames: u32, bytes: &mut [u8]) {
+    pub(crate) fn rearrange(&self, leg: BlockLeg, frames: u32, bytes: &mut [u8]) {
         for (index, place) in self.placed(leg, frames) {
             let Some(block) = bytes.get_mut(place) else { return };
             match self.blocks[index].element.bytes() {

@@ -55,14 +55,14 @@ pub struct InboundCounters {
 impl InboundCounters {
     pub(super) fn count(&mut self, handled: Handled) {
         match handled {
-            Handled::Complete { .. } => self.blocks += 1,
-            Handled::Duplicate | Handled::Again { .. } => self.duplicates += 1,
+            Handled::Complete(..) => self.blocks += 1,
+            Handled::Duplicate | Handled::Again(..) => self.duplicates += 1,
             Handled::Late { .. } => self.late += 1,
             Handled::Old => self.old += 1,
             Handled::Early => self.early += 1,
             Handled::Foreign => self.foreign += 1,
             Handled::Invalid(_) => self.invalid += 1,
-            Handled::Part | Handled::Ask { .. } | Handled::Gone { .. } => {}
+            Handled::Part | Handled::Ask { .. } | Handled::Gone(..) => {}
         }
     }
 }

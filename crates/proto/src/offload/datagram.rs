@@ -217,7 +217,6 @@ pub(super) fn numbers<const N: usize>(body: &[u8]) -> Result<[u64; N], InvalidBl
     Ok(places.map(u64::from_be_bytes))
 }
 
-/// How an iteration is cut up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartCut {
     pub(super) parts: u16,
@@ -245,7 +244,6 @@ impl PartCut {
         (bytes == 0 || bytes.div_ceil(cut.each) == usize::from(parts)).then_some(cut)
     }
 
-    /// Where a part lies in the iteration.
     pub(super) fn place(&self, part: u16) -> Range<usize> {
         let begin = self.each * usize::from(part);
         begin.min(self.bytes)..(begin + self.each).min(self.bytes)

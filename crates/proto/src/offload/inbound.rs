@@ -1,27 +1,26 @@
 //! Blocks on their way in: put together from their parts, in whatever order those come and however often.
 //!
-//! Whoever runs them takes them in order ([`OrderedInbound`]); whoever plays them takes each when its turn comes
-//! ([`UnorderedInbound`]).
+//! Whoever runs them takes them in order (`OrderedInbound`); whoever plays them takes each when its turn comes
+//! (`UnorderedInbound`).
 
 mod asking;
 mod assembly;
 mod ordered;
 mod unordered;
 
-pub use ordered::{BlockTurn, OrderedInbound, PluginState};
-pub use unordered::{ArrivedBlock, UnorderedInbound};
+pub(crate) use ordered::OrderedInbound;
+pub use ordered::{BlockTurn, PluginState};
+pub use unordered::ArrivedBlock;
+pub(crate) use unordered::UnorderedInbound;
 
 use super::block::{BlockLeg, BlockSet};
 use super::datagram::{DatagramKind, Head, InvalidBlock, numbers};
 
 /// How blocks come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InboundConfig {
-    /// What an iteration consists of.
+pub(crate) struct InboundConfig {
     pub set: BlockSet,
-    /// Which of it comes.
     pub leg: BlockLeg,
-    /// The stream's number.
     pub stream: u32,
     /// Iterations that there is room for: in order, after the one that is waited for; otherwise, after the one that was
     /// released last.
@@ -34,17 +33,11 @@ pub enum Handled {
     /// A part of a block that is not complete yet.
     Part,
     /// The last part of a block that was missing.
-    Complete {
-        /// Which block.
-        block: u64,
-    },
+    Complete(u64),
     /// It had come before.
     Duplicate,
     /// It was sent again, and its block was done long ago: whoever sent it lacks what became of it.
-    Again {
-        /// Which block.
-        block: u64,
-    },
+    Again(u64),
     /// Of a block whose turn is over.
     Late {
         /// Frames before the block in the epoch.
@@ -68,10 +61,7 @@ pub enum Handled {
         until: u64,
     },
     /// The far end keeps no block before this one.
-    Gone {
-        /// The first that is kept.
-        first: u64,
-    },
+    Gone(u64),
 }
 
 /// A datagram's head and body as far as both can be told apart without knowing any block.

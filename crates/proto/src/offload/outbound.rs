@@ -2,7 +2,7 @@
 //! asks for them.
 //!
 //! Newest first: what was just handed out leaves before any copy, and a copy before what was asked for. Of the last
-//! there are a few iterations at most for each that is handed out ([`OutboundBlocks::REPLAYS`]), so that whoever catches up
+//! there are a few iterations at most for each that is handed out (`OutboundBlocks::REPLAYS`), so that whoever catches up
 //! does not hold up whoever does not have to.
 
 mod queue;
@@ -18,12 +18,9 @@ use super::slots::SlotBytes;
 
 /// How blocks leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutboundConfig {
-    /// What an iteration consists of.
+pub(crate) struct OutboundConfig {
     pub set: BlockSet,
-    /// Which of it leaves.
     pub leg: BlockLeg,
-    /// The stream's number.
     pub stream: u32,
     /// The largest datagram that the path carries whole.
     pub datagram_bytes: usize,
@@ -45,14 +42,12 @@ pub struct RoomRefused {
 
 /// What is said of an iteration that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BlockMeta {
-    /// See [`Flags`].
+pub(crate) struct BlockMeta {
     pub flags: Flags,
     /// Frames by which its sound lags for what it was made by.
     pub latency: u32,
 }
 
-/// One iteration of the history.
 #[derive(Debug, Clone, Copy)]
 struct OutboundSlot {
     /// Which; [`NOTHING`] where there is none.
@@ -66,9 +61,8 @@ struct OutboundSlot {
 /// No block has this number.
 const NOTHING: u64 = u64::MAX;
 
-/// Blocks on their way out.
 #[derive(Debug, Clone)]
-pub struct OutboundBlocks {
+pub(crate) struct OutboundBlocks {
     set: BlockSet,
     leg: BlockLeg,
     stream: u32,
@@ -88,17 +82,17 @@ pub struct OutboundBlocks {
 impl OutboundBlocks {
     /// Iterations that leave once more for each that is handed out, and for each time that somebody asks, at most: whoever
     /// lacks 256 has them after four more. As many take a host's thread some 100 us.
-    pub const REPLAYS: u32 = 64;
+    pub(crate) const REPLAYS: u32 = 64;
     /// Bytes of them, as long as they are two iterations, without which nobody would catch up: 2 ms of a gigabit.
-    pub const REPLAYED_BYTES: usize = 256 << 10;
+    pub(crate) const REPLAYED_BYTES: usize = 256 << 10;
     /// Iterations that a worker who cannot have had all is sent: it has caught up with the next one.
-    pub const CAUGHT_UP: u64 = 32;
+    pub(crate) const CAUGHT_UP: u64 = 32;
 
     /// Nothing has left yet. Allocates; nothing later does.
-    pub fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
+    pub(crate) fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
         let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
         if datagram_bytes < LEAST_DATAGRAM_BYTES {
-            return Err(OffloadError::Datagram { datagram_bytes });
+            return Err(OffloadError::Datagram(datagram_bytes));
         }
         let each = set.bytes(leg, set.most_frames());
         let count = history.max(copies.into()).max(1).saturating_add(1);
@@ -132,37 +126,34 @@ impl OutboundBlocks {
     }
 
     /// A new epoch begins, with block 0 at frame 0. What was kept is forgotten.
-    pub fn begin(&mut self, epoch: u32) {
+    pub(crate) fn begin(&mut self, epoch: u32) {
         self.slots.iter_mut().for_each(|slot| (slot.block, slot.asked) = (NOTHING, false));
         self.bytes.clear();
         self.queue.begin();
         (self.epoch, self.next, self.position) = (epoch, 0, 0);
     }
 
-    /// The epoch.
-    pub const fn epoch(&self) -> u32 {
+    pub(crate) const fn epoch(&self) -> u32 {
         self.epoch
     }
 
     /// The number of the next block: as many were handed out in this epoch.
-    pub const fn next(&self) -> u64 {
+    pub(crate) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// Frames handed out in this epoch.
-    pub const fn position(&self) -> u64 {
+    pub(crate) const fn position(&self) -> u64 {
         self.position
     }
 
-    /// The stream's number.
-    pub const fn stream(&self) -> u32 {
+    pub(crate) const fn stream(&self) -> u32 {
         self.stream
     }
 
     /// What leaves from now on is for another stream: the same blocks, at another worker, who has to ask for those
     /// that left. Where the first of them are kept no more, it will not have had all whatever it is sent: no more than the
     /// last [`Self::CAUGHT_UP`] are, so that it answers in time soon.
-    pub fn retarget(&mut self, stream: u32) {
+    pub(crate) fn retarget(&mut self, stream: u32) {
         self.stream = stream;
         if self.next > self.history {
             self.keep_end();
@@ -171,15 +162,13 @@ impl OutboundBlocks {
         self.queue.forget_asked();
     }
 
-    /// Forgets all but the last [`Self::CAUGHT_UP`].
     fn keep_end(&mut self) {
         let from = self.next.saturating_sub(Self::CAUGHT_UP);
         let old = self.slots.iter_mut().filter(|slot| slot.block < from);
         old.for_each(|slot| slot.block = NOTHING);
     }
 
-    /// What was counted.
-    pub const fn counters(&self) -> OutboundCounters {
+    pub(crate) const fn counters(&self) -> OutboundCounters {
         self.counters
     }
 
@@ -190,7 +179,7 @@ impl OutboundBlocks {
     }
 
     /// Room for the bytes of the next iteration, in the history itself; what is in it is old.
-    pub fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
+    pub(crate) fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
         let most = self.set.most_frames();
         if frames > most {
             return Err(RoomRefused { frames, most });
@@ -209,7 +198,7 @@ impl OutboundBlocks {
     }
 
     /// The iteration that room was made for is written: it leaves next. Returns its number.
-    pub fn commit(&mut self, meta: BlockMeta) -> u64 {
+    pub(crate) fn commit(&mut self, meta: BlockMeta) -> u64 {
         let (block, at) = (self.next, self.index(self.next));
         let frames = self.frames;
         self.slots[at] =
@@ -224,7 +213,7 @@ impl OutboundBlocks {
 
     /// Writes the next datagram that is to leave, if there is one; `room` has as many bytes as the largest datagram.
     /// Returns its length.
-    pub fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
+    pub(crate) fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
         loop {
             let Some((block, part, flags)) = self.queue.current() else {
                 if self.queue.take_gone() {
@@ -265,8 +254,7 @@ impl OutboundBlocks {
         }
     }
 
-    /// These blocks are wanted again.
-    pub fn handle_ask(&mut self, from: u64, until: u64) {
+    pub(crate) fn handle_ask(&mut self, from: u64, until: u64) {
         self.counters.asked += 1;
         let kept_from = self.next.saturating_sub(self.history);
         let until = until.min(self.next);
@@ -284,7 +272,7 @@ impl OutboundBlocks {
     }
 
     /// This block leaves once more, if it is kept.
-    pub fn send_again(&mut self, block: u64) {
+    pub(crate) fn send_again(&mut self, block: u64) {
         if self.kept(block).is_some() {
             self.mark_asked(block);
             self.queue.allow();
@@ -301,7 +289,7 @@ impl OutboundBlocks {
     }
 
     /// Where a block of this epoch begins, and its frames, if it is kept.
-    pub fn kept(&self, block: u64) -> Option<(u64, u32)> {
+    pub(crate) fn kept(&self, block: u64) -> Option<(u64, u32)> {
         let slot = &self.slots[self.index(block)];
         (slot.block == block).then_some((slot.position, slot.frames))
     }

@@ -47,7 +47,6 @@ impl core::ops::AddAssign for HeldUp {
 #[derive(Debug, Clone, Copy)]
 pub struct RunPace {
     rate: Rate,
-    /// When the last run was.
     last: Option<LocalTime>,
     /// By how much sound is ahead of time; negative if it lags.
     ahead: Span,

@@ -1,6 +1,6 @@
 //! Bytes of the blocks that are kept, a slot for each.
 
-use super::{OffloadError, kept_bytes, touched};
+use super::{MOST_KEPT_BYTES, OffloadError};
 
 /// As many slots as blocks are kept. They lie as close together as the longest block so far allows: a host's blocks are
 /// much shorter than the longest that was agreed on, and each would otherwise be written to memory that no cache holds.
@@ -16,7 +16,10 @@ pub(super) struct SlotBytes {
 impl SlotBytes {
     /// So many slots for blocks of `most` bytes or fewer. Allocates; nothing later does.
     pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
-        Ok(Self { bytes: touched(kept_bytes(slots, most)?), most, stride: 0 })
+        let all = slots.checked_mul(most).filter(|all| *all <= MOST_KEPT_BYTES);
+        let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: most })?;
+        // Not zeros, which the system gives page by page when they are touched first: on a real-time thread.
+        Ok(Self { bytes: vec![0xFF; all].into(), most, stride: 0 })
     }
 
     /// Nothing is kept any more.
@@ -38,12 +41,10 @@ impl SlotBytes {
         }
     }
 
-    /// The first bytes of a slot.
     pub(super) fn get(&self, slot: usize, bytes: usize) -> &[u8] {
         &self.bytes[slot * self.stride..][..bytes]
     }
 
-    /// The same, to be written.
     pub(super) fn get_mut(&mut self, slot: usize, bytes: usize) -> &mut [u8] {
         &mut self.bytes[slot * self.stride..][..bytes]
     }

@@ -79,7 +79,7 @@ impl Worker {
 
     fn handle_there(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         let handled = self.there.handle(datagram, now);
-        if let Handled::Again { block } = handled {
+        if let Handled::Again(block) = handled {
             self.back.send_again(block);
         }
         handled

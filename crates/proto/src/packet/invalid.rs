@@ -27,11 +27,8 @@ pub enum Invalid {
     #[error("the padding is longer than the packet")]
     PaddingBeyondEnd,
     /// Another payload type than the stream's.
-    #[error("payload type {got} is not the stream's; compare the a=rtpmap lines of both ends")]
-    PayloadType {
-        /// The one in the packet.
-        got: u8,
-    },
+    #[error("payload type {0} is not the stream's; compare the a=rtpmap lines of both ends")]
+    PayloadType(u8),
     /// No audio in the packet.
     #[error("the packet carries no audio")]
     Empty,
@@ -70,22 +67,16 @@ pub enum Invalid {
     #[error("the audio ends beyond the packet")]
     SoundBeyondEnd,
     /// Another nominal rate than the stream's.
-    #[error("the packet is of {}, which is not the stream's; give --rate as the sender has it", rate_of(*got))]
-    Rate {
-        /// The one in the packet, if it is one that streams may have.
-        got: Option<Rate>,
-    },
+    #[error("the packet is of {}, which is not the stream's; give --rate as the sender has it", rate_of(*.0))]
+    Rate(Option<Rate>),
     /// What is compressed does not say how many frames it is, or is longer than they are.
     #[error(
         "the payload is none of the coding that it is of; compare the a=rtpmap lines of both ends"
     )]
     Coded,
     /// Another number of channels than the stream's.
-    #[error("{got} channels are not the stream's; give --channels as the sender has it")]
-    Channels {
-        /// Those of the packet.
-        got: u16,
-    },
+    #[error("{0} channels are not the stream's; give --channels as the sender has it")]
+    Channels(u16),
 }
 
 fn rate_of(rate: Option<Rate>) -> String {
@@ -124,7 +115,7 @@ impl Invalid {
             Self::CsrcBeyondEnd => 2,
             Self::ExtensionBeyondEnd => 3,
             Self::PaddingBeyondEnd => 4,
-            Self::PayloadType { .. } => 5,
+            Self::PayloadType(_) => 5,
             Self::Empty => 6,
             Self::PartialFrame { .. } => 7,
             Self::Oversized { .. } => 8,
@@ -133,8 +124,8 @@ impl Invalid {
             Self::Untimed => 11,
             Self::OtherStream => 12,
             Self::SoundBeyondEnd => 13,
-            Self::Rate { .. } => 14,
-            Self::Channels { .. } => 15,
+            Self::Rate(_) => 14,
+            Self::Channels(_) => 15,
             Self::Coded => 16,
         }
     }

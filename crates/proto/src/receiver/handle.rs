@@ -99,7 +99,7 @@ impl Receiver {
     fn refuse<'a>(&mut self, reason: Invalid) -> Received<'a> {
         self.counters.invalid += 1;
         self.invalid[reason.index()] += 1;
-        if let Invalid::PayloadType { got } = reason {
+        if let Invalid::PayloadType(got) = reason {
             self.others.count(got);
         }
         Received::Invalid(reason)
@@ -119,15 +119,16 @@ impl Receiver {
             format = StreamFormat { sample, coder, payload_type: coding, ..format };
         }
         if let Some(coder) = format.coder
-            && !self.renderer.coded().is_some_and(|coded| coded.reads(coder))
+            && !self.renderer.playout.coded().is_some_and(|coded| coded.reads(coder))
         {
-            return Err(Invalid::PayloadType { got: coding });
+            return Err(Invalid::PayloadType(coding));
         }
         let carried = match format.coder {
             None => StreamFormat { channels: self.carried, ..format },
             Some(_) => format,
         };
-        let frames = packet.frames(&carried, Frames::new(self.renderer.capacity().count() / 2))?;
+        let longest = Frames::new(self.renderer.playout.capacity().count() / 2);
+        let frames = packet.frames(&carried, longest)?;
         Ok(PacketMeasure { frames, format, sequel: Sequel::GoesOn })
     }
 
@@ -253,11 +254,11 @@ impl Receiver {
             false => packet.payload,
         };
         let place = |renderer: &mut Renderer| match format.coder {
-            None => renderer.place_packet(media, format.sample, payload),
-            Some(coder) => renderer.place_coded(media, frames, coder, packet.payload),
+            None => renderer.playout.place(media, format.sample, payload),
+            Some(coder) => renderer.playout.place_coded(media, frames, coder, packet.payload),
         };
         let mut placed = place(&mut self.renderer);
-        if matches!(placed, Placed::Beyond { .. }) && self.catch_up(read) {
+        if matches!(placed, Placed::Beyond(..)) && self.catch_up(read) {
             placed = place(&mut self.renderer);
         }
         let kept = PackedSlot::from(&Slot {
@@ -289,7 +290,6 @@ impl Receiver {
         self.answer(placed, accepted, &kept, read)
     }
 
-    /// Finds the packet's place among the turns.
     fn order(&mut self, sequence: i64) {
         if self.is_first() {
             self.turns.begin(sequence);
@@ -315,7 +315,6 @@ impl Receiver {
         true
     }
 
-    /// Tells what will be played of a packet.
     fn tell_playable(
         &self,
         placed: Placed,
@@ -324,8 +323,8 @@ impl Receiver {
     ) {
         let late = match placed {
             Placed::Whole => Some(Frames::ZERO),
-            Placed::Partly { late } => Some(late),
-            Placed::Late | Placed::Beyond { .. } => None,
+            Placed::Partly(late) => Some(late),
+            Placed::Late | Placed::Beyond(..) => None,
         };
         if let Some(late) = late {
             let frames = kept.media + late..kept.end();
@@ -349,9 +348,9 @@ impl Receiver {
                 }
                 Received::Placed(accepted)
             }
-            Placed::Partly { .. } => Received::Partly(accepted, self.late(kept, read)),
+            Placed::Partly(..) => Received::Partly(accepted, self.late(kept, read)),
             Placed::Late => Received::Late(self.late(kept, read)),
-            Placed::Beyond { .. } => {
+            Placed::Beyond(..) => {
                 self.counters.early += 1;
                 Received::Early
             }

@@ -6,7 +6,6 @@ use crate::ledger::Passage;
 use crate::time::{Frames, Span};
 use crate::unannounced::{Need, Unannounced};
 
-/// Measures them, and knows who says something.
 #[derive(Debug)]
 pub(super) struct Measuring {
     packets: Unannounced,
@@ -25,8 +24,7 @@ impl Receiver {
         self.measuring = Some(Measuring { packets, need: None, announced: None, raises });
     }
 
-    /// The device's ring turned out to be as long as this.
-    pub fn set_ring(&mut self, ring: Span) {
+    pub(crate) fn set_ring(&mut self, ring: Span) {
         let takes = ring + self.look_ahead();
         if let Some(measuring) = &mut self.measuring {
             measuring.packets.set_takes(takes);
@@ -38,15 +36,14 @@ impl Receiver {
         self.format.rate.span_of(Frames::from_len(self.config.resampler.half()))
     }
 
-    /// Whether the latency becomes what packets need.
-    pub fn set_raises(&mut self, raises: bool) {
+    pub(crate) fn set_raises(&mut self, raises: bool) {
         if let Some(measuring) = &mut self.measuring {
             measuring.raises = raises;
         }
     }
 
     /// The sender `ssrc`, heard or not yet, announced its stream: nothing of it needs measuring.
-    pub fn hear_announcement(&mut self, ssrc: u32) {
+    pub(crate) fn hear_announcement(&mut self, ssrc: u32) {
         if let Some(measuring) = &mut self.measuring {
             measuring.announced = Some(ssrc);
         }
@@ -70,7 +67,6 @@ impl Receiver {
         self.measuring.as_ref()?.need
     }
 
-    /// Another sender is heard.
     pub(super) fn forget_need(&mut self) {
         if let Some(measuring) = &mut self.measuring {
             measuring.packets.forget();

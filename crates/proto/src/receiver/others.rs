@@ -19,7 +19,6 @@ pub(super) struct OtherTypes {
 impl OtherTypes {
     const TYPES: usize = 128;
 
-    /// None has come yet. Allocates; nothing later does.
     pub(super) fn new() -> Self {
         Self { counts: Box::new([0; Self::TYPES]), most: None }
     }
@@ -37,7 +36,6 @@ impl OtherTypes {
         }
     }
 
-    /// The one that came most.
     pub(super) fn most(&self) -> Option<OtherType> {
         let payload_type = self.most?;
         let packets = *self.counts.get(usize::from(payload_type))?;

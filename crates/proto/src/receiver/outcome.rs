@@ -90,7 +90,7 @@ impl<'a> PlayoutSound<'a> {
     /// The interleaved samples of these frames, in two parts where the playout's ring begins anew: as
     /// packets brought them, for a quarter of the room there is after they were played.
     pub fn samples(self, frames: &Range<MediaTime>) -> [&'a [f32]; 2] {
-        self.0.samples(frames.start, frames.end - frames.start)
+        self.0.playout.samples(frames.start, frames.end - frames.start)
     }
 }
 

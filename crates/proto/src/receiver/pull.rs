@@ -23,7 +23,7 @@ impl Receiver {
 
     /// Frames that packets had brought before, and that the last block had decoded.
     pub fn take_decoded(&mut self) -> Option<Range<MediaTime>> {
-        self.renderer.take_fresh()
+        self.renderer.playout.coded_mut()?.take_fresh()
     }
 
     /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
@@ -41,7 +41,7 @@ impl Receiver {
             return Pulled { media: None, missing: frames, concealed, resync };
         };
         self.take_turns(&rendered, times, passage);
-        if let Some(coded) = self.renderer.coded() {
+        if let Some(coded) = self.renderer.playout.coded() {
             self.counters.undecodable = coded.undecodable();
         }
         self.begins = false;
@@ -66,7 +66,7 @@ impl Receiver {
         let in_step = frames <= left && (times.meets - meets).abs() <= Self::LITTLE;
         if in_step && times.skipped == Frames::ZERO && self.goes_on() {
             self.unlooked = (left - frames, meets + self.renderer.length(frames));
-            self.renderer.hold(frames);
+            self.renderer.servo.pass(frames);
             return None;
         }
         self.look(times, frames)
@@ -121,12 +121,12 @@ impl Receiver {
         }
         // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
-        if self.renderer.is_far(due, !mapped) || self.renderer.is_misplaced() {
+        if self.renderer.is_far(due, !mapped) || self.renderer.servo.is_misplaced() {
             return self.jump(due, true);
         }
         // Who played by the sender's clock before, and by arrivals after an outage, goes back to it.
         if mapped && self.was_mapped {
-            self.renderer.follow();
+            self.renderer.servo.follow();
         }
         self.was_mapped |= due.basis == Basis::Clock;
         None
@@ -145,13 +145,13 @@ impl Receiver {
     /// How much faster the card runs than the sender's, by what is resampled; `None` while frames are
     /// played as they came.
     pub fn drift(&self) -> Option<Ppm> {
-        self.renderer.drift()
+        self.renderer.servo.drift()
     }
 
     /// Whether the card runs too far off the sender's to be followed ([`crate::servo::Servo::reach`]):
     /// the sound jumps now and then.
     pub fn is_out_of_reach(&self) -> bool {
-        self.renderer.is_out_of_reach()
+        self.renderer.servo.is_out_of_reach()
     }
 
     /// Ends the turn of every packet that begins in the frames that were read. What lies before them where the stream
@@ -170,7 +170,7 @@ impl Receiver {
         let copied = start == MediaPoint::from(read);
         // What is read first is heard so much later, as the resampler reads ahead.
         let resample =
-            if copied { Span::ZERO } else { renderer.span(MediaPoint::from(read) - start) };
+            if copied { Span::ZERO } else { renderer.frame.times(MediaPoint::from(read) - start) };
         let (mut unheard, mut unasked) = (0, 0);
         let taken = self.turns.take(&rendered.read, source, |kept| {
             if kept.media < read {
@@ -183,7 +183,7 @@ impl Receiver {
             let after = if copied {
                 renderer.length(kept.media - read)
             } else {
-                renderer.span(MediaPoint::from(kept.media) - start)
+                renderer.frame.times(MediaPoint::from(kept.media) - start)
             };
             let dac = times.meets + after;
             passage(kept.passage(placement, times.now, dac, resample));
@@ -214,7 +214,7 @@ impl Receiver {
         let source = self.source.as_ref();
         let ends = source.map(|source| (source.begin_media(), source.end()));
         let runs = ends.into_iter().flat_map(|ends| {
-            self.renderer.holes().iter().flat_map(move |run| {
+            self.renderer.playout.holes().iter().flat_map(move |run| {
                 let (begin, end) = ends;
                 let inside = run.start.max(begin)..run.end.min(end);
                 let tail = run.start.max(end)..run.end;

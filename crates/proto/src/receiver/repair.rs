@@ -93,8 +93,8 @@ impl Receiver {
             let frames = i64::saturating_mul(came.sequence - sequence, came.frames().count());
             let media = came.media - Frames::new(frames);
             let placed = |renderer: &mut Renderer| match format.coder {
-                None => renderer.place_packet(media, format.sample, payload),
-                Some(coder) => renderer.place_coded(media, came.frames(), coder, payload),
+                None => renderer.playout.place(media, format.sample, payload),
+                Some(coder) => renderer.playout.place_coded(media, came.frames(), coder, payload),
             };
             // It says itself how much it holds.
             if format.coder.is_some_and(|coder| coder.frames(payload) != Some(came.frames())) {

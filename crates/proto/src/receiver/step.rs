@@ -34,7 +34,6 @@ struct Agreeing {
     greatest: Span,
 }
 
-/// Looks for a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StepFinder(Option<Agreeing>);
 
@@ -46,7 +45,6 @@ impl StepFinder {
     /// [`Self::LASTS`].
     const SPREAD: Span = Span::from_millis(10);
 
-    /// A packet was in time.
     pub(super) const fn reset(&mut self) {
         self.0 = None;
     }

@@ -66,7 +66,6 @@ impl PackedSlot {
         self.arrival
     }
 
-    /// The frame after its last.
     pub(super) fn end(&self) -> MediaTime {
         self.media + self.frames()
     }
@@ -162,7 +161,6 @@ fn end_of_nanos(span: Span) -> u32 {
     if span < Span::ZERO { 0 } else { u32::MAX }
 }
 
-/// A place for one packet, found by the low bits of its number.
 #[derive(Debug, Clone, Copy)]
 enum PacketPlace {
     Empty,
@@ -192,7 +190,6 @@ pub(super) struct Taken {
     pub(super) skipped: u64,
 }
 
-/// The places, and whose turn comes next.
 #[derive(Debug)]
 pub(super) struct Turns {
     places: Box<[PacketPlace]>,
@@ -228,7 +225,6 @@ impl Turns {
         self.next = self.next.min(sequence);
     }
 
-    /// Whether this packet came before.
     pub(super) fn has(&self, sequence: i64) -> bool {
         self.kept(sequence).is_some()
     }
@@ -335,7 +331,6 @@ impl Turns {
         after.map_or(begin, |kept| begin.min(kept.media - Frames::new(1)))
     }
 
-    /// The packet with this number, if it came.
     pub(super) fn came(&self, sequence: i64) -> Option<Slot> {
         self.kept(sequence).map(Slot::from)
     }

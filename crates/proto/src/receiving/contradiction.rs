@@ -7,9 +7,7 @@ use crate::receiver::{ReceiveCommand, StreamStatus};
 /// What the packets of the sender that is heard prove.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FormatWatch {
-    /// Why it is not played.
     contradiction: Option<Contradiction>,
-    /// Whether any of it was sound in its format, and was played.
     sounded: bool,
 }
 

@@ -6,7 +6,6 @@ use crate::receiver::StreamStatus;
 use crate::time::{LocalTime, Span};
 use crate::unannounced::{Need, tenths};
 
-/// What is known of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
     /// What the device takes.
@@ -28,12 +27,10 @@ impl Needs {
         Self { ring, since, newest: None, told: None }
     }
 
-    /// The device takes so long, as it turned out.
     pub(super) fn set_ring(&mut self, ring: Span) {
         self.ring = ring;
     }
 
-    /// Of the next sender.
     pub(super) fn forget(&mut self, since: LocalTime) {
         *self = Self::of(self.ring, since);
     }
@@ -58,7 +55,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Says what packets need, and what is done about it.
     pub(super) fn note_need(&mut self, now: LocalTime) {
         if now - self.needs.since >= Needs::PATIENCE {
             let note = self.untold_need();
@@ -73,7 +69,7 @@ impl ReceivePolicy {
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;
         if self.presents() {
             let later = tenths(need.latency - self.link_offset);
-            return (later > Span::ZERO).then_some(ReceiveNote::PresentedTooSoon { later });
+            return (later > Span::ZERO).then_some(ReceiveNote::PresentedTooSoon(later));
         }
         Some(ReceiveNote::Needs {
             need,

@@ -49,10 +49,7 @@ pub enum ReceiveNote {
         latency: Span,
     },
     /// Packets tell a presentation (AVTP) that is too soon for them to be played here. Only their talker can change it.
-    PresentedTooSoon {
-        /// So much later it has to be.
-        later: Span,
-    },
+    PresentedTooSoon(Span),
     /// The sender promises less than works here, so more is kept.
     Raised {
         /// What it promises.
@@ -83,15 +80,9 @@ pub enum ReceiveNote {
     /// The card runs further off the sender's than is followed.
     OutOfReach,
     /// The presentation times of its packets jump again and again.
-    Unsteady {
-        /// So often it was placed anew in [`LATELY`](super::LATELY).
-        resyncs: u64,
-    },
+    Unsteady(u64),
     /// Its talker's media clock restarts again and again, by the talker's own word.
-    Restarting {
-        /// So often in [`LATELY`](super::LATELY).
-        restarts: u64,
-    },
+    Restarting(u64),
     /// Its packets say that the clock of their presentation times is not to be relied upon.
     Uncertain,
     /// Packets under the name of its sender come from another host too.

@@ -43,8 +43,7 @@ impl Recent {
         self.since
     }
 
-    /// Whether they come.
-    pub fn is_lively(&self) -> bool {
+    pub(crate) fn is_lively(&self) -> bool {
         self.any() && self.looked - self.since < QUIET
     }
 

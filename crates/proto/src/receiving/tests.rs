@@ -16,7 +16,7 @@ fn format(sample: SampleFormat, payload_type: u8) -> StreamFormat {
 fn a_coding_that_would_be_read_as_another_is_refused() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
     let coding = |ours, codings, theirs: StreamFormat| {
-        shape::refusal(&theirs, &ours, &*RtpUnpack::taking(codings)).map(|refusal| refusal.coding)
+        promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings)).map(|refusal| refusal.coding)
     };
     assert_eq!(coding(l16, Codings::Any, l24), Some(Some(SampleFormat::L16)));
     // The type says one coding and the sender another.
@@ -33,7 +33,8 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
 #[test]
 fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
     let (l16, l24) = (format(SampleFormat::L16, 96), format(SampleFormat::L24, 97));
-    let told = |ours, codings, theirs| shape::refusal(&theirs, &ours, &*RtpUnpack::taking(codings));
+    let told =
+        |ours, codings, theirs| promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings));
     assert_eq!(told(l24, Codings::Any, l24), None);
     assert_eq!(told(l24, Codings::ByConvention, l16), None, "each packet says its own");
     assert_eq!(told(l16, Codings::Exactly, l24), None, "packets of 97 are not taken");
@@ -120,8 +121,8 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
         }
         let notes = heard.policy.notes();
         let told = match blamed {
-            true => ReceiveNote::Unsteady { resyncs: 8 },
-            false => ReceiveNote::Restarting { restarts: 8 },
+            true => ReceiveNote::Unsteady(8),
+            false => ReceiveNote::Restarting(8),
         };
         assert_eq!(notes, [told]);
     }
@@ -144,7 +145,7 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
         heard.with(|policy, context| policy.follow(&status, |_, _| false, context));
         let note = heard.policy.finish(|_, _| false);
         let later = Span::from_millis(44);
-        assert_eq!(note, Some(ReceiveNote::PresentedTooSoon { later }), "{rule:?}");
+        assert_eq!(note, Some(ReceiveNote::PresentedTooSoon(later)), "{rule:?}");
         assert_eq!(heard.policy.link_offset(), kept, "{rule:?}: nothing moves");
     }
 }

@@ -33,7 +33,6 @@ pub(super) struct Equations {
 const EMPTY: Row = Row { factors: [0; NUMBERS], sum: [0; ROW], pivot: 0 };
 
 impl Equations {
-    /// Knows nothing. Allocates; nothing later does.
     pub(super) fn new() -> Self {
         Self { rows: vec![EMPTY; MOST].into(), count: 0, new: Box::new(EMPTY), words: ROW }
     }
@@ -124,7 +123,6 @@ impl Equations {
         }
     }
 
-    /// This number falls out of reach: the equation that could have told it has no use.
     pub(super) fn forget(&mut self, number: usize) {
         if let Some(at) = self.rows[..self.count].iter().position(|row| row.pivot == number) {
             self.remove(at);

@@ -27,7 +27,6 @@ const TABLES: ([u8; 510], [u8; 256]) = {
 static POWERS: [u8; 510] = TABLES.0;
 static LOGARITHMS: [u8; 256] = TABLES.1;
 
-/// The product of two elements.
 pub(super) fn product(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 {
         return 0;
@@ -75,7 +74,6 @@ pub(super) fn add_multiples<'a>(
     }
 }
 
-/// Multiplies `row` by `factor`.
 pub(super) fn scale(row: &mut [u64], factor: u8) {
     if factor == 1 {
         return;

@@ -106,9 +106,3 @@ impl Layout {
         oldest.unwrap_or(0).max(self.repeat)
     }
 }
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self::NONE
-    }
-}

@@ -30,7 +30,7 @@ pub use repeats::Repeats;
 pub const MOST_WINDOW: usize = 64;
 
 /// The most symbols in one packet: more than an Ethernet frame holds of a mono stream.
-pub const MOST_SYMBOLS: usize = 24;
+pub(crate) const MOST_SYMBOLS: usize = 24;
 
 /// The longest payload that can be repaired, in bytes: two longer ones do not fit one Ethernet
 /// frame. Those are sent again whole ([`Layout::repeated`]).

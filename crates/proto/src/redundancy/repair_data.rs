@@ -20,15 +20,14 @@
 
 use super::{MOST_SYMBOLS, MOST_WINDOW, field};
 
-/// Bytes of one symbol's header.
-pub const SYMBOL_HEADER_BYTES: usize = 3;
+pub(crate) const SYMBOL_HEADER_BYTES: usize = 3;
 
 /// The first of the points; the elements below it stand for packets.
 pub(super) const FIRST_POINT: u8 = 128;
 
 /// Which packets a symbol covers, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Symbol {
+pub(crate) struct Symbol {
     /// How many packets before the carrier the first covered packet is.
     pub oldest: u8,
     /// How many packets are covered from there on.

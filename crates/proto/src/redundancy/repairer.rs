@@ -34,23 +34,6 @@ pub struct Repairer {
 pub struct Damaged;
 
 impl Repairer {
-    /// Allocates; nothing later does. The large parts are written, not merely reserved: their memory
-    /// is there when the first packet is kept. What was written is never read.
-    pub fn new() -> Self {
-        Self {
-            history: vec![u64::MAX; NUMBERS * ROW].into(),
-            known: [false; NUMBERS],
-            newest: None,
-            kind: PayloadKind::default(),
-            words: 0,
-            equations: Equations::new(),
-            reach: (0, 0),
-            rebuilt: [0; NUMBERS],
-            waiting: 0,
-            room: vec![u8::MAX; super::LONGEST].into(),
-        }
-    }
-
     /// Whether no packet carried anything so far: whoever it works for can do without it.
     pub const fn is_idle(&self) -> bool {
         self.newest.is_none()
@@ -126,8 +109,7 @@ impl Repairer {
         self.reach.0.into()
     }
 
-    /// Whether anything was rebuilt and not given back yet.
-    pub const fn has_rebuilt(&self) -> bool {
+    pub(crate) const fn has_rebuilt(&self) -> bool {
         self.waiting > 0
     }
 
@@ -222,12 +204,24 @@ impl Repairer {
 }
 
 impl Default for Repairer {
+    /// Allocates; nothing later does. The large parts are written, not merely reserved: their memory
+    /// is there when the first packet is kept. What was written is never read.
     fn default() -> Self {
-        Self::new()
+        Self {
+            history: vec![u64::MAX; NUMBERS * ROW].into(),
+            known: [false; NUMBERS],
+            newest: None,
+            kind: PayloadKind::default(),
+            words: 0,
+            equations: Equations::new(),
+            reach: (0, 0),
+            rebuilt: [0; NUMBERS],
+            waiting: 0,
+            room: vec![u8::MAX; super::LONGEST].into(),
+        }
     }
 }
 
-/// The number that a packet has in the code.
 fn number(sequence: i64) -> usize {
     sequence.rem_euclid(NUMBERS as i64) as usize
 }

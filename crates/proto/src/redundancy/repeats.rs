@@ -76,7 +76,6 @@ impl Repeats {
         Some((&self.bytes[at..at + kept.len], Departure { due, ..kept.instants }))
     }
 
-    /// How many packets there is room for.
     fn room(&self) -> usize {
         (self.bytes.len() / self.slot.max(1)).min(self.slots.len())
     }

@@ -26,7 +26,7 @@ impl Losses {
         Self { share: self.share.max(other.share), burst: self.burst.max(other.burst) }
     }
 
-    /// Whether fewer are lost than [`TARGET`] allows.
+    /// Whether fewer are lost than `TARGET` allows.
     pub fn is_none(self) -> bool {
         self.share < TARGET
     }
@@ -44,7 +44,7 @@ impl Losses {
 
 /// The share of packets that may be lost in spite of redundancy: one in a hundred thousand, a gap of
 /// 1 ms in 100 s.
-pub const TARGET: f64 = 1e-5;
+pub(crate) const TARGET: f64 = 1e-5;
 
 /// The share of packets that stays lost with these copies: every one of them is lost, too.
 fn left_by_copies(losses: Losses, layout: &Layout) -> f64 {
@@ -84,7 +84,7 @@ fn left_by_code(losses: Losses, symbols: usize, window: usize) -> f64 {
     (3.0 * losses.share * left).min(losses.share)
 }
 
-/// The least that leaves no more than [`TARGET`] of such losses, or, where the budget allows none
+/// The least that leaves no more than `TARGET` of such losses, or, where the budget allows none
 /// that does, as many of `most` as are worth their price.
 pub fn fitting(losses: Losses, window: usize, most: usize) -> Layout {
     let ways = |symbols| {
@@ -150,7 +150,7 @@ impl Tally {
 
 /// Keeps an eye on the losses that one receiver reports.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizing {
+pub(crate) struct Sizing {
     last: Option<(LocalTime, Tally)>,
     losses: Losses,
 }
@@ -159,13 +159,8 @@ impl Sizing {
     /// What was lost is forgotten by half after this long, so that what comes again is met.
     const FORGETS: Span = Span::from_secs(30);
 
-    /// Nothing was reported yet.
-    pub const fn new() -> Self {
-        Self { last: None, losses: Losses::UNKNOWN }
-    }
-
     /// Takes what a receiver reported at `now`. More loss counts at once, less by and by.
-    pub fn observe(&mut self, now: LocalTime, tally: Tally) {
+    pub(crate) fn observe(&mut self, now: LocalTime, tally: Tally) {
         let Some((before, last)) = self.last.replace((now, tally)) else {
             self.last = Some((now, tally));
             return;
@@ -192,14 +187,14 @@ impl Sizing {
     }
 
     /// What is known of the path.
-    pub const fn losses(&self) -> Losses {
+    pub(crate) const fn losses(&self) -> Losses {
         self.losses
     }
 }
 
 impl Default for Sizing {
     fn default() -> Self {
-        Self::new()
+        Self { last: None, losses: Losses::UNKNOWN }
     }
 }
 

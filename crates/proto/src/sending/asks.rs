@@ -68,7 +68,6 @@ pub struct Ask {
     worth: Worth,
     /// The latency it needs, and when it said so.
     needs: Option<(Span, LocalTime)>,
-    /// The longest it ever asked for.
     longest: Option<Span>,
     /// What it loses, and when it last said so.
     sizing: Sizing,
@@ -84,8 +83,7 @@ impl Ask {
         self.worth
     }
 
-    /// Says what its word is worth from now on.
-    pub fn set_worth(&mut self, worth: Worth) {
+    pub(crate) fn set_worth(&mut self, worth: Worth) {
         self.worth = worth;
     }
 

@@ -117,7 +117,7 @@ impl SendPolicy {
         (self.config.format, self.packing_age) = (format, packing_age);
         self.config.link_offset = latency;
         if !self.config.spaced && self.config.device.period > packet {
-            self.notes.note(SendNote::SentAtOnce { ptime: format.ptime() });
+            self.notes.note(SendNote::SentAtOnce(format.ptime()));
         }
         self.note_latency();
         self.note_repair();

@@ -3,7 +3,6 @@
 
 use crate::wire::rtcp::ReportBlock;
 
-/// What one receiver's reports say of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Duplicates {
     /// From where on packets are counted.

@@ -4,7 +4,7 @@ use super::duplicates::Duplicates;
 use super::presence::{Presence, ReportWatch};
 use crate::clock::ClockMapping;
 use crate::endpoint::Host;
-use crate::sending::{Ask, Worth};
+use crate::sending::{Ask, SendNote, Worth};
 use crate::session::Event;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
@@ -71,7 +71,6 @@ impl KnownReceiver {
 #[derive(Debug)]
 pub(super) struct Receivers {
     all: Vec<KnownReceiver>,
-    /// How often one of them was lost.
     lost: u64,
 }
 
@@ -84,7 +83,6 @@ impl Receivers {
         self.all.iter()
     }
 
-    /// How often one of them was lost.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
@@ -129,7 +127,7 @@ impl Receivers {
         worth: Worth,
         event: &Event,
         now: LocalTime,
-    ) -> Option<BackReceiver> {
+    ) -> Option<SendNote> {
         let ssrc = event.ssrc();
         let known = self.all.iter().position(|known| {
             let both = worth.min(known.ask.worth()) == Worth::Destination;
@@ -142,33 +140,33 @@ impl Receivers {
         known.ask.set_worth(worth);
         let silence = known.watch.silence(now);
         let was_lost = match event {
-            Event::Left { .. } => {
+            Event::Left(..) => {
                 known.watch.leave(now);
                 false
             }
             _ => known.watch.report(now),
         };
         match *event {
-            Event::Mapped { mapping, .. } => known.clock = Some(mapping),
-            Event::Reception { block, .. } => {
+            Event::Mapped(_, mapping) => known.clock = Some(mapping),
+            Event::Reception(_, block) => {
                 known.block = Some(block);
                 known.duplicates.hear(&block);
             }
-            Event::Effective { effective, .. } => {
+            Event::Effective(_, effective) => {
                 known.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
                 known.ask.need(effective.needed, now);
             }
-            Event::Losses { losses, .. } => {
+            Event::Losses(_, losses) => {
                 known.ask.miss(losses.tally, now);
                 known.losses = Some(losses);
             }
             // What it lost is not taken back.
-            Event::Left { .. } => known.ask.leave(),
-            Event::Captured { .. } | Event::Announced { .. } => known.sends = true,
+            Event::Left(..) => known.ask.leave(),
+            Event::Captured(..) | Event::Announced(..) => known.sends = true,
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
         let (silence, times_lost) = same.or(restarted)?;
-        Some(BackReceiver { ssrc, host, silence, times_lost })
+        Some(SendNote::ReceiverBack { ssrc, host, silence, times_lost })
     }
 
     /// A lost receiver at `host` is not missed any more: another began there, as after a restart.
@@ -204,13 +202,4 @@ impl Receivers {
         self.all[index] = new;
         Some(index)
     }
-}
-
-/// A receiver that reports again.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BackReceiver {
-    pub(super) ssrc: u32,
-    pub(super) host: Host,
-    pub(super) silence: Span,
-    pub(super) times_lost: u32,
 }

@@ -18,10 +18,7 @@ pub enum SendNote {
         kept: Span,
     },
     /// A receiver gets by one network what goes by two.
-    ComesOnce {
-        /// Its name.
-        ssrc: u32,
-    },
+    ComesOnce(u32),
     /// A receiver asks for more latency than receivers may ask for.
     AsksBeyond {
         /// The receiver's.
@@ -30,10 +27,7 @@ pub enum SendNote {
         limit: Span,
     },
     /// Somebody reports on this stream to whom nothing is sent, so what is asked for does not count.
-    Stranger {
-        /// Theirs.
-        host: Host,
-    },
+    Stranger(Host),
     /// A receiver stopped reporting without a goodbye.
     ReceiverLost {
         /// Its name.
@@ -57,10 +51,7 @@ pub enum SendNote {
         times_lost: u32,
     },
     /// The packets of a period leave at once.
-    SentAtOnce {
-        /// Sound in one packet.
-        ptime: Span,
-    },
+    SentAtOnce(Span),
     /// Packets have another payload type from now on.
     NewPayloadType {
         /// For this coding,

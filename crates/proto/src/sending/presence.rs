@@ -37,7 +37,6 @@ const OVERTAKEN: Span = Span::from_secs(1);
 /// Gaps between reports of which the median is the interval: an outage is one gap and does not move it.
 const GAPS: usize = 8;
 
-/// The reports of one receiver.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportWatch {
     presence: Presence,
@@ -59,12 +58,10 @@ impl ReportWatch {
         self.presence
     }
 
-    /// How often it was lost.
     pub(super) const fn times_lost(&self) -> u32 {
         self.times_lost
     }
 
-    /// The time since its last report.
     pub(super) fn silence(&self, now: LocalTime) -> Span {
         now - self.last
     }
@@ -89,7 +86,6 @@ impl ReportWatch {
         (self.presence, self.last) = (Presence::Left, now);
     }
 
-    /// It is no receiver of the stream any more.
     pub(super) const fn end(&mut self) {
         self.presence = Presence::Left;
     }

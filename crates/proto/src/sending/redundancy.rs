@@ -64,7 +64,6 @@ impl SendPolicy {
         });
     }
 
-    /// Why nothing can be repaired.
     fn no_repair(&self, asked: Redundancy) -> NoRepair {
         let ptime = self.config.format.ptime();
         match self.config.repair_budget {

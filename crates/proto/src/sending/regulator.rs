@@ -60,7 +60,7 @@ impl Regulator {
     }
 
     /// Keeps to other bounds, at once from the next [`Self::poll`] on.
-    pub fn keep_to(&mut self, bounds: Bounds) {
+    pub(crate) fn keep_to(&mut self, bounds: Bounds) {
         if bounds != self.bounds {
             self.set(self.asked, bounds);
         }

@@ -58,7 +58,7 @@ fn report(ssrc: u32) -> Event {
         uncertainty: Span::ZERO,
         needed: None,
     };
-    Event::Effective { ssrc, effective }
+    Event::Effective(ssrc, effective)
 }
 
 /// A sender, its host's time and what it noted of receivers.
@@ -113,7 +113,7 @@ fn receiver_that_stops_reporting_is_lost_and_counted() {
 fn receiver_that_says_goodbye_is_not_lost() {
     let mut watched = Watched::new();
     watched.pass(20, &[1]);
-    watched.0.hear(Host::UNKNOWN, &Event::Left { ssrc: 1 }, watched.1);
+    watched.0.hear(Host::UNKNOWN, &Event::Left(1), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
 }
@@ -145,7 +145,7 @@ fn receiver_that_is_no_destination_any_more_is_not_lost() {
 fn another_sender_at_the_address_is_not_lost_unless_it_receives() {
     let mut watched = Watched::new();
     let wall = WallTime::from_unix_nanos(0);
-    let captured = Event::Captured { ssrc: 1, rtp_timestamp: 0, wall };
+    let captured = Event::Captured(1, 0, wall);
     watched.0.hear(Host::UNKNOWN, &captured, watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));

@@ -11,7 +11,6 @@ use crate::wire::rtcp::Announcement;
 /// Bounds memory against a flood.
 const MOST_PEERS: usize = 64;
 
-/// Another host in the session.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     pub(super) author: Author,
@@ -83,7 +82,6 @@ impl Hurry {
         Self { since: LocalTime::ZERO, answers: 0 }
     }
 
-    /// Whether one more may be.
     pub(super) fn allows(&mut self, now: LocalTime) -> bool {
         if (now - self.since).abs() >= Session::INTERVAL {
             *self = Self { since: now, answers: 0 };

@@ -78,7 +78,7 @@ impl Session {
 
     fn report_block(&mut self, now: LocalTime) -> Option<ReportBlock> {
         let receiving = self.receiving?;
-        let peer = self.peers.iter().find(|peer| peer.author.ssrc == receiving.ssrc)?;
+        let peer = self.peer(receiving.ssrc)?;
         let (last_report, delay) =
             peer.report.map_or((CompactNtp::NONE, Span::ZERO), |report| (report.0, now - report.1));
         let (expected, received) = (

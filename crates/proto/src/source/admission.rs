@@ -9,41 +9,19 @@ use crate::wrap::{Unwrapper, Wrapped};
 
 /// Whether a packet belongs to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// It does.
-    Regular {
-        /// Its number, without wrap-around.
-        sequence: i64,
-        /// Its first frame.
-        media: MediaTime,
-    },
+    Regular { sequence: i64, media: MediaTime },
     /// It does, and its numbers begin anew while its timestamps go on: so does the sound.
-    Renumbered {
-        /// Its number, as if those before had gone on.
-        sequence: i64,
-        /// Its first frame.
-        media: MediaTime,
-    },
+    Renumbered { sequence: i64, media: MediaTime },
     /// It does, and its source had paused, or began anew and is to be heard behind what it sent before:
     /// nothing is missing between.
-    Resumed {
-        /// Its number, as if those before had gone on.
-        sequence: i64,
-        /// Its first frame.
-        media: MediaTime,
-    },
+    Resumed { sequence: i64, media: MediaTime },
     /// It does, and its timestamps jumped to another time while its numbers go on.
-    Jumped {
-        /// Its number.
-        sequence: i64,
-        /// Its first frame, by the new timestamps.
-        media: MediaTime,
-    },
+    Jumped { sequence: i64, media: MediaTime },
     /// It is the first of a source that restarted, or of another that took its place.
     Restarted {
-        /// Its number, from a new start.
         sequence: i64,
-        /// Its first frame, from a new start.
         media: MediaTime,
         /// Packets of the same source that went missing before it: an outage, and no restart.
         missed: u64,
@@ -58,7 +36,7 @@ pub enum Admission {
 
 impl Source {
     /// Judges a packet. Restarts itself where the packet says so.
-    pub fn admit(
+    pub(crate) fn admit(
         &mut self,
         packet: &PacketHead,
         frames: Frames,
@@ -93,7 +71,7 @@ impl Source {
 
     /// Judges a packet of which whoever counted its frames says that it does not go on from those before
     /// ([`crate::counted::Sequel`]): its number says nothing, its media time where it is to be heard.
-    pub fn admit_anew(
+    pub(crate) fn admit_anew(
         &mut self,
         packet: &PacketHead,
         frames: Frames,

@@ -87,11 +87,6 @@ impl FrameReader {
             }
         }
     }
-
-    /// Whether a frame has begun and not ended.
-    pub const fn is_amid(&self) -> bool {
-        self.from < self.until
-    }
 }
 
 #[cfg(test)]

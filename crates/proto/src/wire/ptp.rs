@@ -24,7 +24,7 @@ use core::fmt;
 use crate::time::Span;
 
 /// Bytes of a question.
-pub const QUESTION_BYTES: usize = 54;
+pub(crate) const QUESTION_BYTES: usize = 54;
 /// The longest answer that is read: the daemon sends no more than a frame of Ethernet holds.
 pub const MOST_BYTES: usize = 1500;
 

@@ -4,13 +4,11 @@
 //! values a visitor sees one by one. Neither allocates.
 
 mod app;
-mod kept;
-mod losses;
 mod read;
 mod write;
 
+pub use app::LossReport;
 pub use app::{Announcement, Effective, hide_clocks};
-pub use losses::LossReport;
 pub use read::{Compound, InvalidReport, author_of};
 pub use write::{ReportError, RtcpReport};
 

@@ -4,7 +4,6 @@
 
 mod pack;
 mod payload_types;
-mod reason;
 mod unpack;
 
 use rtp_types::RtpPacket;
@@ -15,12 +14,12 @@ pub use super::ntp::NtpTime;
 use crate::packet::Instants;
 
 /// URI of the extension that carries the capture instant of the first frame (RFC 6051 §3.3).
-pub const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
+pub(crate) const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
 /// URI of the extension that carries the sender's further instants; tautline's own.
-pub const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
+pub(crate) const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
 /// URI of the extension that carries what brings earlier packets back
 /// ([`crate::redundancy::repair_data`]); tautline's own.
-pub const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
+pub(crate) const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 
 /// Profile number of the one-byte form of header extensions (RFC 8285 §4.2).
 const ONE_BYTE_FORM: u16 = 0xBEDE;
@@ -53,16 +52,16 @@ pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
 /// Bytes before the payload of a packet with stamps.
 pub const STAMPED_HEADER_BYTES: usize = HEADER_BYTES + 4 + ELEMENTS_BYTES;
 /// Where in a packet with stamps [`handed_bytes`](crate::packet::handed_bytes) go.
-pub const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
+pub(crate) const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
 
 /// The local identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtensionIds {
-    /// Of [`CAPTURE_URI`], if the sender uses it.
+    /// Of `CAPTURE_URI`, if the sender uses it.
     pub capture: Option<u8>,
-    /// Of [`INSTANTS_URI`], if the sender uses it.
+    /// Of `INSTANTS_URI`, if the sender uses it.
     pub instants: Option<u8>,
-    /// Of [`REDUNDANCY_URI`], if the sender uses it. Read in the two-byte form alone: the elements
+    /// Of `REDUNDANCY_URI`, if the sender uses it. Read in the two-byte form alone: the elements
     /// of the other are too short.
     pub redundancy: Option<u8>,
 }

@@ -4,8 +4,8 @@ use tautline_proto::offload::block::{
     BlockSet, BlockSpec, BlockWay, ByteOrder, Element, Length, get_f32, put_f32,
 };
 use tautline_proto::offload::datagram::Flags;
+use tautline_proto::offload::master::choose_answer;
 use tautline_proto::offload::master::{Master, MasterConfig};
-use tautline_proto::offload::pair::choose_answer;
 use tautline_proto::offload::returns::{Returns, ReturnsConfig, StandIn};
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::{LocalTime, Span};

@@ -43,7 +43,7 @@ impl Model {
         let cursor = *self.cursor.get_or_insert(first - self.capacity / 4);
         let end = first + samples.len() as i64;
         if end > cursor + self.capacity {
-            return Placed::Beyond { excess: Frames::new(end - cursor - self.capacity) };
+            return Placed::Beyond(Frames::new(end - cursor - self.capacity));
         }
         let kept = (first..).zip(samples).filter(|(at, _)| *at >= cursor);
         let before = samples.len() - kept.clone().count();
@@ -51,7 +51,7 @@ impl Model {
         match before {
             _ if before == samples.len() => Placed::Late,
             0 => Placed::Whole,
-            _ => Placed::Partly { late: Frames::from_len(before) },
+            _ => Placed::Partly(Frames::from_len(before)),
         }
     }
 

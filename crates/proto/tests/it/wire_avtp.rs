@@ -126,14 +126,14 @@ fn a_packet_of_another_shape_is_refused_for_that() {
     };
     let rate = Rate::new(96_000).unwrap();
     assert_eq!(measured(&ours), Ok(Frames::new(6)));
-    assert_eq!(measured(&StreamFormat { rate, ..ours }), Err(Invalid::Rate { got: Some(rate) }));
+    assert_eq!(measured(&StreamFormat { rate, ..ours }), Err(Invalid::Rate(Some(rate))));
     let channels = Channels::new(6).unwrap();
-    assert_eq!(measured(&StreamFormat { channels, ..ours }), Err(Invalid::Channels { got: 6 }));
+    assert_eq!(measured(&StreamFormat { channels, ..ours }), Err(Invalid::Channels(6)));
     let unknown = Rate::new(11_025).unwrap();
-    assert_eq!(measured(&StreamFormat { rate: unknown, ..ours }), Err(Invalid::Rate { got: None }));
+    assert_eq!(measured(&StreamFormat { rate: unknown, ..ours }), Err(Invalid::Rate(None)));
     assert_eq!(
         measured(&format(SampleFormat::L24)),
-        Err(Invalid::PayloadType { got: format_of(SampleFormat::L24) })
+        Err(Invalid::PayloadType(format_of(SampleFormat::L24)))
     );
 }
 

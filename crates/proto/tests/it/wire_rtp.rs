@@ -146,7 +146,7 @@ fn what_does_not_fit_the_stream_is_refused_with_figures() {
     assert_eq!(frames(&[0; 12], 2), Err(oversized));
     let other = StreamFormat { payload_type: 96, ..l16_stereo() };
     let packet = RtpUnpack::default().unpack(&EVERYTHING).unwrap();
-    assert_eq!(packet.frames(&other, Frames::new(9)), Err(Invalid::PayloadType { got: 97 }));
+    assert_eq!(packet.frames(&other, Frames::new(9)), Err(Invalid::PayloadType(97)));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn every_reason_has_its_own_counter_and_name() {
         Invalid::CsrcBeyondEnd,
         Invalid::ExtensionBeyondEnd,
         Invalid::PaddingBeyondEnd,
-        Invalid::PayloadType { got: 0 },
+        Invalid::PayloadType(0),
         Invalid::Empty,
         Invalid::PartialFrame { payload_bytes: 0, frame_bytes: 1 },
         Invalid::Oversized { frames: zero, longest: zero },
@@ -167,8 +167,8 @@ fn every_reason_has_its_own_counter_and_name() {
         Invalid::Untimed,
         Invalid::OtherStream,
         Invalid::SoundBeyondEnd,
-        Invalid::Rate { got: None },
-        Invalid::Channels { got: 0 },
+        Invalid::Rate(None),
+        Invalid::Channels(0),
         Invalid::Coded,
     ];
     assert_eq!(

@@ -45,7 +45,7 @@ fn who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext() {
 
     let address = format!("{own}:{}", at.1).parse().unwrap();
     let without = WorkerClient::new(&address, None).capacity().expect_err("no key");
-    assert!(matches!(without, AskError::NoTrust { .. }), "{without:?}");
+    assert!(matches!(without, AskError::NoTrust(..)), "{without:?}");
     let client = WorkerClient::new(&address, Some(Arc::clone(&master.store)));
     let asked = StreamRequest { cleartext: true, ..request() };
     let error = client.open(&asked).expect_err("cleartext");

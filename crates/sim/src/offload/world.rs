@@ -6,15 +6,13 @@ use std::collections::BinaryHeap;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::inbound::Handled;
-use tautline_proto::offload::pair::{ChosenAnswer, choose_answer};
-use tautline_proto::offload::returns::{Returns, ReturnsConfig};
+use tautline_proto::offload::master::{ChosenAnswer, choose_answer};
+use tautline_proto::offload::returns::{Cause, Damage, Returns, ReturnsConfig};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
-use super::ends::{DATAGRAM_BYTES, SimWorker, local};
-use super::judge::OffloadJudge;
-use super::plugin::{SimPlugin, sim_control, sim_input};
-use super::{OffloadOutcome, OffloadScenario};
+use super::ends::{DATAGRAM_BYTES, SimPlugin, SimWorker, local, sim_control, sim_input};
+use super::{OffloadOutcome, OffloadScenario, WorkerOutcome};
 use crate::clock::TrueTime;
 
 /// What happens at a worker.
@@ -175,7 +173,7 @@ impl OffloadWorld {
     fn take_in(&mut self, index: usize, datagram: &[u8], at: TrueTime) {
         let master = &mut self.workers[index].master;
         match master.handle(datagram, local(at)) {
-            Handled::Complete { block } => self.take_answer(index, block),
+            Handled::Complete(block) => self.take_answer(index, block),
             Handled::Late { position, frames } => self.returns.came_late(position, frames),
             _ => {}
         }
@@ -220,16 +218,53 @@ impl OffloadWorld {
     fn outcome(mut self) -> OffloadOutcome {
         self.returns.settle();
         self.judge.damage.extend(core::iter::from_fn(|| self.returns.poll_damage()));
-        let judgement = self.judge.judge();
+        let workers = self.workers.iter().map(SimWorker::outcome).collect();
+        self.judge.judge(self.returns.damage_overflow(), workers)
+    }
+}
+
+/// Everything that was handed out and heard, frame by frame.
+#[derive(Debug, Default)]
+struct OffloadJudge {
+    /// What a plugin that missed nothing makes.
+    truth: Vec<f32>,
+    /// What was played for it.
+    heard: Vec<f32>,
+    /// Whether a clean answer was there in time.
+    was_there: Vec<bool>,
+    damage: Vec<Damage>,
+}
+
+impl OffloadJudge {
+    fn judge(self, overflow: u64, workers: Vec<WorkerOutcome>) -> OffloadOutcome {
+        let mut noted = vec![false; self.heard.len()];
+        let mut may_differ = noted.clone();
+        let end = noted.len() as u64;
+        for damage in self.damage.iter().filter(|damage| damage.cause != Cause::Grown) {
+            let until = damage.from + u64::from(damage.frames);
+            let range = |until: u64| damage.from.min(end) as usize..until.min(end) as usize;
+            // Of frames that are cross-faded a clean answer was there.
+            noted[range(until)].fill(damage.cause != Cause::Faded);
+            may_differ[range(until)].fill(true);
+        }
+        let differs = |frame: &usize| self.heard[*frame].to_bits() != self.truth[*frame].to_bits();
+        let frames = 0..self.heard.len();
         OffloadOutcome {
-            frames: self.judge.heard.len() as u64,
-            damaged: judgement.damaged,
-            different: judgement.different,
-            first_wrong: judgement.first_wrong,
-            first_misnoted: judgement.first_misnoted,
-            overflow: self.returns.damage_overflow(),
-            workers: self.workers.iter().map(SimWorker::outcome).collect(),
-            damage: self.judge.damage,
+            frames: frames.end as u64,
+            overflow,
+            workers,
+            different: frames.clone().filter(differs).count() as u64,
+            damaged: noted.iter().filter(|noted| **noted).count() as u64,
+            first_wrong: frames
+                .clone()
+                .filter(|frame| !may_differ[*frame])
+                .find(differs)
+                .map(|frame| frame as u64),
+            first_misnoted: frames
+                .clone()
+                .find(|frame| noted[*frame] == self.was_there[*frame])
+                .map(|frame| frame as u64),
+            damage: self.damage,
         }
     }
 }

@@ -83,7 +83,7 @@ fn a_worker_that_died_too_late_is_heard_at_once_and_says_that_it_is_dirty() {
     scenario.workers[0].dead = vec![(at(1000), at(1200))];
     let outcome = play_offload(&scenario, Span::from_secs(3));
     check(&outcome, "seed 8");
-    assert_eq!(outcome.workers[0].state, PluginState::Dirty { since: 0 }, "{outcome}");
+    assert_eq!(outcome.workers[0].state, PluginState::Dirty(0), "{outcome}");
     let dirty = outcome.damage.iter().find(|damage| damage.cause == Cause::Dirty);
     let from = dirty.map(|damage| damage.from).expect("it is heard");
     assert!((frames(1190)..frames(1300)).contains(&from), "{from}, {outcome}");

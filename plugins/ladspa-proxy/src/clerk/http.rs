@@ -210,7 +210,7 @@ impl WorkerCalls for HttpCalls {
 fn opening(error: AskError) -> Opening {
     let sentence = error.to_string();
     match error {
-        AskError::Unreachable { .. } | AskError::TimedOut { .. } | AskError::NoSuchHost { .. } => {
+        AskError::Unreachable { .. } | AskError::TimedOut { .. } | AskError::NoSuchHost(..) => {
             Opening::Away(sentence)
         }
         _ => Opening::Refused(sentence),

@@ -55,7 +55,7 @@ fn a_coding_that_would_be_read_as_another_is_refused_with_the_option_that_fits()
 
 #[test]
 fn a_media_clock_that_restarts_is_told_as_what_an_xrun_does() {
-    let told = words("avtp://eth0/91:E0:F0:00:FE:01", &ReceiveNote::Restarting { restarts: 8 });
+    let told = words("avtp://eth0/91:E0:F0:00:FE:01", &ReceiveNote::Restarting(8));
     snapshot!(told);
     assert!(!told.contains("anew"), "{told}");
 }

@@ -7,8 +7,8 @@ use tautline_io::thread::float_mode::FloatMode;
 use tautline_io::thread::realtime::{permit, scope};
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
 use tautline_proto::offload::datagram::Flags;
+use tautline_proto::offload::master::{ChosenAnswer, choose_answer};
 use tautline_proto::offload::pace::HeldUp;
-use tautline_proto::offload::pair::{ChosenAnswer, choose_answer};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::offload::attendant::{FarChange, Slack};

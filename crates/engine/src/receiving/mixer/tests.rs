@@ -120,7 +120,7 @@ impl World {
             passages: Passages::with_capacity(16),
             mouth: None,
             xruns: 0,
-            lead: crate::receiving::lead::Lead::NONE,
+            lead: tautline_proto::lead::Lead::NONE,
             woke: LocalTime::ZERO,
             told: LocalTime::ZERO,
         };

@@ -224,7 +224,7 @@ mod tests {
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
         // It is not taken back when the receiver leaves.
-        for event in [Event::Losses { ssrc: 2, losses }, Event::Left { ssrc: 2 }] {
+        for event in [Event::Losses(2, losses), Event::Left(2)] {
             policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
             let told =
                 remote(policy.receivers().next().unwrap(), (&format, false), LocalTime::ZERO);

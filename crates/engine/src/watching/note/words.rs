@@ -33,11 +33,11 @@ fn clock(address: &str, note: &CrfNote) -> String {
             missing(*lack)
         ),
         CrfNote::Heard => format!("{address}: the clock to follow is heard now"),
-        CrfNote::Held { comes: false } => format!(
+        CrfNote::Held(false) => format!(
             "{address}: the clock that is followed is silent; its rate is held, and less sure with each second: does \
              its talker run, and is the way to it whole?"
         ),
-        CrfNote::Held { comes: true } => format!(
+        CrfNote::Held(true) => format!(
             "{address}: the clock that is followed is told of by times that are not to be relied upon (tu, or they \
              do not fit); its rate is held, and less sure with each second: have the talker's clock kept by PTP"
         ),
@@ -82,7 +82,7 @@ mod tests {
         let address = "avtp://eth0/91:E0:F0:00:FE:08";
         let lacks = CrfInvalid::ALL.map(CrfLack::Invalid);
         let lacks = lacks.into_iter().chain([CrfLack::Nothing, CrfLack::Uncertain]);
-        let held = [false, true].map(|comes| CrfNote::Held { comes });
+        let held = [false, true].map(CrfNote::Held);
         let failed: Vec<_> = lacks.map(CrfNote::Unheard).chain(held).collect();
         for note in failed {
             let told = clock(address, &note);

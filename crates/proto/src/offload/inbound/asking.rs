@@ -34,16 +34,10 @@ impl BlockAsking {
         }
     }
 
-    pub(super) fn begin(&mut self) {
-        self.nothing_is_missing();
-    }
-
-    /// When the next question is due, if none is before.
     pub(super) const fn again(&self) -> LocalTime {
         self.again
     }
 
-    /// How long is waited now.
     pub(super) const fn wait(&self) -> Span {
         self.wait
     }
@@ -66,7 +60,6 @@ impl BlockAsking {
         }
     }
 
-    /// A block that was missing came.
     pub(super) fn progress(&mut self) {
         self.wait = FIRST_WAIT;
     }

@@ -14,23 +14,19 @@ const NOTHING: u64 = u64::MAX;
 struct AssemblySlot {
     /// Which; [`NOTHING`] where there is none.
     block: u64,
-    position: u64,
-    frames: u32,
-    flags: Flags,
-    latency: u32,
+    whole: Whole,
     parts: u16,
     missing: u16,
-    came: LocalTime,
 }
 
 /// What is known of a block that is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Whole {
     pub(super) position: u64,
     pub(super) frames: u32,
     pub(super) flags: Flags,
     pub(super) latency: u32,
-    /// When its last part did.
+    /// When its last part came.
     pub(super) came: LocalTime,
 }
 
@@ -41,7 +37,6 @@ pub(super) struct Assembly {
     leg: BlockLeg,
     slots: Box<[AssemblySlot]>,
     bytes: SlotBytes,
-    /// For each place, which parts have come.
     marks: Box<[u64]>,
     marks_each: usize,
 }
@@ -53,16 +48,8 @@ impl Assembly {
         let hold = (*hold).max(1);
         let bytes = SlotBytes::new(hold, each)?;
         let marks_each = most_parts(each).div_ceil(64);
-        let nothing = AssemblySlot {
-            block: NOTHING,
-            position: 0,
-            frames: 0,
-            flags: Flags::NONE,
-            latency: 0,
-            parts: 0,
-            missing: 0,
-            came: LocalTime::ZERO,
-        };
+        let nothing =
+            AssemblySlot { block: NOTHING, whole: Whole::default(), parts: 0, missing: 0 };
         Ok(Self {
             set: set.clone(),
             leg: *leg,
@@ -109,19 +96,15 @@ impl Assembly {
             slot.block = NOTHING;
             let kept =
                 self.slots.iter().enumerate().rev().filter(|(_, slot)| slot.block != NOTHING);
-            let kept = kept.map(|(at, slot)| (at, self.set.bytes(self.leg, slot.frames)));
+            let kept = kept.map(|(at, slot)| (at, self.set.bytes(self.leg, slot.whole.frames)));
             self.bytes.fit(bytes, kept);
-            self.slots[at] = AssemblySlot {
-                block: head.block,
-                position: head.position,
-                frames: head.frames,
-                flags: head.flags.without(Flags::REPLAY),
-                latency: head.latency,
-                parts,
-                missing: parts,
-                came: now,
-            };
-        } else if (slot.position, slot.frames, slot.parts) != (head.position, head.frames, parts) {
+            let &Head { block, position, frames, latency, .. } = head;
+            let flags = head.flags.without(Flags::REPLAY);
+            let whole = Whole { position, frames, flags, latency, came: now };
+            self.slots[at] = AssemblySlot { block, whole, parts, missing: parts };
+        } else if (slot.whole.position, slot.whole.frames, slot.parts)
+            != (head.position, head.frames, parts)
+        {
             return Handled::Invalid(InvalidBlock::Contradicts);
         }
         let (word, bit) = (usize::from(part) / 64, 1 << (part % 64));
@@ -135,28 +118,19 @@ impl Assembly {
         if slot.missing > 0 {
             return Handled::Part;
         }
-        slot.came = now;
-        Handled::Complete { block: head.block }
+        slot.whole.came = now;
+        Handled::Complete(head.block)
     }
 
-    /// What is known of a block, if it is complete.
     pub(super) fn whole(&self, block: u64) -> Option<Whole> {
         let slot = &self.slots[self.index(block)];
-        (slot.block == block && slot.missing == 0).then_some(Whole {
-            position: slot.position,
-            frames: slot.frames,
-            flags: slot.flags,
-            latency: slot.latency,
-            came: slot.came,
-        })
+        (slot.block == block && slot.missing == 0).then_some(slot.whole)
     }
 
-    /// The bytes of a complete block of so many frames.
     pub(super) fn bytes(&self, block: u64, frames: u32) -> &[u8] {
         self.bytes.get(self.index(block), self.set.bytes(self.leg, frames))
     }
 
-    /// The same, to be changed.
     pub(super) fn bytes_mut(&mut self, block: u64, frames: u32) -> &mut [u8] {
         self.bytes.get_mut(self.index(block), self.set.bytes(self.leg, frames))
     }

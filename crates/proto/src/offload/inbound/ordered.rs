@@ -16,10 +16,7 @@ pub enum PluginState {
     /// It has, or what it has not it does not remember any more.
     Clean,
     /// It has not.
-    Dirty {
-        /// The first frame that it has not seen, or that was made by what had not.
-        since: u64,
-    },
+    Dirty(u64),
 }
 
 /// A block whose turn it is.
@@ -46,7 +43,7 @@ pub struct BlockTurn {
 /// Blocks in order: none has its turn before the one before it, unless that is kept by nobody any more. Follows the
 /// newest epoch that it hears of.
 #[derive(Debug, Clone)]
-pub struct OrderedInbound {
+pub(crate) struct OrderedInbound {
     assembly: Assembly,
     asking: BlockAsking,
     stream: u32,
@@ -75,7 +72,7 @@ pub struct OrderedInbound {
 
 impl OrderedInbound {
     /// Nothing has come yet; what runs remembers `memory` frames, if anybody knows. Allocates; nothing later does.
-    pub fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
+    pub(crate) fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
         let assembly = Assembly::new(config)?;
         Ok(Self {
             asking: BlockAsking::new(assembly.hold()),
@@ -98,28 +95,21 @@ impl OrderedInbound {
         })
     }
 
-    /// The epoch, once anything was heard.
-    pub const fn epoch(&self) -> Option<u32> {
-        self.epoch
-    }
-
-    /// Whether what runs is clean.
-    pub const fn state(&self) -> PluginState {
+    pub(crate) const fn state(&self) -> PluginState {
         self.state
     }
 
-    /// What was counted.
-    pub const fn counters(&self) -> InboundCounters {
+    pub(crate) const fn counters(&self) -> InboundCounters {
         self.counters
     }
 
     /// Blocks that were heard of and have not run.
-    pub const fn behind(&self) -> u64 {
+    pub(crate) const fn behind(&self) -> u64 {
         self.heard.saturating_sub(self.next)
     }
 
     /// Takes a datagram in that came at `now`.
-    pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
+    pub(crate) fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
         let handled = match sort(datagram, self.stream) {
@@ -128,7 +118,7 @@ impl OrderedInbound {
             Ok(SortedDatagram::Gone { epoch, first }) if self.epoch == Some(epoch) => {
                 // What was not heard of yet is a later block's matter, or a lie.
                 self.gone = self.gone.max(first.min(self.heard));
-                Handled::Gone { first }
+                Handled::Gone(first)
             }
             Ok(SortedDatagram::Gone { .. }) => Handled::Old,
             Ok(SortedDatagram::Ask { .. }) => Handled::Invalid(InvalidBlock::Kind(1)),
@@ -167,7 +157,7 @@ impl OrderedInbound {
         self.asking.heard();
         if head.block < self.next {
             let again = head.flags.has(Flags::REPLAY) && head.part + 1 == head.parts;
-            return if again { Handled::Again { block: head.block } } else { Handled::Duplicate };
+            return if again { Handled::Again(head.block) } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
             // A number that no other is near to is none that blocks have reached. Who begins in the middle of an epoch has
@@ -182,7 +172,7 @@ impl OrderedInbound {
         }
         let handled = self.assembly.take(head, body, now);
         match handled {
-            Handled::Complete { block } => {
+            Handled::Complete(block) => {
                 self.complete += 1;
                 self.counters.reordered += u64::from(block + 1 < self.heard);
                 self.asking.progress();
@@ -202,7 +192,7 @@ impl OrderedInbound {
     fn begin(&mut self, epoch: u32) {
         self.epoch = Some(epoch);
         self.assembly.clear();
-        self.asking.begin();
+        self.asking.nothing_is_missing();
         (self.next, self.position, self.complete) = (0, 0, 0);
         (self.heard, self.far, self.gone) = (0, None, 0);
         (self.turn, self.restart) = (None, true);
@@ -211,7 +201,7 @@ impl OrderedInbound {
     }
 
     /// The block whose turn it is, if it has come and the one before is finished.
-    pub fn next_turn(&mut self) -> Option<BlockTurn> {
+    pub(crate) fn next_turn(&mut self) -> Option<BlockTurn> {
         let epoch = self.epoch.filter(|_| self.turn.is_none())?;
         if self.assembly.whole(self.next).is_none() {
             self.skip_gone();
@@ -255,17 +245,16 @@ impl OrderedInbound {
 
     fn soil(&mut self) {
         if self.state == PluginState::Clean {
-            self.state = PluginState::Dirty { since: self.position };
+            self.state = PluginState::Dirty(self.position);
         }
         self.since = 0;
     }
 
     /// The bytes of the block whose turn it is; none between turns.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.turn.map_or(&[], |turn| self.assembly.bytes(turn.block, turn.frames))
     }
 
-    /// The same, to be rearranged.
     pub(in crate::offload) fn bytes_mut(&mut self) -> &mut [u8] {
         match self.turn {
             Some(turn) => self.assembly.bytes_mut(turn.block, turn.frames),
@@ -273,13 +262,12 @@ impl OrderedInbound {
         }
     }
 
-    /// The block whose turn it is.
-    pub const fn turn(&self) -> Option<&BlockTurn> {
+    pub(crate) const fn turn(&self) -> Option<&BlockTurn> {
         self.turn.as_ref()
     }
 
     /// The block whose turn it was has run.
-    pub fn finish(&mut self) -> Option<BlockTurn> {
+    pub(crate) fn finish(&mut self) -> Option<BlockTurn> {
         let turn = self.turn.take()?;
         self.next = turn.block + 1;
         self.position = turn.position + u64::from(turn.frames);
@@ -291,7 +279,7 @@ impl OrderedInbound {
     }
 
     /// The blocks that are to be asked for now, if there are any; may be called until there are none.
-    pub fn wanted(&mut self, now: LocalTime) -> Option<(u64, u64)> {
+    pub(crate) fn wanted(&mut self, now: LocalTime) -> Option<(u64, u64)> {
         let (among, open) = self.reach(now);
         if among.end - among.start <= self.complete {
             self.asking.nothing_is_missing();
@@ -305,7 +293,7 @@ impl OrderedInbound {
     }
 
     /// The same, as a datagram; `room` has as many bytes as the smallest datagram at least.
-    pub fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
+    pub(crate) fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         let epoch = self.epoch?;
         let (from, until) = self.wanted(now)?;
         let mut body = [0; 16];
@@ -331,7 +319,7 @@ impl OrderedInbound {
     }
 
     /// When [`Self::wanted`] is to be called again, if nothing comes before.
-    pub fn deadline(&self) -> LocalTime {
+    pub(crate) fn deadline(&self) -> LocalTime {
         if self.asking.again().is_never() && self.newest_is_under_way() {
             self.heard_at + self.asking.wait()
         } else {

@@ -26,7 +26,7 @@ pub struct ArrivedBlock<'a> {
 
 /// Blocks that are taken when their turn comes, complete or not. Those of one epoch only, which it is told.
 #[derive(Debug, Clone)]
-pub struct UnorderedInbound {
+pub(crate) struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
     /// As which the blocks left that are asked for again: another worker's where several stand in a row.
@@ -41,7 +41,7 @@ pub struct UnorderedInbound {
 
 impl UnorderedInbound {
     /// Nothing has come yet. Allocates; nothing later does.
-    pub fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
+    pub(crate) fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
         Ok(Self {
             assembly: Assembly::new(config)?,
             stream: config.stream,
@@ -54,30 +54,28 @@ impl UnorderedInbound {
     }
 
     /// A new epoch: nothing of the old one counts.
-    pub fn begin(&mut self, epoch: u32) {
+    pub(crate) fn begin(&mut self, epoch: u32) {
         self.assembly.clear();
         (self.epoch, self.from, self.newest) = (epoch, 0, 0);
         self.counters.epochs += 1;
     }
 
     /// The same blocks come as another stream, and are asked for as that one.
-    pub fn retarget(&mut self, stream: u32, asked: u32) {
+    pub(crate) fn retarget(&mut self, stream: u32, asked: u32) {
         (self.stream, self.asked) = (stream, asked);
     }
 
-    /// The stream's number.
-    pub const fn stream(&self) -> u32 {
+    pub(crate) const fn stream(&self) -> u32 {
         self.stream
     }
 
-    /// What was counted.
-    pub const fn counters(&self) -> InboundCounters {
+    pub(crate) const fn counters(&self) -> InboundCounters {
         self.counters
     }
 
     /// Takes a datagram in that came at `now`. `expected` says where a block lies and how long it is, as far as the
     /// caller still knows.
-    pub fn handle(
+    pub(crate) fn handle(
         &mut self,
         datagram: &[u8],
         now: LocalTime,
@@ -95,7 +93,7 @@ impl UnorderedInbound {
                 Handled::Old
             }
             Ok(SortedDatagram::Ask { from, until, .. }) => Handled::Ask { from, until },
-            Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone { first },
+            Ok(SortedDatagram::Gone { first, .. }) => Handled::Gone(first),
         };
         self.count(handled);
         handled
@@ -125,7 +123,7 @@ impl UnorderedInbound {
     }
 
     /// A block, if all of it has come and it is not over.
-    pub fn get(&self, block: u64) -> Option<ArrivedBlock<'_>> {
+    pub(crate) fn get(&self, block: u64) -> Option<ArrivedBlock<'_>> {
         let whole = self.assembly.whole(block).filter(|_| block >= self.from)?;
         Some(ArrivedBlock {
             bytes: self.assembly.bytes(block, whole.frames),
@@ -138,13 +136,13 @@ impl UnorderedInbound {
     }
 
     /// Blocks before this one are over: what still comes of them is late.
-    pub fn release(&mut self, before: u64) {
+    pub(crate) fn release(&mut self, before: u64) {
         self.from = self.from.max(before);
     }
 
     fn count(&mut self, handled: Handled) {
         self.counters.count(handled);
-        if let Handled::Complete { block } = handled {
+        if let Handled::Complete(block) = handled {
             self.counters.reordered += u64::from(block < self.newest);
             self.newest = self.newest.max(block + 1);
         }

@@ -12,11 +12,9 @@ pub(super) struct OutboundQueue {
     replays: u32,
     /// What is being cut up: the block, the next part, and what is said beside its own.
     current: Option<(u64, u16, Flags)>,
-    /// Those that have not left yet.
     new: Range<u64>,
     /// The first of those that were new together.
     first_new: u64,
-    /// Those that are to leave once more beside them.
     copied: Range<u64>,
     /// As many are asked for, none before the first.
     asked: usize,

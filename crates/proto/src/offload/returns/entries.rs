@@ -57,7 +57,6 @@ pub(super) struct DamageRing {
 }
 
 impl DamageRing {
-    /// Room for so many. Allocates; nothing later does.
     pub(super) fn new(most: usize) -> Self {
         Self { slots: vec![None; most].into(), first: 0, len: 0 }
     }

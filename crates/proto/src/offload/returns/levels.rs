@@ -90,14 +90,12 @@ pub(super) struct Levels {
 const TELLING: f32 = 1e-4;
 
 impl Levels {
-    /// Nothing was heard yet.
     pub(super) fn new(channels: usize, rate: u32, fade: usize) -> Self {
         let nothing = ChannelLevels::default();
         let spans = [rate as usize / 2, rate as usize / 20];
         Self { channels: vec![nothing; channels].into(), spans, frames: [0; 2], fade: fade.max(1) }
     }
 
-    /// Forgets what was heard.
     pub(super) fn begin(&mut self) {
         self.channels.fill(ChannelLevels::default());
         self.frames = [0; 2];

@@ -1,6 +1,5 @@
 //! Which frames are there.
 
-/// How a frame is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum FrameMark {

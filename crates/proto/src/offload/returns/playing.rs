@@ -22,7 +22,6 @@ enum PlayingState {
     },
 }
 
-/// A piece of a run that is being made.
 pub(super) struct RunPiece<'a> {
     /// Channels one behind the other, each with room for `most` frames.
     pub(super) run: &'a mut [f32],
@@ -40,7 +39,6 @@ impl RunPiece<'_> {
     }
 }
 
-/// What stands in, and the fades.
 #[derive(Debug, Clone)]
 pub(super) struct StoodIn {
     kind: StandIn,
@@ -58,9 +56,7 @@ pub(super) struct StoodIn {
     levels: Option<Levels>,
     /// Frames before this one the concealer has been told of.
     told: u64,
-    /// Room for interleaved frames.
     frames: Box<[f32]>,
-    /// Room for samples of one channel.
     other: Box<[f32]>,
 }
 
@@ -206,18 +202,11 @@ impl StoodIn {
         let position = piece.position;
         for channel in 0..wet.channels() {
             let out = piece.channel(channel);
-            match self.kind {
-                StandIn::Conceal => {}
-                StandIn::LastGood => self.repeat(channel, age, out),
-                StandIn::Dry | StandIn::Matched => {
-                    handed(dry, channel, position, out);
-                    if let Some(levels) = &mut self.levels {
-                        levels.play(channel, out);
-                    }
-                    let rise = self.rise.iter().skip(age);
-                    for (sample, rise) in out.iter_mut().zip(rise) {
-                        *sample = *sample * rise + self.held[channel] * (1.0 - rise);
-                    }
+            self.make(channel, age, (dry, position), out);
+            if matches!(self.kind, StandIn::Dry | StandIn::Matched) {
+                let rise = self.rise.iter().skip(age);
+                for (sample, rise) in out.iter_mut().zip(rise) {
+                    *sample = *sample * rise + self.held[channel] * (1.0 - rise);
                 }
             }
             wet.write(channel, position, out);
@@ -270,17 +259,7 @@ impl StoodIn {
         for channel in 0..channels {
             let out = &mut piece.channel(channel)[..fading];
             let mut other = core::mem::take(&mut self.other);
-            match self.kind {
-                StandIn::Conceal => {}
-                StandIn::LastGood => self.repeat(channel, age, &mut other[..fading]),
-                StandIn::Dry | StandIn::Matched => {
-                    let other = &mut other[..fading];
-                    handed(dry, channel, position, other);
-                    if let Some(levels) = &mut self.levels {
-                        levels.play(channel, other);
-                    }
-                }
-            }
+            self.make(channel, age, (dry, position), &mut other[..fading]);
             if self.kind != StandIn::Conceal {
                 let rise = &self.rise[risen..];
                 for ((sample, other), rise) in out.iter_mut().zip(&other[..]).zip(rise) {
@@ -289,6 +268,26 @@ impl StoodIn {
             }
             self.other = other;
             wet.write(channel, position, out);
+        }
+    }
+
+    /// Makes what stands in for a channel's frames from `position` on, if no concealer does.
+    fn make(
+        &mut self,
+        channel: usize,
+        age: usize,
+        (dry, position): (Handed<'_>, u64),
+        out: &mut [f32],
+    ) {
+        match self.kind {
+            StandIn::Conceal => {}
+            StandIn::LastGood => self.repeat(channel, age, out),
+            StandIn::Dry | StandIn::Matched => {
+                handed(dry, channel, position, out);
+                if let Some(levels) = &mut self.levels {
+                    levels.play(channel, out);
+                }
+            }
         }
     }
 

@@ -60,7 +60,6 @@ impl ChannelRing {
         }
     }
 
-    /// Reads samples from `position` on.
     pub(super) fn read(&self, channel: usize, position: u64, samples: &mut [f32]) {
         let [head, tail] = self.pieces(channel, position, samples.len());
         samples[..head.len()].copy_from_slice(head);

@@ -135,8 +135,8 @@ proptest! {
 #[test]
 fn sets_that_nobody_could_hold_are_refused_with_the_figure() {
     let fixed = |elements| block(Element::F64, BlockWay::Both, Length::Fixed(elements));
-    assert_eq!(BlockSet::new(vec![fixed(0); 257], 64), Err(BlockSetError::Blocks { blocks: 257 }));
-    assert_eq!(BlockSet::new(vec![], 65_537), Err(BlockSetError::Frames { frames: 65_537 }));
+    assert_eq!(BlockSet::new(vec![fixed(0); 257], 64), Err(BlockSetError::Blocks(257)));
+    assert_eq!(BlockSet::new(vec![], 65_537), Err(BlockSetError::Frames(65_537)));
     let wide = block(Element::F64, BlockWay::FromWorker, Length::PerFrame(u32::MAX));
     let bytes = 256 * 65_536 * 8 * u128::from(u32::MAX);
     let error = BlockSet::new(vec![wide; 256], 65_536).unwrap_err();
@@ -148,7 +148,7 @@ fn sets_that_nobody_could_hold_are_refused_with_the_figure() {
 #[test]
 fn machines_that_would_keep_too_much_are_refused() {
     let datagram = Master::new(MasterConfig { datagram_bytes: 551, ..master_config(8) });
-    assert_eq!(datagram.err(), Some(OffloadError::Datagram { datagram_bytes: 551 }));
+    assert_eq!(datagram.err(), Some(OffloadError::Datagram(551)));
     let kept = Worker::new(WorkerConfig { hold: 1 << 20, ..worker_config(None) });
     let (bytes, _) = leg_bytes(MOST_FRAMES);
     assert_eq!(kept.err(), Some(OffloadError::Kept { blocks: 1 << 20, bytes }));
@@ -164,13 +164,13 @@ fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Handled {
     let mut datagram = room[..len].to_vec();
     change(&mut datagram);
     let handled = road.worker.handle(&datagram, road.now);
-    let complete = matches!(handled, Handled::Complete { .. });
+    let complete = matches!(handled, Handled::Complete(..));
     // Whatever it was, the block itself is taken after it.
     assert_eq!(
         road.worker.handle(&room[..len], road.now),
         match complete {
             true => Handled::Duplicate,
-            false => Handled::Complete { block: 0 },
+            false => Handled::Complete(0),
         }
     );
     handled
@@ -178,7 +178,7 @@ fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Handled {
 
 #[test]
 fn each_lie_of_a_head_is_named() {
-    assert_eq!(changed(|_| {}), Handled::Complete { block: 0 });
+    assert_eq!(changed(|_| {}), Handled::Complete(0));
     assert_eq!(changed(|d| d[0] = 2), Handled::Invalid(InvalidBlock::Version(2)));
     assert_eq!(changed(|d| d[1] = 3), Handled::Invalid(InvalidBlock::Kind(3)));
     assert_eq!(changed(|d| d.truncate(39)), Handled::Invalid(InvalidBlock::Short));
@@ -208,7 +208,7 @@ fn parts_that_contradict_each_other_are_not_joined() {
     lie[31] = 1;
     let contradicts = Handled::Invalid(InvalidBlock::Contradicts);
     assert_eq!(road.worker.handle(&lie[..len], road.now), contradicts);
-    assert_eq!(road.worker.handle(&room[..len], road.now), Handled::Complete { block: 0 });
+    assert_eq!(road.worker.handle(&room[..len], road.now), Handled::Complete(0));
 }
 
 #[test]

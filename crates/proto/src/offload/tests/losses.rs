@@ -93,7 +93,7 @@ proptest! {
         });
         let since = since.into_iter().find(|(turn, _)| !turn.clean).map(|(_, since)| since);
         if let Some(since) = since {
-            prop_assert_eq!(road.worker.state(), PluginState::Dirty { since });
+            prop_assert_eq!(road.worker.state(), PluginState::Dirty(since));
         }
     }
 

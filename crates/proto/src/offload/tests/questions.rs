@@ -118,7 +118,7 @@ fn a_worker_that_joins_too_late_is_given_what_is_kept_and_is_dirty() {
     let ran: Vec<u64> = road.turns.iter().map(|turn| turn.block).collect();
     assert_eq!(ran, (21..=31).collect::<Vec<_>>());
     assert!(road.turns[0].restart && road.turns.iter().all(|turn| !turn.clean));
-    assert_eq!(road.worker.state(), PluginState::Dirty { since: 0 });
+    assert_eq!(road.worker.state(), PluginState::Dirty(0));
     assert_eq!(road.worker.counters().there.gone, 0, "none after the first that ran");
     assert!(!road.answer(30).unwrap().1);
 }
@@ -295,7 +295,7 @@ fn a_number_that_no_other_is_near_to_moves_nothing() {
     let far = (1 << 40) - 1;
     let mut room = [0; 600];
     for (kind, handled) in
-        [(DatagramKind::Block, Handled::Early), (DatagramKind::Gone, Handled::Gone { first: far })]
+        [(DatagramKind::Block, Handled::Early), (DatagramKind::Gone, Handled::Gone(far))]
     {
         let head = Head::beside(kind, STREAM, epoch, far);
         let len = head.with_body(&far.to_be_bytes(), &mut room).unwrap();

@@ -2,8 +2,8 @@
 
 use crate::offload::datagram::Flags;
 use crate::offload::master::BlockAnswer;
+use crate::offload::master::choose_answer;
 use crate::offload::pace::{HeldUp, RunPace};
-use crate::offload::pair::choose_answer;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 

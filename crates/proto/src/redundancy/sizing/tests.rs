@@ -49,7 +49,7 @@ fn more_symbols_are_taken_only_for_what_they_bring() {
 
 #[test]
 fn losses_count_at_once_and_are_forgotten_by_and_by() {
-    let (mut sizing, mut tally) = (Sizing::new(), Tally::default());
+    let (mut sizing, mut tally) = (Sizing::default(), Tally::default());
     let mut now = LocalTime::ZERO;
     let mut report = |sizing: &mut Sizing, missing: u64, runs: u64| {
         now += Span::from_millis(500);
@@ -73,7 +73,7 @@ fn losses_count_at_once_and_are_forgotten_by_and_by() {
 
 #[test]
 fn a_receiver_that_starts_anew_is_no_loss() {
-    let mut sizing = Sizing::new();
+    let mut sizing = Sizing::default();
     let at = |seconds| LocalTime::ZERO + Span::from_secs(seconds);
     sizing.observe(at(1), Tally { expected: 10_000, missing: 500, runs: 500, beyond: 0 });
     sizing.observe(at(2), Tally { expected: 100, ..Tally::default() });

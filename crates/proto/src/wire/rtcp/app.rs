@@ -1,8 +1,9 @@
 //! What tautline ends tell each other beyond the standards, in APP packets (RFC 3550 §6.7).
 
 use super::packet_type;
-use crate::clock::{ClockId, HostReading};
+use crate::clock::{ClockId, ClockSource, HostReading, KeptClock};
 use crate::coder::Coding;
+use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -163,4 +164,95 @@ fn nanos(span: Span) -> [u8; 8] {
 /// Beyond 292 years is [`Span::MAX`].
 fn span(bytes: [u8; 8]) -> Span {
     i64::try_from(u64::from_be_bytes(bytes)).map_or(Span::MAX, Span::from_nanos)
+}
+
+/// Subtype of a [`KeptClock`].
+pub(super) const KEPT: u8 = 3;
+pub(super) const KEPT_BYTES: usize = 20;
+
+/// On the wire, big-endian: UTC less the clock of the reporter's NTP stamps in nanoseconds (64 bits,
+/// signed), how far that may be off (64), what keeps it (8: 1 the system's own means, 2 PTP), zero
+/// (24).
+pub(super) fn kept_to_bytes(kept: KeptClock) -> [u8; KEPT_BYTES] {
+    let mut bytes = [0; KEPT_BYTES];
+    bytes[..8].copy_from_slice(&kept.offset.as_nanos().to_be_bytes());
+    bytes[8..16].copy_from_slice(&kept.uncertainty.as_nanos().max(0).to_be_bytes());
+    bytes[16] = if kept.source == ClockSource::Ptp { 2 } else { 1 };
+    bytes
+}
+
+/// `None` where it is kept by means that are not known here.
+pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<KeptClock> {
+    let (offset, rest) = bytes.split_first_chunk()?;
+    let (uncertainty, rest) = rest.split_first_chunk()?;
+    let source = match rest.first()? {
+        1 => ClockSource::System,
+        2 => ClockSource::Ptp,
+        _ => return None,
+    };
+    let uncertainty = i64::from_be_bytes(*uncertainty);
+    (uncertainty >= 0).then_some(KeptClock {
+        offset: Span::from_nanos(i64::from_be_bytes(*offset)),
+        uncertainty: Span::from_nanos(uncertainty),
+        source,
+    })
+}
+
+/// Subtype of a [`LossReport`] among tautline's APP packets.
+pub(super) const LOSSES: u8 = 2;
+
+/// Receiver to sender: what was lost of its stream, before and after repair, since it was first
+/// heard.
+///
+/// On the wire, big-endian: stream (32 bits), then counts of packets (64 bits each): expected, missing and its
+/// runs, repaired, lost, those of outages, and late, the last two of which older versions do not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LossReport {
+    /// The stream.
+    pub ssrc: u32,
+    /// What did not come.
+    pub tally: Tally,
+    /// Of that, what was rebuilt in time.
+    pub repaired: u64,
+    /// What had not come, nor been rebuilt, when its turn came.
+    pub lost: u64,
+    /// What came after its turn.
+    pub late: u64,
+}
+
+impl LossReport {
+    pub(super) const BYTES: usize = 60;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let Tally { expected, missing, runs, beyond } = self.tally;
+        bytes[..4].copy_from_slice(&self.ssrc.to_be_bytes());
+        let counts = [expected, missing, runs, self.repaired, self.lost, beyond, self.late];
+        let places = bytes[4..].as_chunks_mut().0.iter_mut();
+        places.zip(counts).for_each(|(place, count)| *place = count.to_be_bytes());
+        bytes
+    }
+
+    /// `None` if it is too short; what follows the known fields is left to later versions.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (ssrc, rest) = bytes.split_first_chunk()?;
+        let (counts, _) = rest.as_chunks();
+        let &[expected, missing, runs, repaired, lost, ref later @ ..] = counts else {
+            return None;
+        };
+        let count = u64::from_be_bytes;
+        let later = |place: usize| later.get(place).map_or(0, |bytes| count(*bytes));
+        Some(Self {
+            ssrc: u32::from_be_bytes(*ssrc),
+            tally: Tally {
+                expected: count(expected),
+                missing: count(missing),
+                runs: count(runs),
+                beyond: later(0),
+            },
+            repaired: count(repaired),
+            lost: count(lost),
+            late: later(1),
+        })
+    }
 }

@@ -7,9 +7,7 @@
 use rtcp_types::prelude::*;
 use rtcp_types::{App, Bye, ReceiverReport, SenderReport};
 
-use super::app::{ANNOUNCEMENT, EFFECTIVE, NAME};
-use super::kept::{self, KEPT};
-use super::losses::{LOSSES, LossReport};
+use super::app::{ANNOUNCEMENT, EFFECTIVE, KEPT, LOSSES, LossReport, NAME, kept_from_bytes};
 use super::{
     Announcement, CNAME_ITEM, CompactNtp, CompactSpan, DELAYS_BLOCK, DelaySince, Effective, Item,
     NtpTime, REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
@@ -226,7 +224,7 @@ fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> O
         ANNOUNCEMENT => Announcement::from_bytes(data).map(Item::Announcement),
         EFFECTIVE => Effective::from_bytes(data).map(Item::Effective),
         LOSSES => LossReport::from_bytes(data).map(Item::Losses),
-        KEPT => kept::from_bytes(data).map(Item::Kept),
+        KEPT => kept_from_bytes(data).map(Item::Kept),
         _ => None,
     };
     item.into_iter().for_each(|item| visitor(app.ssrc(), item));

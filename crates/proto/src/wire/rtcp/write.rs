@@ -3,9 +3,9 @@
 //! `rtcp-types` keeps report blocks in a `Vec` and boxes every extended block; the session reports
 //! several times a second per receiver, so the few fixed layouts are written in place instead.
 
-use super::app::{ANNOUNCEMENT, EFFECTIVE, NAME};
-use super::kept::{self, KEPT, KEPT_BYTES};
-use super::losses::{LOSSES, LossReport};
+use super::app::{
+    ANNOUNCEMENT, EFFECTIVE, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, kept_to_bytes,
+};
 use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
     REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
@@ -100,7 +100,7 @@ impl RtcpReport<'_> {
             self.write_app(&mut out, LOSSES, &losses.to_bytes());
         }
         if let Some(kept) = self.kept {
-            self.write_app(&mut out, KEPT, &kept::to_bytes(kept));
+            self.write_app(&mut out, KEPT, &kept_to_bytes(kept));
         }
         if self.bye {
             out.packet(1, packet_type::BYE, 8);

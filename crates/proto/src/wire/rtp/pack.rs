@@ -88,7 +88,7 @@ impl Header {
         if self.stamps.is_some() { STAMPED_HEADER_BYTES } else { HEADER_BYTES }
     }
 
-    /// [`HANDED_AT`] if the header carries instants.
+    /// `HANDED_AT` if the header carries instants.
     pub const fn handed_at(&self) -> Option<usize> {
         match self.stamps {
             Some(SenderStamps { instants: Some(_), .. }) => Some(HANDED_AT),

@@ -133,7 +133,7 @@ proptest! {
         let layout = Layout::copies(copies, window);
         let sent = sent(layout, first, &kinds);
         let came: Vec<_> = comes(&outages).take(sent.len()).collect();
-        let mut repairer = Repairer::new();
+        let mut repairer = Repairer::default();
         let mut rebuilt = BTreeMap::new();
         for (packet, _) in sent.iter().zip(&came).filter(|(_, came)| **came) {
             rebuilt.extend(packet.reach(&mut repairer).expect("whole"));
@@ -177,7 +177,7 @@ proptest! {
             came[at] = true;
             order.insert((at + packets).min(order.len()), at);
         }
-        let (mut repairer, mut equations) = (Repairer::new(), Equations::default());
+        let (mut repairer, mut equations) = (Repairer::default(), Equations::default());
         for at in order.into_iter().filter(|at| came[*at]) {
             let rebuilt = sent[at].reach(&mut repairer).expect("whole");
             prop_assert_eq!(rebuilt, equations.told_by(&sent[at]), "by {}", sent[at].sequence);
@@ -288,7 +288,7 @@ fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
     for (window, first) in [(4, 0), (16, 120), (64, 65_500)] {
         let sent = sent(Layout::code(1, window), first, &[(96, 24, 500)]);
         for lost in [window, 128 - window / 2, 200, 255] {
-            let mut repairer = Repairer::new();
+            let mut repairer = Repairer::default();
             let burst = lost..lost + window / 2;
             let mut rebuilt = BTreeMap::new();
             for (_, packet) in sent.iter().enumerate().filter(|(at, _)| !burst.contains(at)) {
@@ -304,7 +304,7 @@ fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
 
 #[test]
 fn repair_data_that_names_packets_of_another_coding_brings_nothing_back() {
-    let mut repairer = Repairer::new();
+    let mut repairer = Repairer::default();
     let sum = [7; 6];
     for sequence in 0..10 {
         let copy = payload(sequence - 1, 96, 6);
@@ -327,7 +327,7 @@ fn repair_data_that_names_packets_of_another_coding_brings_nothing_back() {
 
 #[test]
 fn a_packet_of_before_a_change_of_coding_is_passed_over() {
-    let mut repairer = Repairer::new();
+    let mut repairer = Repairer::default();
     let [old, new] = [6, 12].map(|bytes| payload(0, 0, bytes));
     assert!(Sent::bare(0, 96, 6).carrying(&[([1, 1, 0], &old)]).reach(&mut repairer).is_ok());
     assert!(Sent::bare(2, 97, 12).carrying(&[([1, 1, 0], &new)]).reach(&mut repairer).is_ok());
@@ -338,7 +338,7 @@ fn a_packet_of_before_a_change_of_coding_is_passed_over() {
 
 #[test]
 fn the_window_is_as_far_as_repair_data_of_late_reaches() {
-    let mut repairer = Repairer::new();
+    let mut repairer = Repairer::default();
     let data = [1, 2, 3, 4];
     assert_eq!(repairer.window(), 0);
     let far = Sent::bare(20, 96, 4).carrying(&[([9, 1, 0], &data), ([4, 1, 0], &data)]);
@@ -359,7 +359,7 @@ fn the_window_is_as_far_as_repair_data_of_late_reaches() {
 
 #[test]
 fn what_can_hold_no_sound_carries_none() {
-    let mut repairer = Repairer::new();
+    let mut repairer = Repairer::default();
     let bytes = MOST_PAYLOAD;
     // Idle, it does not look at packets that carry nothing.
     for bytes in [0, bytes + 1] {
@@ -380,7 +380,7 @@ fn what_can_hold_no_sound_carries_none() {
 
 #[test]
 fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
-    let mut repairer = Repairer::new();
+    let mut repairer = Repairer::default();
     let data = [1, 2, 3, 4];
     let newest = 200;
     let carrying = Sent::bare(newest, 96, 4).carrying(&[([1, 1, 0], &data)]);
@@ -403,7 +403,7 @@ fn more_equations_than_there_is_room_for_spoil_nothing() {
         // two: nothing is solved, and there are 96 equations before the first number comes again.
         let comes = |at: usize| at >= 400 || at.is_multiple_of(packets);
         let burst = 500..520;
-        let mut repairer = Repairer::new();
+        let mut repairer = Repairer::default();
         let mut rebuilt = BTreeMap::new();
         for packet in (0..600).filter(|at| comes(*at) && !burst.contains(at)) {
             rebuilt.extend(sent[packet].reach(&mut repairer).expect("whole"));

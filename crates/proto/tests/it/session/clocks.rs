@@ -73,7 +73,7 @@ proptest! {
 fn mapped(talk: &Talk) -> (ClockMapping, Span) {
     let mapping = talk
         .told(1)
-        .filter_map(|e| if let Event::Mapped { mapping, .. } = e { Some(*mapping) } else { None })
+        .filter_map(|e| if let Event::Mapped(_, mapping) = e { Some(*mapping) } else { None })
         .next_back()
         .expect("mapped");
     let error = mapping.local(talk.hosts[0].wall(talk.now)) - talk.hosts[1].local(talk.now);
@@ -174,7 +174,7 @@ fn a_peer_on_the_same_host_is_mapped_by_its_first_report() {
             &buffer[..bytes],
             ReportArrival::exact(From::UNKNOWN, arrival),
             |event| {
-                if let Event::Mapped { mapping, .. } = event {
+                if let Event::Mapped(_, mapping) = event {
                     mapped = Some(mapping);
                 }
             },

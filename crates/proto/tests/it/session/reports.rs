@@ -13,7 +13,7 @@ fn the_stream_and_its_promise_are_announced() {
     let mut talk = Talk::new(steady(Span::from_millis(1), Span::from_millis(1)));
     talk.run(Span::from_millis(100));
     let announced = talk.told(1).find_map(|event| match event {
-        Event::Announced { ssrc, announcement } => Some((*ssrc, *announcement)),
+        Event::Announced(ssrc, announcement) => Some((*ssrc, *announcement)),
         _ => None,
     });
     let (ssrc, announcement) = announced.expect("announced");
@@ -27,7 +27,7 @@ fn a_sender_report_pairs_a_frame_with_its_capture() {
     talk.run(Span::from_secs(3));
     let mut seen = 0;
     for event in talk.told(1) {
-        let Event::Captured { ssrc, rtp_timestamp, wall } = event else { continue };
+        let Event::Captured(ssrc, rtp_timestamp, wall) = event else { continue };
         // Frame 288 was captured when the sender's clock showed 5001 s.
         let captured = LocalTime::from_nanos(5_001_000_000_000);
         let since = *wall - WallTime::of_local(captured, talk.hosts[0].wall_offset);
@@ -68,15 +68,15 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     talk.run(Span::from_secs(5));
     let blocks: Vec<_> = talk
         .told(0)
-        .filter_map(|e| if let Event::Reception { block, .. } = e { Some(*block) } else { None })
+        .filter_map(|e| if let Event::Reception(_, block) = e { Some(*block) } else { None })
         .collect();
     let last = blocks.last().expect("reported");
     assert_eq!((last.ssrc, last.highest_sequence, last.jitter), (SENDER, 0x0001_0005, 3));
     assert_eq!((last.fraction_lost, last.cumulative_lost), (0, 250));
     let fractions: Vec<_> = blocks.iter().map(|b| b.fraction_lost).filter(|f| *f > 0).collect();
     assert_eq!(fractions, [64], "a quarter, told once");
-    assert!(talk.told(0).any(|event| *event == Event::Effective { ssrc: LISTENER, effective }));
-    assert!(talk.told(0).any(|event| *event == Event::Losses { ssrc: LISTENER, losses }));
+    assert!(talk.told(0).any(|event| *event == Event::Effective(LISTENER, effective)));
+    assert!(talk.told(0).any(|event| *event == Event::Losses(LISTENER, losses)));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn duplicates_make_the_loss_negative_and_the_fraction_nothing() {
     });
     talk.run(Span::from_secs(2));
     let block = talk.told(0).find_map(|event| match event {
-        Event::Reception { block, .. } => Some(*block),
+        Event::Reception(_, block) => Some(*block),
         _ => None,
     });
     let block = block.expect("reported");
@@ -113,7 +113,7 @@ fn another_stream_begins_its_own_count_of_loss() {
     talk.run(Span::from_secs(2));
     let fractions: Vec<_> = talk
         .told(0)
-        .filter_map(|e| if let Event::Reception { block, .. } = e { Some(block) } else { None })
+        .filter_map(|e| if let Event::Reception(_, block) = e { Some(block) } else { None })
         .map(|block| block.fraction_lost)
         .filter(|fraction| *fraction > 0)
         .collect();
@@ -136,7 +136,7 @@ fn who_leaves_is_told_of_and_then_nobody_is_waited_for() {
         .session
         .handle(&bye, ReportArrival::exact(From::UNKNOWN, arrival), |event| left.push(event))
         .unwrap();
-    assert_eq!(left.last(), Some(&Event::Left { ssrc: SENDER }));
+    assert_eq!(left.last(), Some(&Event::Left(SENDER)));
     assert!(talk.hosts[1].session.deadline().is_never());
 }
 

@@ -37,7 +37,7 @@ fn a_thousand_strangers_neither_grow_it_nor_hurry_it_nor_drive_out_the_peer() {
         .filter(|(host, at)| *host == 0 && talk.now - *at <= Span::from_millis(600));
     assert!(since.count() >= 1, "the true peer is still mapped");
     let best = talk.told(0).filter_map(|e| match e {
-        Event::Mapped { mapping, .. } => Some(mapping.uncertainty),
+        Event::Mapped(_, mapping) => Some(mapping.uncertainty),
         _ => None,
     });
     assert!(best.max().expect("mapped") < Span::from_millis(2));
@@ -65,7 +65,7 @@ fn an_answer_to_no_question_maps_nothing() {
             events.push(event)
         })
         .unwrap();
-    assert!(!events.iter().any(|event| matches!(event, Event::Mapped { .. })), "{events:?}");
+    assert!(!events.iter().any(|event| matches!(event, Event::Mapped(..))), "{events:?}");
 }
 
 /// What a session is told by this report from a host, with a source heard from elsewhere.
@@ -127,5 +127,5 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     let mut buffer = [0; 1400];
     let written = own_name.write(&mut buffer).unwrap();
     let left = told(&mut listener, other.host(), &buffer[..written], now);
-    assert_eq!(left, [Event::Left { ssrc: 0x99 }]);
+    assert_eq!(left, [Event::Left(0x99)]);
 }

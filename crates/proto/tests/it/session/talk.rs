@@ -151,7 +151,7 @@ impl Talk {
         );
         told.expect("what a session writes can be read");
         for event in events {
-            if let Event::Mapped { ssrc, mapping } = event {
+            if let Event::Mapped(ssrc, mapping) = event {
                 let peer = &self.hosts[1 - to];
                 assert_eq!(ssrc, [SENDER, LISTENER][1 - to]);
                 let error = mapping.local(peer.wall(self.now)) - arrival;

@@ -1,12 +1,12 @@
 //! How long before a block meets the converter a device asks for it, by what it says at each wake-up:
 //! some know it only once they run, and to some another is connected while they do.
 
-use tautline_proto::device::Settings;
-use tautline_proto::time::Span;
+use crate::device::Settings;
+use crate::time::Span;
 
 /// The longest lead that a device keeps to. For its own thread: a comparison each period.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lead {
+pub struct Lead {
     /// The least of the latest wake-ups: a thread that wakes late has less, none has more.
     least: Option<Span>,
     wakes: u32,
@@ -24,16 +24,15 @@ impl Lead {
     const SURE: u32 = 1024;
 
     /// Of a device that has not run and does not say what it will keep to.
-    pub(crate) const NONE: Self =
-        Self { least: None, wakes: 0, kept: None, most: None, while_wakes: 0 };
+    pub const NONE: Self = Self { least: None, wakes: 0, kept: None, most: None, while_wakes: 0 };
 
     /// Of a device that is to keep to this by its settings.
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub fn of(settings: &Settings) -> Self {
         Self { kept: Some(settings.playback_lead()), ..Self::NONE }
     }
 
     /// It woke, and what it asks for meets the converter so much later.
-    pub(crate) fn wake(&mut self, lead: Span) {
+    pub fn wake(&mut self, lead: Span) {
         self.least = Some(self.least.map_or(lead, |least| least.min(lead)));
         self.wakes += 1;
         if self.wakes == Self::ENOUGH {
@@ -50,17 +49,16 @@ impl Lead {
     }
 
     /// The longest of late, once there were enough.
-    pub(crate) const fn kept(&self) -> Option<Span> {
+    pub const fn kept(&self) -> Option<Span> {
         self.kept
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tautline_proto::time::Frames;
-    use tautline_proto::units::{Channels, Rate};
-
     use super::*;
+    use crate::time::Frames;
+    use crate::units::{Channels, Rate};
 
     #[test]
     fn a_lead_is_what_every_wake_up_of_some_has_and_no_outlier() {
