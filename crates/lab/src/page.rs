@@ -26,7 +26,7 @@ pub use index::index;
 
 /// The page of a report.
 pub fn page(report: &LabReport) -> String {
-    let mut out = header(report.experiment, &report.question) + &command(&report.command);
+    let mut out = header(report.experiment, report.question) + &command(&report.command);
     for (number, host) in report.hosts.iter().enumerate() {
         if !report.hosts[..number].contains(host) {
             let HostDescription { name, kernel, processor, cpus, stalls } = host;

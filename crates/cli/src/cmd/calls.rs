@@ -63,7 +63,7 @@ pub(super) fn config(
         input: input.clone(),
         output: output.clone(),
         looped: flags.looped,
-        format: flags.format.map(Into::into),
+        format: flags.format,
         ptime: flags.ptime,
         latency: flags.timing.latency,
         scheduler: flags.timing.scheduler,
