@@ -4,6 +4,7 @@
 //! Each is run as anybody would run it alone, so that the page's commands repeat its figures: this starts
 //! them one after the other, reads what they wrote, and measures nothing.
 
+mod index;
 mod outcome;
 mod steps;
 
@@ -24,8 +25,8 @@ use tautline_ui::{answer, screen, stop_on_signals};
 use crate::answer::command_line;
 use crate::experiments::Experiment;
 use crate::hosts::HostPlace;
-use crate::page::index;
 use crate::signals::interrupt;
+use index::index;
 #[cfg(test)]
 pub(crate) use outcome::AllSummary;
 pub use outcome::{AllOutcome, AllRow};

@@ -22,146 +22,16 @@ mod stages;
 mod tests;
 mod text;
 
-use std::path::PathBuf;
-
-use clap::Args;
 use serde::Serialize;
 use tautline_proto::time::Span;
-use tautline_ui::failure::Failure;
-use tautline_ui::readers::span;
-use tautline_ui::report_file::{FileFormat, ReportFiles};
 
-use crate::answer::{Reporting, give};
-use crate::page;
 use crate::statistics::SeriesDifference;
 pub use counts::SecondsCounted;
+pub use matched::LEAST;
 pub use outcome::ComparedOutcome;
 pub use read::{ReadError, ReadReport};
 pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
-
-const HELP: &str = r#"Examples:
-  # Is this version slower than the last?
-  taut lab compare last.json this.json
-  # Of differences of less than 100 us nothing is to be said
-  taut lab compare last.json this.json --threshold 100us
-
-Both are reports as --report-file X.json writes them: of experiments, or of
-send, recv, call or serve. Rows are matched by name; where each has one stream,
-that is matched however it is configured, and all is compared but what follows
-from that. What only one report has is listed.
-
-Each stage is listed with its median in both reports and the difference in
-signed milliseconds, with a bar, whether it is judged or not. The verdict is no
-difference; no regression (nothing that is judged is worse, and a stage
-differs); better; WORSE; or UNDECIDED. A report of one run has no seconds: what
-it missed is judged, and its latency by the median of the run.
-
-Of times the median and the 99th percentile of each second are compared (the
-greatest value where one second of ten has fewer than 1000): of the latency, of
-each stage and of how late both devices' threads woke (against the best of the
-second). They differ if chance would hardly make them (Mann and Whitney), if
-that is much beside what each run scatters (Cliff's delta), and if the
-difference is surely (bootstrap, 95 %) more than --threshold and than both rows'
-uncertainty. Where no --threshold is said it is a frame of streams and of what
-`delay` and `between` found in sound, and nothing of rows of microseconds.
-
-What was missed, late, lost or unheard, and the xruns of both devices, are
-compared by the seconds that had any (Fisher) and by how much those had (Mann
-and Whitney): one burst is no difference. Of reports of the same 5 of 100 are
-told to differ anywhere, at most (Holm).
-
-Not judged are `buffer`, which is what other stages leave, and differences of up
-to a period in `wakeup` and `device` (and in `capture` and `send`, if a packet
-is not a period): the two cards run at another phase each time.
-
-Two reports do not say whether the program changed or the machine: first compare
-two of the same version, measured one after the other.
-
-For scripts, --report json:
-  { "schema": 1, "experiment", "outcome": "same" |
-    "no_regression" | "better" | "worse" | "undecided", "because": [],
-    "tested", "rows": [ { "name", "other_name", "unknown", "lacks": [],
-    "gone", "stages": [ { "name", "first_ns", "second_ns", "difference_ns",
-    "differs" } ], "counters": [ { "name", "first", "second" } ],
-    "only_first": [], "only_second": [], "figures": [ { "part": stage |
-      "sender_late" | "receiver_late" | null, "key": "p50_ns" | "p99_ns" |
-      "max_ns" | "missed_share" | "late_share" | "lost_share" |
-      "unheard_share" | "sender_xruns_per_s" | "receiver_xruns_per_s" |
-      "freezes_per_s", "first", "second", "interval", "threshold_ns", "a12",
-      "counted": [ { "count", "due", "seconds_with", "seconds" } of each ],
-      "p", "p_of_all", "verdict": "unknown" | "follows" | "none" | "less" |
-      "more", "why" } ] } ], "notes": [] }
-
-Exit status: 0 if all that both have was compared and nothing is worse; 1 if
-anything is slower, more missed or more xruns, or if the second has measured
-nothing of a row that the first has (`gone`); 5 if nothing is known to be worse
-and not all could be compared, such as rows shorter than 8 seconds, a latency
-that is configured otherwise, or two experiments; 2 if a file is no such
-report, 3 if it cannot be opened."#;
-
-/// `taut lab compare`
-#[derive(Debug, Args)]
-#[command(after_help = HELP)]
-pub struct CompareFlags {
-    /// The report to compare with, as JSON
-    #[arg(value_name = "A.json")]
-    first: PathBuf,
-    /// The report that is to be no worse, as JSON
-    #[arg(value_name = "B.json")]
-    second: PathBuf,
-    /// Differences of times up to this are none; if nothing is said, of streams a frame
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    threshold: Option<Span>,
-    #[command(flatten)]
-    reporting: Reporting,
-}
-
-pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
-    let read = |path| {
-        ReadReport::read(path).map_err(|error: ReadError| match error {
-            ReadError::System { .. } => Failure::open(error.to_string()),
-            ReadError::Other { .. } => Failure::usage(error.to_string()),
-        })
-    };
-    let files = ReportFiles::create(&flags.reporting.report_file)?;
-    let (first, second) = (read(&flags.first)?, read(&flags.second)?);
-    if let Some([one, other]) = first.commands_that_differ(&second) {
-        return Err(Failure::undecided(format!(
-            "{} is a report of taut {one}, {} of taut {other}: they cannot be compared; give two \
-             reports of one command",
-            flags.first.display(),
-            flags.second.display()
-        )));
-    }
-    let options = CompareOptions { threshold: flags.threshold };
-    let compared = Compared::of(&first, &second, options);
-    give(flags.reporting.report, files, |format| match format {
-        FileFormat::Html => Ok(page::compared(&compared)),
-        FileFormat::Svg => Ok(page::compared_charts(&compared)),
-        FileFormat::Txt => Ok(compared.to_string()),
-        FileFormat::Json | FileFormat::Csv => {
-            compared.to_json().map_err(|error| Failure::running(error.to_string()))
-        }
-    })?;
-    judged(&compared, flags).map_or(Ok(()), Err)
-}
-
-/// Why the second report does not show that nothing became worse, and the mend.
-fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
-    let (first, second) = (flags.first.display(), flags.second.display());
-    let because = compared.because.join("; ");
-    match compared.outcome {
-        ComparedOutcome::Same | ComparedOutcome::NoRegression | ComparedOutcome::Better => None,
-        ComparedOutcome::Worse => Some(Failure::running(format!(
-            "{second} is worse than {first}: {because}; measure both again to see whether it was the machine"
-        ))),
-        ComparedOutcome::Undecided => Some(Failure::undecided(format!(
-            "whether {second} is worse than {first} is not known: {because}; measure both with one command, \
-             for 8 s and longer"
-        ))),
-    }
-}
 
 /// Of reports of the same, how many are told to differ anywhere, at most.
 const CHANCE: f64 = 0.05;

@@ -12,7 +12,7 @@ use tautline_ui::failure::Failure;
 
 use crate::burden::{BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
-use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
+use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 pub use rungs::{RUNGS, Rung};
 
 const HELP: &str = r#"Examples:

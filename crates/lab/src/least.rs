@@ -6,22 +6,21 @@ mod search;
 mod tests;
 
 use clap::Args;
-use tautline_dsp::format::SampleFormat;
-use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;
-use tautline_proto::stream::{LONGEST_LINK_OFFSET, StreamFormat};
-use tautline_proto::time::{Frames, Span};
-use tautline_proto::units::{Channels, Rate};
+use tautline_proto::stream::LONGEST_LINK_OFFSET;
+use tautline_proto::time::Span;
+use tautline_proto::units::Rate;
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
 
 use crate::burden::BusyHost;
 use crate::cases::{CaseHosts, Cases};
+use crate::compare::LEAST;
 use crate::hosts::HostError;
 use crate::ladder::tell_rest;
 use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
-use crate::streams::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
+use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
 use crate::streams::{LabStream, StreamOutcome};
 pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict};
 
@@ -88,9 +87,6 @@ fn most(text: &str) -> Result<Span, String> {
     }
 }
 
-/// What the last row is called, whichever latency that is: so two reports can be compared.
-pub const LEAST: &str = "the least";
-
 /// Which latencies are tried, and how long what goes is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastOptions {
@@ -126,25 +122,8 @@ pub fn whole_steps(least: Span, step: Span) -> Span {
 /// What packets and the buffer of a receiver's device take of a stream of this rate ([`least_latency`]):
 /// `taut` keeps no less.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
-    let (format, device) = laid(rate, plan);
+    let (format, device) = plan.laid(rate);
     least_latency(format.packing_age(device.period), &device)
-}
-
-/// The least latency of a stream of this rate that neither end refuses: a sender that packets take longer to
-/// fill, a receiver that a packet and its device's buffer take longer.
-pub fn least_accepted(rate: Rate, plan: &LabStream) -> Span {
-    let (format, device) = laid(rate, plan);
-    least_latency(format.ptime(), &device).max(format.packing_age(device.period))
-}
-
-/// The packets of a stream and the buffer of both devices, as `taut` lays them out.
-fn laid(rate: Rate, plan: &LabStream) -> (StreamFormat, Settings) {
-    let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
-    let packet = rate.frames_nearest(plan.ptime);
-    let payload_type = StreamFormat::default_payload_type(sample);
-    let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
-    let period = Frames::new(i64::from(plan.period));
-    (format, Settings { rate, channels, period, periods: plan.periods })
 }
 
 pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {

@@ -10,8 +10,8 @@ use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::impair::Share;
 use crate::report::ReportRow;
+use crate::runner::{ANY_UNCERTAINTY, BusyFlags, StreamFlags, StreamShape, line};
 use crate::statistics::Missed;
-use crate::streams::runner::{ANY_UNCERTAINTY, BusyFlags, StreamFlags, StreamShape, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 const HELP: &str = r#"Examples:

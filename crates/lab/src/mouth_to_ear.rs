@@ -30,8 +30,8 @@ use crate::answer::{Answer, Reporting, check_room, print_json};
 use crate::cases::{CaseHosts, Cases};
 use crate::hosts::{HostError, HostPlace, HostTimeline, LabHost};
 use crate::report::ReportRow;
+use crate::runner::{ClockFlags, counted_down, line};
 use crate::signals::stop_with_agent;
-use crate::streams::runner::{ClockFlags, counted_down, line};
 pub use bulk::BULK;
 pub use grid::{CallCase, CaseOrNot, PaperSound, SlotPoint, full, short, usual};
 

@@ -23,7 +23,7 @@ use crate::cases::Cases;
 use crate::hosts::{HostError, LabHost};
 use crate::interval::unread;
 use crate::report::ReportRow;
-use crate::streams::runner::{BusyFlags, StreamFlags, counted_down, line};
+use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 use crate::traffic::WatchedTraffic;
 pub use ambient::of_capture;

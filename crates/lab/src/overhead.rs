@@ -7,8 +7,8 @@ use tautline_ui::failure::Failure;
 
 use crate::hosts::HostError;
 use crate::report::ReportRow;
+use crate::runner::{StreamFlags, StreamShape};
 use crate::statistics::{LEAST, Series, compare, median};
-use crate::streams::runner::{StreamFlags, StreamShape};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 const HELP: &str = r#"Examples:

@@ -5,7 +5,6 @@
 //! here.
 
 mod bars;
-mod index;
 mod ladder;
 mod over_time;
 mod periods;
@@ -13,7 +12,7 @@ mod plot;
 mod scatter;
 mod spread;
 mod svg;
-mod words;
+pub(crate) mod words;
 
 use crate::compare::{Compared, ComparedRow};
 use crate::report::text::{columns, freezes, nanos, shown};
@@ -21,8 +20,6 @@ use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
 use svg::Chart;
 use tautline_report::ledger::STAGES;
 use words::{aside, cells, command, escaped, table};
-
-pub use index::index;
 
 /// The page of a report.
 pub fn page(report: &LabReport) -> String {
@@ -67,7 +64,7 @@ fn header(title: &str, question: &str) -> String {
 }
 
 /// What stands around every page.
-fn document(title: &str, body: &str) -> String {
+pub(crate) fn document(title: &str, body: &str) -> String {
     let mut out = String::from(concat!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>",
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>",

@@ -10,7 +10,7 @@ use crate::burden::{Burden, BurdenSide, BusyHost, RunningBurdens, among};
 use crate::hosts::HostError;
 use crate::ladder::RUNGS;
 use crate::report::ReportRow;
-use crate::streams::runner::{StreamFlags, StreamShape, counted_down, line};
+use crate::runner::{StreamFlags, StreamShape, counted_down, line};
 use crate::streams::{LabStream, StreamEnds};
 
 const HELP: &str = r#"Examples:

@@ -4,8 +4,8 @@ use clap::Args;
 use tautline_ui::failure::Failure;
 
 use crate::burden::BusyHost;
+use crate::runner::{BusyFlags, StreamFlags, StreamShape};
 use crate::streams::StreamEnds;
-use crate::streams::runner::{BusyFlags, StreamFlags, StreamShape};
 
 const HELP: &str = r#"Examples:
   # Where 5 ms go, on this machine:

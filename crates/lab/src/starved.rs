@@ -15,7 +15,7 @@ use tautline_ui::failure::Failure;
 use crate::burden::{Burden, BurdenSide, RunningBurdens, among};
 use crate::hosts::{ChildLimits, HostError};
 use crate::report::ReportRow;
-use crate::streams::runner::{StreamFlags, counted_down, line};
+use crate::runner::{StreamFlags, counted_down, line};
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 const HELP: &str = r#"Examples:

@@ -7,7 +7,6 @@ mod clocks;
 mod losses;
 mod machines;
 mod row;
-pub(crate) mod runner;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unsent;
@@ -17,7 +16,12 @@ use core::time::Duration;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use tautline_proto::time::Span;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::least_latency;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
 use tautline_report::ledger::{self, HeardPacket, SentPacket};
 use tautline_report::{Counters, Report, StreamReport};
 
@@ -29,7 +33,6 @@ use crate::report::HostDescription;
 pub use clocks::MOST_UNSURE;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
-use runner::StreamEnding;
 pub use words::LabWire;
 use words::StreamPath;
 
@@ -447,4 +450,45 @@ fn ended(
 fn report(host: &LabHost, ended: &ChildEnded) -> Result<Report, HostError> {
     serde_json::from_str(&ended.printed)
         .map_err(|error| host.refused(&format!("its report cannot be read: {error}")))
+}
+
+impl LabStream {
+    /// The least latency of a stream of this rate that neither end refuses: a sender that packets take longer to
+    /// fill, a receiver that a packet and its device's buffer take longer.
+    pub(crate) fn least_accepted(&self, rate: Rate) -> Span {
+        let (format, device) = self.laid(rate);
+        least_latency(format.ptime(), &device).max(format.packing_age(device.period))
+    }
+
+    /// The packets of a stream and the buffer of both devices, as `taut` lays them out.
+    pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {
+        let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
+        let packet = rate.frames_nearest(self.ptime);
+        let payload_type = StreamFormat::default_payload_type(sample);
+        let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type };
+        let period = Frames::new(i64::from(self.period));
+        (format, Settings { rate, channels, period, periods: self.periods })
+    }
+}
+
+/// Who is told, once, and how long the stream still takes.
+type TellEnding = Box<dyn FnOnce(Duration)>;
+
+/// Whether somebody is to be told, or was.
+#[derive(Default)]
+pub(super) struct StreamEnding {
+    tell: Option<TellEnding>,
+}
+
+impl StreamEnding {
+    pub(super) fn told_to(tell: impl FnOnce(Duration) + 'static) -> Self {
+        Self { tell: Some(Box::new(tell)) }
+    }
+
+    /// Tells, if nobody was told yet.
+    pub(super) fn tell(&mut self, ends: Instant) {
+        if let Some(tell) = self.tell.take() {
+            tell(ends.saturating_duration_since(Instant::now()));
+        }
+    }
 }

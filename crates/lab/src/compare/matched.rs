@@ -6,7 +6,9 @@ use tautline_proto::time::Span;
 
 use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
-use crate::least::LEAST;
+
+/// What the last row is called, whichever latency that is: so two reports can be compared.
+pub const LEAST: &str = "the least";
 
 /// Experiments whose rows follow from what was found: another one is no row that is gone.
 const SEARCHES: [&str; 2] = ["load", "least"];

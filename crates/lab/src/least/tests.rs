@@ -1,4 +1,5 @@
 use serde_json::json;
+use tautline_proto::time::Frames;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Jitter, PathModel};
 use tautline_sim::scenario::Scenario;

@@ -3,7 +3,7 @@
 use crate::report::digits;
 
 /// For HTML and SVG, between tags and in attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -23,16 +23,16 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-pub(super) fn aside(text: &str) -> String {
+pub(crate) fn aside(text: &str) -> String {
     format!("<p class=\"aside\">{}</p>", escaped(text))
 }
 
-pub(super) fn void(text: &str) -> String {
+pub(crate) fn void(text: &str) -> String {
     format!("<p class=\"void\">{}</p>", escaped(text))
 }
 
 /// How a program was called, if that is known.
-pub(super) fn command(text: &str) -> String {
+pub(crate) fn command(text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
@@ -40,13 +40,13 @@ pub(super) fn command(text: &str) -> String {
 }
 
 /// Cells of one line of a table; `tag` is `th` or `td`.
-pub(super) fn cells<T: AsRef<str>>(tag: &str, texts: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn cells<T: AsRef<str>>(tag: &str, texts: impl IntoIterator<Item = T>) -> String {
     let cell = |text: T| format!("<{tag}>{}</{tag}>", escaped(text.as_ref()));
     texts.into_iter().map(cell).collect()
 }
 
 /// A table of the cells of each line; without heads if these are empty.
-pub(super) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> String {
     let heads = match heads {
         "" => String::new(),
         heads => format!("<thead><tr>{heads}</tr></thead>"),

@@ -1,3 +1,6 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use tautline_report::ledger::LAUNCH;
 use tautline_trial::snapshot;
 
@@ -465,4 +468,17 @@ fn packets_that_came_before_they_left_make_a_row_void() {
     }
     let why = outcome.row("test").void.unwrap();
     snapshot!(why);
+}
+
+#[test]
+fn how_long_a_stream_still_takes_is_told_once() {
+    let told = Rc::<RefCell<Vec<Duration>>>::default();
+    let all = Rc::clone(&told);
+    let mut ending = StreamEnding::told_to(move |left| all.borrow_mut().push(left));
+    let ends = Instant::now() + Duration::from_secs(60);
+    ending.tell(ends);
+    ending.tell(ends);
+    let told = told.borrow();
+    assert!(told.len() == 1 && told[0] <= Duration::from_secs(60), "{told:?}");
+    StreamEnding::default().tell(ends);
 }

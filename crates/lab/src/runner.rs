@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::net::IpAddr;
-use std::time::Instant;
 
 use clap::Args;
 use tautline_audio::DeviceSpec;
@@ -14,13 +13,12 @@ use tautline_ui::failure::Failure;
 use tautline_ui::readers::{parse, rate, span};
 use tautline_ui::screen;
 
-use super::{LabStream, StreamEnds};
 use crate::answer::{Answer, Reporting};
 use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::{HostError, HostPlace, LabHost};
-use crate::least::least_accepted;
 use crate::report::ReportRow;
+use crate::streams::{LabStream, StreamEnds};
 
 /// Where a stream goes that is sent from here.
 #[derive(Debug, Args)]
@@ -157,7 +155,7 @@ impl StreamFlags {
     /// Refuses here what both programs would refuse later, one after the other.
     pub(crate) fn shaped(&self, shape: &StreamShape) -> Result<LabStream, Failure> {
         let plan = LabStream { latency: shape.latency, ..self.in_blocks(&shape.blocks) };
-        let least = least_accepted(self.rate, &plan);
+        let least = plan.least_accepted(self.rate);
         if plan.latency < least {
             return Err(Failure::usage(format!(
                 "--latency {} is less than the {least} that packets of {} and the buffer of {} periods of {} frames \
@@ -248,28 +246,6 @@ pub(crate) fn line(row: &ReportRow) -> String {
     format!("{}: {found}{}", row.name, missed.unwrap_or_default())
 }
 
-/// Who is told, once, and how long the stream still takes.
-type TellEnding = Box<dyn FnOnce(Duration)>;
-
-/// Whether somebody is to be told, or was.
-#[derive(Default)]
-pub(super) struct StreamEnding {
-    tell: Option<TellEnding>,
-}
-
-impl StreamEnding {
-    pub(super) fn told_to(tell: impl FnOnce(Duration) + 'static) -> Self {
-        Self { tell: Some(Box::new(tell)) }
-    }
-
-    /// Tells, if nobody was told yet.
-    pub(super) fn tell(&mut self, ends: Instant) {
-        if let Some(tell) = self.tell.take() {
-            tell(ends.saturating_duration_since(Instant::now()));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::statistics::{Missed, Series};
@@ -289,21 +265,5 @@ mod tests {
         snapshot!(line(&row));
         row.missed = Some(Missed::of(0, 200));
         snapshot!("nothing missed", line(&row));
-    }
-
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
-    #[test]
-    fn how_long_a_stream_still_takes_is_told_once() {
-        let told = Rc::<RefCell<Vec<Duration>>>::default();
-        let all = Rc::clone(&told);
-        let mut ending = StreamEnding::told_to(move |left| all.borrow_mut().push(left));
-        let ends = Instant::now() + Duration::from_secs(60);
-        ending.tell(ends);
-        ending.tell(ends);
-        let told = told.borrow();
-        assert!(told.len() == 1 && told[0] <= Duration::from_secs(60), "{told:?}");
-        StreamEnding::default().tell(ends);
     }
 }

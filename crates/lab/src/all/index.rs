@@ -1,15 +1,15 @@
 //! The page that leads to the pages of all experiments.
 
-use super::document;
-use super::words::{aside, cells, command, escaped, table, void};
-use crate::all::{AllOutcome, AllReport, AllRow};
+use super::{AllOutcome, AllReport, AllRow};
+use crate::page::document;
+use crate::page::words::{aside, cells, command, escaped, table, void};
 use crate::report::text::{nanos, within};
 
 /// So many rows are told at once; the others on the experiment's own page.
 const FEW: usize = 6;
 
 /// The page of all of them.
-pub fn index(report: &AllReport) -> String {
+pub(super) fn index(report: &AllReport) -> String {
     let mut out = String::from("<header><h1>All experiments</h1>") + &command(&report.command);
     let seconds = report.duration_ns as f64 / 1e9;
     out += &aside(&format!(
