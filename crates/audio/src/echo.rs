@@ -9,9 +9,9 @@ mod tests;
 use tautline_proto::device::{Cycle, Device, Settings};
 use tautline_proto::time::{Frames, Span};
 
-use crate::shared::bus::PieceTimes;
-use crate::shared::bus::{BusWriter, bus};
-use crate::shared::steered::SteeredReader;
+use crate::conference::bus::PieceTimes;
+use crate::conference::bus::{BusWriter, bus};
+use crate::conference::steered::SteeredReader;
 use crate::toolbox::Sides;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 

@@ -7,11 +7,11 @@
 #![deny(unsafe_code)]
 
 pub mod alsa;
+mod conference;
 pub mod echo;
 pub mod jack;
 mod opening;
 pub mod pipewire;
-mod shared;
 mod software;
 mod spec;
 mod toolbox;
@@ -20,10 +20,10 @@ mod usual;
 #[cfg(test)]
 mod tests;
 
+pub use conference::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use opening::{
     Opened, channels, list, offered, open, open_paced, open_supervised, probe, settle,
 };
-pub use shared::{MOST_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use software::cable::CableName;
 pub use software::convert::Wanted;
 pub use software::file::{

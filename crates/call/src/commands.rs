@@ -9,7 +9,7 @@ use tautline_io::clock::now;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
-use tautline_proto::receiving::LatencyRefused;
+use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 

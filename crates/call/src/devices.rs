@@ -2,10 +2,10 @@
 
 use tautline_audio::echo::WithoutEcho;
 use tautline_audio::{
-    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, open_supervised, shared,
+    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, conference, open_supervised,
 };
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::watching::run::Running;
+use tautline_engine::monitor::run::Running;
 use tautline_io::thread::Scheduler;
 use tautline_proto::call::terms::StreamTerms;
 use tautline_proto::device::{Device, Direction, Listener, Process, Settings, Stop};

@@ -90,7 +90,7 @@ mod tests {
     use tautline_dsp::gain::Gain;
     use tautline_engine::control::{Fader, SendStanding};
     use tautline_proto::redundancy::Redundancy;
-    use tautline_proto::sending::ReceiverCounts;
+    use tautline_proto::send_policy::ReceiverCounts;
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;

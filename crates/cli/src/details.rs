@@ -1,6 +1,6 @@
 //! What `--verbose` tells of a run as it goes: what has changed since it was told last.
 
-use tautline_engine::watching::run::{KnownClock, Progress};
+use tautline_engine::monitor::run::{KnownClock, Progress};
 use tautline_proto::time::Span;
 
 /// Packets that were missed are told at most this often.

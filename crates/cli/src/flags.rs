@@ -24,8 +24,8 @@ use tautline_engine::plan::probes::Probes;
 use tautline_engine::plan::select::Select;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::FragmentPolicy;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 

@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use tautline_engine::sending::LostHook;
+use tautline_engine::send_engine::LostHook;
 
 use crate::screen::tell;
 

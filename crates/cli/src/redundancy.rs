@@ -6,7 +6,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::latency::{least_latency, repair_latency, repair_time};
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
-use tautline_proto::sending::{Limits, Regulator};
+use tautline_proto::send_policy::{Limits, Regulator};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use tautline_audio::Notes;
+use tautline_engine::monitor::observers::Observers;
+use tautline_engine::monitor::run::{PeerState, Progress};
 use tautline_engine::plan::address::Address;
-use tautline_engine::watching::observers::Observers;
-use tautline_engine::watching::run::{PeerState, Progress};
 use tautline_io::clock::now;
 use tautline_proto::time::Span;
 use tautline_report::Report;

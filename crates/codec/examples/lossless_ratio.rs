@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use tautline_codec::LosslessEncoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::Encode;
+use tautline_proto::codec::Encode;
 use tautline_proto::units::Channels;
 
 fn main() -> io::Result<()> {

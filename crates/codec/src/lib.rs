@@ -1,7 +1,7 @@
 //! What compresses a stream's packets: Opus by libopus, and a coder without loss.
 //!
 //! Both sides of a [`Coder`] are made here, on an ordinary thread, and handed to machines that know
-//! nothing of libraries ([`tautline_proto::coder`]). This is a crate of its own as it links libopus: what runs in other
+//! nothing of libraries ([`tautline_proto::codec`]). This is a crate of its own as it links libopus: what runs in other
 //! people's programs must not.
 #![deny(unsafe_code)]
 
@@ -10,7 +10,7 @@ mod cost;
 mod lossless;
 mod opus;
 
-use tautline_proto::coder::{Coder, Decode, Encode, NotCoded};
+use tautline_proto::codec::{Coder, Decode, Encode, NotCoded};
 use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 

@@ -8,7 +8,7 @@
 
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::{self, SampleFormat};
-use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
+use tautline_proto::codec::{Coder, Decode, Encode, Undecodable};
 use tautline_proto::stream::Coding;
 use tautline_proto::units::Channels;
 

@@ -6,7 +6,7 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use opusic_sys as sys;
-use tautline_proto::coder::{Coder, Decode, Encode, Opus, OpusTuning, Undecodable};
+use tautline_proto::codec::{Coder, Decode, Encode, Opus, OpusTuning, Undecodable};
 use tautline_proto::stream::Coding;
 use tautline_proto::units::{Channels, Rate};
 

@@ -5,7 +5,7 @@ use tautline_codec::{
     LosslessDecoder, LosslessEncoder, OpusDecoder, OpusEncoder, decoder, encoder,
 };
 use tautline_dsp::format::{self, SampleFormat};
-use tautline_proto::coder::{Coder, Decode, Encode, Opus, OpusTuning};
+use tautline_proto::codec::{Coder, Decode, Encode, Opus, OpusTuning};
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};

@@ -6,9 +6,9 @@ use tautline_dsp::gain::Gain;
 use tautline_io::link::destinations::Destinations;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::receiving::LatencyRefused;
+use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::sending::{ReceiverCounts, SendRefused};
+use tautline_proto::send_policy::{ReceiverCounts, SendRefused};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 

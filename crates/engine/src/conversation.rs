@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Arrival;
 use tautline_proto::endpoint::{Endpoint, Host};
-use tautline_proto::session::{Event, ReportArrival, Session};
+use tautline_proto::rtcp_session::{Event, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 pub(crate) enum Audience {

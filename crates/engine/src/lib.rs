@@ -1,7 +1,7 @@
 //! Wires machines, links and devices together, measures and reports.
 //!
-//! The way of a frame is read here: a device calls [`sending`]'s transmitter, which packs and hands to
-//! a link; at the other end a device calls [`receiving`]'s mixer, which reads its links, places and
+//! The way of a frame is read here: a device calls [`send_engine`]'s transmitter, which packs and hands to
+//! a link; at the other end a device calls [`receive_engine`]'s mixer, which reads its links, places and
 //! plays. Both run on the device's thread and tell the ordinary thread by wait-free rings; that
 //! one talks to the peer, measures, and writes the [report](tautline_report::Report). Beside it stands [`offload`]: plugins that
 //! run on other hosts.
@@ -13,8 +13,8 @@ mod conversation;
 pub mod error;
 mod fader;
 mod link_news;
+pub mod monitor;
 pub mod offload;
 pub mod plan;
-pub mod receiving;
-pub mod sending;
-pub mod watching;
+pub mod receive_engine;
+pub mod send_engine;

@@ -1,11 +1,11 @@
 //! What happens to a link, and what people are to know of it.
 
 use rtrb::Consumer;
-use tautline_io::link::told::LinkEvent;
+use tautline_io::link::event_queue::LinkEvent;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::MediaTime;
 
-use crate::watching::note::Note;
+use crate::monitor::note::Note;
 
 /// What has happened to one link so far.
 pub(crate) struct LinkNews {

@@ -3,11 +3,11 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
-use tautline_engine::receiving::RecvEngine;
+use tautline_engine::receive_engine::RecvEngine;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::Settings;
-use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::jitter_buffer::ReceiverConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};

@@ -3,7 +3,7 @@ mod operations;
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::{Coder, Opus};
+use tautline_proto::codec::{Coder, Opus};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};

@@ -3,9 +3,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, HostClock, HostReading, KeptClock};
 use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
+use tautline_proto::packetizer::SenderState;
 use tautline_proto::redundancy::sizing::Tally;
-use tautline_proto::sender::SenderState;
-use tautline_proto::session::{Event, Receiving, ReportArrival, Sending, Session, SessionConfig};
+use tautline_proto::rtcp_session::{
+    Event, Receiving, ReportArrival, Sending, Session, SessionConfig,
+};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tautline_io::shared::{SharedError, SharedFile, SharedMemory};
+use tautline_io::shm::{SharedError, SharedFile, SharedMemory};
 
 const RUN_LONGS: usize = 3;
 /// Of the newest datagram that a link opened, its sender's incarnation and one, or 0 for none; and its count.

@@ -13,7 +13,7 @@ pub mod local;
 pub mod network;
 pub mod output;
 pub mod programs;
-pub mod shared;
+pub mod shm;
 pub mod socket;
 mod system;
 pub mod tcp;

@@ -5,10 +5,10 @@ pub mod awaiting;
 pub mod destinations;
 pub mod direct;
 pub mod divided;
+pub mod event_queue;
 pub mod launch_probe;
 pub mod muxed;
 pub mod ringed;
-pub mod told;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -16,7 +16,7 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::link::destinations::Destinations;
-use crate::link::told::Teller;
+use crate::link::event_queue::Teller;
 
 pub use crate::socket::{Arrival, LinkCounters, OpenError, TransmitStamp};
 

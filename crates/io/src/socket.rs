@@ -86,7 +86,7 @@ pub struct LinkCounters {
     pub ring_drops: u64,
     /// Packets that the interface's queue dropped as too late, each once, whatever its destinations and networks.
     pub unlaunched: u64,
-    /// Of those, the ones without a [`LinkEvent::Unlaunched`](crate::link::told::LinkEvent::Unlaunched).
+    /// Of those, the ones without a [`LinkEvent::Unlaunched`](crate::link::event_queue::LinkEvent::Unlaunched).
     pub unnamed: u64,
     /// Packets dropped since a connection did not take them in time: newer ones went instead.
     pub overdue: u64,

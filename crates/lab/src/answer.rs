@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use tautline_engine::watching::shell::shell_line;
+use tautline_engine::monitor::shell::shell_line;
 use tautline_io::clock::now;
 use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;

@@ -25,7 +25,7 @@ use clap::{Args, ValueEnum};
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_dsp::timecode::{Finder, MarkStretch, Marker, RunNumber};
 use tautline_engine::error::RunError;
-use tautline_engine::watching::run::Running;
+use tautline_engine::monitor::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{

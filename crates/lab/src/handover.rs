@@ -13,7 +13,7 @@ mod tests;
 use clap::{ArgGroup, Args};
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::error::RunError;
-use tautline_engine::watching::run::Running;
+use tautline_engine::monitor::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::{Device, Direction, Directions, Settings, Stop};
 use tautline_proto::time::Span;

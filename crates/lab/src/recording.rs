@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use rtrb::{Consumer, Producer};
 use tautline_compare::Sound;
 use tautline_engine::error::RunError;
-use tautline_engine::watching::run::Running;
+use tautline_engine::monitor::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, memory};
 use tautline_proto::device::{Cycle, Device, Flow, Process, Stop};

@@ -6,11 +6,11 @@ mod tests;
 
 use crate::cause::{Causes, Gaps, Late, Schedule};
 use crate::counters::Counters;
-use crate::depth::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::device::Settings;
 use crate::faults::{Faults, UnjudgedFaults};
+use crate::jitter_buffer::{LateRun, StreamStatus};
 use crate::ledger::Passage;
-use crate::receiver::{LateRun, StreamStatus};
+use crate::target_delay::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::time::{Frames, LocalTime, Span};
 
 /// What is set up before a stream is heard.
@@ -234,7 +234,7 @@ impl Arrivals {
     }
 
     /// What packets carry of others may bring a lost one back within `budget` of its own departure;
-    /// so many in 10⁹ do not come by themselves ([`crate::receiver::Receiver::repair_budget`]).
+    /// so many in 10⁹ do not come by themselves ([`crate::jitter_buffer::Receiver::repair_budget`]).
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.depth.set_repair(budget, lost);
         self.advice.set_repair(budget, lost);

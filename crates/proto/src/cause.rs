@@ -9,8 +9,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::depth::Histogram;
 use crate::ledger::Passage;
+use crate::target_delay::Histogram;
 use crate::time::{LocalTime, Span};
 
 /// Why a packet that came was late.

@@ -63,7 +63,7 @@ mod tests {
     use tautline_dsp::format::SampleFormat;
 
     use super::*;
-    use crate::coder::Coder;
+    use crate::codec::Coder;
     use crate::units::{Channels, Rate};
 
     /// Stereo at 48 kHz in packets of so many frames.

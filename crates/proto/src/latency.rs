@@ -20,7 +20,7 @@ pub enum LatencyRule {
     /// The packets: a receiver keeps what their arrivals ask for, and a sender promises what the
     /// receiver asks for that needs the most.
     Auto {
-        /// No more than this, unless the way itself takes longer (`crate::depth::Depth::set_most`): what comes later is
+        /// No more than this, unless the way itself takes longer (`crate::target_delay::Depth::set_most`): what comes later is
         /// late, and is not waited for. Nothing is as much as there is room for.
         most: Option<Span>,
     },

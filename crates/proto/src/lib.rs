@@ -6,9 +6,9 @@
 //! learnt. A driver hands in everything that happened, then takes what is to be done, then waits
 //! until the deadline the machine names, if it names one.
 //!
-//! The path of one frame: [`sender`] → a link → [`receiver`] (whom: [`source`], when:
+//! The path of one frame: [`packetizer`] → a link → [`jitter_buffer`] (whom: [`source`], when:
 //! [`placement`], where: [`playout`]) → the device. Later packets can carry copies of lost ones
-//! ([`redundancy`]). Beside it, on an ordinary thread, [`session`]
+//! ([`redundancy`]). Beside it, on an ordinary thread, [`rtcp_session`]
 //! exchanges reports and maps the clocks ([`clock`]).
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -22,17 +22,18 @@ pub mod card_clock;
 pub mod card_line;
 pub mod cause;
 pub mod clock;
-pub mod coder;
+pub mod codec;
 pub mod coding_time;
-pub mod counted;
 pub mod counters;
 pub mod crf_follower;
-pub mod depth;
+pub mod demux;
 pub mod device;
 pub mod endpoint;
 pub mod evidence;
 pub mod faults;
+pub mod frame_count;
 pub mod holes;
+pub mod jitter_buffer;
 pub mod latency;
 pub mod lead;
 pub mod ledger;
@@ -40,20 +41,19 @@ pub mod maap;
 pub mod offload;
 pub mod pacing;
 pub mod packet;
+pub mod packetizer;
 pub mod placement;
 pub mod playout;
 pub mod policy;
-pub mod receiver;
-pub mod receiving;
+pub mod receive_policy;
 pub mod redundancy;
 mod renderer;
-pub mod sender;
-pub mod senders;
-pub mod sending;
+pub mod rtcp_session;
+pub mod send_policy;
 pub mod servo;
-pub mod session;
 pub mod source;
 pub mod stream;
+pub mod target_delay;
 pub mod text;
 pub mod time;
 pub mod unannounced;

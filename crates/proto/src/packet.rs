@@ -10,7 +10,7 @@ use core::fmt::Debug;
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::{Coder, Coding};
+use crate::codec::{Coder, Coding};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span, WallTime};
 use crate::units::{Channels, Rate};
@@ -132,7 +132,7 @@ impl PresentationTime {
 }
 
 /// What a packet says of time where it counts no frames: its place among the others follows from that
-/// and from its number ([`crate::counted`]).
+/// and from its number ([`crate::frame_count`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presented {
     /// When its first frame is to be presented; some forms say it of every eighth packet alone.

@@ -11,7 +11,7 @@ use core::ops::Range;
 use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{self, SampleFormat};
 
-use crate::coder::{Coder, Decode};
+use crate::codec::{Coder, Decode};
 use crate::holes::Holes;
 use crate::time::{Frames, MediaTime};
 use crate::units::{Channels, Rate};

@@ -1,7 +1,7 @@
 //! What a policy has at hand when something happened: the time, the conversation with the other end,
 //! and the way to the device's thread.
 
-use crate::session::Session;
+use crate::rtcp_session::Session;
 use crate::time::LocalTime;
 
 /// At hand for one call. `C` is what the device's thread is told.

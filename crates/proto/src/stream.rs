@@ -3,8 +3,8 @@
 
 use tautline_dsp::format::SampleFormat;
 
-pub use crate::coder::Coding;
-use crate::coder::{Coder, Opus};
+pub use crate::codec::Coding;
+use crate::codec::{Coder, Opus};
 use crate::ledger::Departure;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};

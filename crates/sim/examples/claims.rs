@@ -7,8 +7,8 @@
 
 use std::io::Write as _;
 
-use tautline_proto::depth::LossTarget;
 use tautline_proto::redundancy::Redundancy;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_proto::units::Ppm;
 use tautline_sim::card::CardModel;

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use tautline_proto::depth::{Depth, DepthConfig, LossTarget};
+use tautline_proto::target_delay::{Depth, DepthConfig, LossTarget};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Path, PathModel};

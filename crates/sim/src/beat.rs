@@ -1,19 +1,19 @@
 //! What the ordinary thread of a receiver does, at the beat of a real one: it hears the other end, looks
 //! how the stream stands, and lets the policy decide.
 
-use tautline_proto::coder::MakeDecoder;
+use tautline_proto::codec::MakeDecoder;
 use tautline_proto::counters::Counters;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
 use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Passage;
 use tautline_proto::policy::Context;
-use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
-use tautline_proto::receiving::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
+use tautline_proto::receive_policy::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::redundancy::Repairer;
-use tautline_proto::session::{Event, Session};
+use tautline_proto::rtcp_session::{Event, Session};
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
 

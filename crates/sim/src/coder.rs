@@ -1,7 +1,7 @@
 //! What stands for Opus in a world: packets as long as its own, out of which comes the very sound that went in, as late
 //! as of Opus. What a coder does to the sound is no part of a simulation; what its packets do to a path is.
 
-use tautline_proto::coder::{Coder, Decode, Encode, Opus, Undecodable};
+use tautline_proto::codec::{Coder, Decode, Encode, Opus, Undecodable};
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::sender::{Identity, Sender};
+use tautline_proto::packetizer::{Identity, Sender};
 use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::wrap;
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use tautline_proto::cause::Gaps;
 use tautline_proto::counters::Counters;
-use tautline_proto::depth::{CurvePoint, Journal};
-use tautline_proto::receiver::Resync;
-use tautline_proto::receiving::ReceiveNote;
+use tautline_proto::jitter_buffer::Resync;
+use tautline_proto::receive_policy::ReceiveNote;
+use tautline_proto::target_delay::{CurvePoint, Journal};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 

@@ -2,10 +2,10 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, HostClock};
-use tautline_proto::depth::LossTarget;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::StreamFormat;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 

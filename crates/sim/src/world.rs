@@ -14,17 +14,17 @@ use fastrand::Rng;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::StreamId;
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender};
 use tautline_proto::placement::Basis;
 use tautline_proto::policy::Context;
-use tautline_proto::receiver::PullTimes;
 use tautline_proto::redundancy::{Bounds, Redundancy, Repeats};
-use tautline_proto::sender::{BlockTimes, Identity, Sender};
-use tautline_proto::sending::{
+use tautline_proto::rtcp_session::ReportArrival;
+use tautline_proto::send_policy::{
     Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig, SendRefused,
 };
-use tautline_proto::session::ReportArrival;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::WireForm;

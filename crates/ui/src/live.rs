@@ -1,7 +1,7 @@
 //! The line that shows how a run goes, in words: what matters most comes first, as terminals cut it.
 
-use tautline_engine::watching::run::{PeerState, Progress};
-use tautline_proto::sending::ReceiverCounts;
+use tautline_engine::monitor::run::{PeerState, Progress};
+use tautline_proto::send_policy::ReceiverCounts;
 use tautline_proto::time::Span;
 
 /// A peer that maps clocks has done so by then, after its first packets.

@@ -3,7 +3,7 @@
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tautline_audio::DeviceSpec;
 use tautline_engine::plan::address::Address;
-use tautline_proto::coder::Opus;
+use tautline_proto::codec::Opus;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::text::parse_span;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tautline_engine::watching::run::Progress;
+use tautline_engine::monitor::run::Progress;
 use tautline_proto::time::Span;
 
 use crate::failure::Failure;
@@ -200,7 +200,7 @@ mod tests {
     use std::sync::Arc;
 
     use indicatif::TermLike;
-    use tautline_engine::watching::run::PeerState;
+    use tautline_engine::monitor::run::PeerState;
 
     use super::*;
 

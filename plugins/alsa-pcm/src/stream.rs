@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use tautline_engine::receiving::RecvEngine;
-use tautline_engine::sending::SendEngine;
-use tautline_engine::watching::note::words::claimed;
-use tautline_engine::watching::observers::Observers;
-use tautline_engine::watching::run::{Progress, RunOptions};
+use tautline_engine::monitor::note::words::claimed;
+use tautline_engine::monitor::observers::Observers;
+use tautline_engine::monitor::run::{Progress, RunOptions};
+use tautline_engine::receive_engine::RecvEngine;
+use tautline_engine::send_engine::SendEngine;
 use tautline_io::programs::attaching::Attachment;
 use tautline_io::programs::buffer::ProgramBuffer;
 use tautline_io::programs::buffer::RecordingEnd;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_engine::watching::observers::places;
+use tautline_engine::monitor::observers::places;
 use tautline_io::programs::ProgramsName;
 use tautline_io::programs::attaching::{AttachError, Attachment};
 use tautline_proto::device::{Direction, Settings};

@@ -8,7 +8,7 @@ use tautline_engine::plan::claim::ClaimedAddress;
 use tautline_engine::plan::sockets::{LinkOptions, any_by_ethernet, sending_by_ethernet};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan};
 use tautline_engine::plan::{lay, pacing, sockets};
-use tautline_engine::receiving::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
+use tautline_engine::receive_engine::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
 use tautline_io::clock::now;
 use tautline_io::thread::{Scheduler, without_signals};
 use tautline_io::udp::UdpOptions;

@@ -1,11 +1,11 @@
 //! Engine notes in words for the application's user, with the key of the PCM that fixes them.
 
-use tautline_engine::watching::note::Note;
-use tautline_engine::watching::note::words::alike;
+use tautline_engine::monitor::note::Note;
+use tautline_engine::monitor::note::words::alike;
 use tautline_io::link::is_of_a_queue;
 use tautline_proto::evidence::Contradiction;
 use tautline_proto::latency::{LatencyRule, enough_latency};
-use tautline_proto::receiving::{ReceiveNote, Refusal, WrongType};
+use tautline_proto::receive_policy::{ReceiveNote, Refusal, WrongType};
 
 /// Notes for the user: not that nobody answers (plain RTP), nor that threads are not real-time.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {

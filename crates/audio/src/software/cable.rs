@@ -13,7 +13,7 @@ use core::str::FromStr;
 
 pub(crate) use hearing::HearingEnd;
 use ring::{CableRing, RingLayout};
-use tautline_io::shared::{Hold, Lock, SharedError, SharedFile};
+use tautline_io::shm::{Hold, Lock, SharedError, SharedFile};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::{Frames, Span};

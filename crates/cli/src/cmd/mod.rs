@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use tautline_audio::{DeviceSpec, FileFormat};
 use tautline_codec::coding_cost;
+use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::address::{Address, Resolved};
 use tautline_engine::plan::pacing::Paced;
-use tautline_engine::watching::run::RunOptions;
 use tautline_io::clock::thread_time;
 use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::StreamFormat;

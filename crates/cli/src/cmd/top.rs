@@ -14,7 +14,7 @@ mod tests;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use tautline_engine::watching::observers::sockets;
+use tautline_engine::monitor::observers::sockets;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::terminal::is_in_front;
 use tautline_proto::time::{LocalTime, Span};

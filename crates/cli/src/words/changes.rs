@@ -4,9 +4,9 @@ use tautline_engine::control::{
     CannotChange, Changed, ReceiveStanding, SendStanding, StreamStanding,
 };
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::receiving::LatencyRefused;
+use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::sending::SendRefused;
+use tautline_proto::send_policy::SendRefused;
 use tautline_proto::time::Span;
 
 use super::sending::no_repair;

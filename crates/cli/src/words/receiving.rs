@@ -2,10 +2,10 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::evidence::{Contradiction, Proof};
+use tautline_proto::jitter_buffer::OtherType;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::packet::Codings;
-use tautline_proto::receiver::OtherType;
-use tautline_proto::receiving::{LATELY, ReceiveNote, Refusal, WrongType};
+use tautline_proto::receive_policy::{LATELY, ReceiveNote, Refusal, WrongType};
 use tautline_proto::servo::Servo;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;

@@ -1,7 +1,7 @@
 //! Of a stream that is sent.
 
 use tautline_proto::redundancy::MOST_WINDOW;
-use tautline_proto::sending::{NoRepair, SendNote};
+use tautline_proto::send_policy::{NoRepair, SendNote};
 
 pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNote) -> String {
     match note {

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use tautline_trial::snapshot;
 
 use tautline_codec::{OpusDecoder, OpusEncoder};
-use tautline_proto::coder::{Decode, Encode, Opus, OpusTuning};
+use tautline_proto::codec::{Decode, Encode, Opus, OpusTuning};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::Packet;
 

@@ -4,7 +4,7 @@ mod operations;
 
 use tautline_codec::encoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::Coder;
+use tautline_proto::codec::Coder;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};

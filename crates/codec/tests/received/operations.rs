@@ -3,10 +3,10 @@
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::Coding;
+use tautline_proto::codec::Coding;
 use tautline_proto::endpoint::Author;
+use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::packet::Codings;
-use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

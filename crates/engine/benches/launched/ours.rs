@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 
+use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::SendPlan;
 use tautline_engine::plan::address::EthernetPlace;
 use tautline_engine::plan::sockets::sending_by_ethernet;
-use tautline_engine::sending::SendEngine;
-use tautline_engine::watching::run::RunOptions;
+use tautline_engine::send_engine::SendEngine;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::{self, EthernetOptions};
 use tautline_io::link::OpenError;

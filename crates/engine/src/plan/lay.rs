@@ -9,14 +9,14 @@ use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
+use tautline_proto::jitter_buffer::ReceiverConfig;
 use tautline_proto::latency::{
     DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
 };
 use tautline_proto::packet::StreamId;
-use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::packetizer::Identity;
 use tautline_proto::redundancy::ETHERNET;
-use tautline_proto::sender::Identity;
-use tautline_proto::sending::{Limits, Regulator, SendPolicyConfig};
+use tautline_proto::send_policy::{Limits, Regulator, SendPolicyConfig};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;

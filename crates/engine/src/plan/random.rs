@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use tautline_proto::packet::StreamId;
-use tautline_proto::sender::Identity;
+use tautline_proto::packetizer::Identity;
 
 use crate::error::RunError;
 

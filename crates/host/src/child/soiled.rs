@@ -2,7 +2,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::told::Teller;
+use tautline_io::link::event_queue::Teller;
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head};

@@ -9,8 +9,8 @@ use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
 use crate::link::destinations::Destinations;
+use crate::link::event_queue::{LinkEvent, Teller};
 use crate::link::muxed::line::Half;
-use crate::link::told::{LinkEvent, Teller};
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
 use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;

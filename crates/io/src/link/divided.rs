@@ -8,7 +8,7 @@ use rtrb::{Consumer, Producer};
 use tautline_proto::stream::Outgoing;
 
 use super::destinations::Destinations;
-use super::told::Teller;
+use super::event_queue::Teller;
 use super::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::socket::ArrivalHead;
 use crate::thread::memory;

@@ -20,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use self::waking::{Bell, Rhythm};
 use crate::clock::now;
 use crate::link::destinations::Destinations;
-use crate::link::told::Teller;
+use crate::link::event_queue::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 use crate::socket::ArrivalHead;
 use crate::socket::TOTALS;

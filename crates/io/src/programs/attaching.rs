@@ -17,7 +17,7 @@ use super::handing::{has_hung_up, hear, is_sealed};
 use crate::control::Waiter;
 use crate::local::is_private;
 use crate::local::{connect, is_of_our_user};
-use crate::shared::SharedFile;
+use crate::shm::SharedFile;
 use crate::socket::forks;
 
 /// It answers at once; a host that freezes takes a good deal longer.

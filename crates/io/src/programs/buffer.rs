@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
-use crate::shared::{SharedError, SharedFile, SharedMemory};
+use crate::shm::{SharedError, SharedFile, SharedMemory};
 
 /// What the device's thread is to do with the application's sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

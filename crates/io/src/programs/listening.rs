@@ -25,7 +25,7 @@ use crate::clock::now;
 use crate::control::Waiter;
 use crate::local::is_of_our_user;
 use crate::local::{NotPrivate, make_private};
-use crate::shared::SharedFile;
+use crate::shm::SharedFile;
 use crate::thread::halt::EventDescriptor;
 
 const FRAMES: usize = 96_000;

@@ -18,10 +18,10 @@ use super::outflow::QueuedReport;
 use super::outflow::WaitingFrames;
 use super::{TcpOptions, unusable};
 use crate::clock::now;
+use crate::link::event_queue::Teller;
 use crate::link::muxed::line::{
     Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
-use crate::link::told::Teller;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable};
 use crate::socket::batch::Batch;
 use crate::socket::seal::{Seal, room};

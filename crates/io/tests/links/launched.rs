@@ -3,7 +3,7 @@
 use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::told::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, telling};
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::udp::UdpOptions;
 use tautline_proto::packet::handed_bytes;

@@ -4,11 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
+use tautline_io::link::event_queue::{LinkReports, telling};
 use tautline_io::link::muxed::{
     FarAddress, Muxed, MuxedControl, MuxedLine, Seals, is_report, muxed,
 };
 use tautline_io::link::ringed::{Ringed, WireOptions};
-use tautline_io::link::told::{LinkReports, telling};
 use tautline_io::link::{Link, LinkCounters};
 use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::TcpOptions;

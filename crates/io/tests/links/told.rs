@@ -3,7 +3,7 @@
 use crate::common::outgoing;
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::told::{LinkEvent, telling};
+use tautline_io::link::event_queue::{LinkEvent, telling};
 use tautline_io::udp::UdpOptions;
 
 #[test]

@@ -10,7 +10,7 @@ use tautline_io::control::wait;
 use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::told::{LinkReports, telling};
+use tautline_io::link::event_queue::{LinkReports, telling};
 use tautline_io::udp::pair::open_pair;
 use tautline_io::udp::{ControlSocket, FragmentPolicy, UdpOptions, interface_label, path_mtu};
 use tautline_proto::packet::handed_bytes;

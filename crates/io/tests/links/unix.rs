@@ -7,8 +7,8 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
+use tautline_io::link::event_queue::{LinkEvent, Teller, telling};
 use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
-use tautline_io::link::told::{LinkEvent, Teller, telling};
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::realtime::permit;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tautline_engine::watching::shell::shell_line;
+use tautline_engine::monitor::shell::shell_line;
 
 use crate::experiments::Experiment;
 

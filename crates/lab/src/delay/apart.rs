@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use tautline_dsp::timecode::RunNumber;
 use tautline_engine::error::RunError;
-use tautline_engine::watching::run::Running;
+use tautline_engine::monitor::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::{Scheduler, memory};
 use tautline_proto::device::{Device, Process, Settings, Stop};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tautline_dsp::timecode::bits::{BitDepth, BitReader, WORD};
 use tautline_dsp::timecode::{Finder, FoundMark};
-use tautline_engine::watching::sound::rings::{Reader, Writer, rings};
+use tautline_engine::monitor::sound::rings::{Reader, Writer, rings};
 use tautline_proto::device::{Cycle, Flow, Process, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use tautline_engine::error::RunError;
-use tautline_engine::watching::run::Running;
+use tautline_engine::monitor::run::Running;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::{Cycle, Device, Flow, Process, Settings, Stop};

@@ -8,7 +8,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::{Coder, Opus, OpusTuning};
+use crate::codec::{Coder, Opus, OpusTuning};
 use crate::stream::Coding;
 use crate::time::{LocalTime, Span};
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::coder::{Coder, NotCoded};
+use crate::codec::{Coder, NotCoded};
 use crate::stream::{Coding, MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};

@@ -6,9 +6,9 @@ use thiserror::Error;
 
 pub use super::packets::StreamTerms;
 use super::packets::{NoPackets, USUAL_PTIMES};
-use crate::coder::{NotCoded, Opus};
+use crate::codec::{NotCoded, Opus};
+use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
-use crate::receiver::room_for;
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};

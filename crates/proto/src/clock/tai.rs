@@ -89,7 +89,7 @@ pub struct TaiClock {
 
 impl TaiClock {
     /// What is further off than this is another time and gone to at once: it would take 100 s to slew, and from there
-    /// on a listener takes packets for those of a talker that began anew ([`crate::counted`]).
+    /// on a listener takes packets for those of a talker that began anew ([`crate::frame_count`]).
     pub const STEP: Span = Span::from_millis(20);
     /// Beyond this presentation times are called uncertain: the largest that IEEE 1722 allows the timing of a stream
     /// to err by (class B), and what a system clock that PTP keeps is known better than by the kernel's own count.

@@ -9,7 +9,7 @@ mod tests;
 
 use core::ops::Range;
 
-use crate::coder::{Coder, Decode, Opus};
+use crate::codec::{Coder, Decode, Opus};
 use crate::stream::PTIME_RANGE;
 use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};

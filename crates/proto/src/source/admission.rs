@@ -70,7 +70,7 @@ impl Source {
     }
 
     /// Judges a packet of which whoever counted its frames says that it does not go on from those before
-    /// ([`crate::counted::Sequel`]): its number says nothing, its media time where it is to be heard.
+    /// ([`crate::frame_count::Sequel`]): its number says nothing, its media time where it is to be heard.
     pub(crate) fn admit_anew(
         &mut self,
         packet: &PacketHead,

@@ -2,7 +2,7 @@
 //! bits, in a datagram of UDP (annex J).
 //!
 //! A packet (AVTPDU) says when its sound is to be presented instead of counting frames: the receiver counts
-//! ([`crate::counted`]). It has no room for the sender's instants, nor for earlier packets. Writing, reading
+//! ([`crate::frame_count`]). It has no room for the sender's instants, nor for earlier packets. Writing, reading
 //! and counting allocate nothing (`tests/wire_allocation.rs`).
 //!
 //! | byte | field | is |
@@ -45,7 +45,7 @@ pub enum Encapsulation {
     /// Nothing: a frame of Ethernet ends right before it.
     Ethernet,
     /// The `encapsulation_sequence_num` of 32 bits (annex J.1), whose low bits go as the packet's own number goes
-    /// where talkers count by it ([`crate::counted`] sees whether they do).
+    /// where talkers count by it ([`crate::frame_count`] sees whether they do).
     Udp,
 }
 

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use tautline_dsp::format::SampleFormat;
 
 use super::rtp::ExtensionIds;
-use crate::coder::Coder;
+use crate::codec::Coder;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};

@@ -4,11 +4,11 @@
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
+use tautline_proto::jitter_buffer::{PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::ledger::Passage;
 use tautline_proto::packet::{Pack, StreamId};
-use tautline_proto::receiver::{PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::redundancy::Layout;
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

@@ -2,8 +2,8 @@
 
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::evidence::Contradiction;
+use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::packet::Codings;
-use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

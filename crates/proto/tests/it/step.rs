@@ -2,8 +2,8 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
+use tautline_proto::jitter_buffer::{LateRun, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::packet::Codings;
-use tautline_proto::receiver::{LateRun, PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};

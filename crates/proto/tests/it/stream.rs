@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::packet::StreamId;
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

@@ -3,10 +3,10 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::crf_follower::{CrfCounters, CrfFollower, CrfNews, CrfState};
+use tautline_proto::jitter_buffer::{PullTimes, Received, Receiver, ReceiverConfig};
 use tautline_proto::packet::{Instants, Invalid, StreamId, Unpack};
-use tautline_proto::receiver::{PullTimes, Received, Receiver, ReceiverConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::redundancy;
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};

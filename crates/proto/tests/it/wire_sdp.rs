@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::Coder;
+use tautline_proto::codec::Coder;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate, UnitError};
 use tautline_proto::wire::rtp::ExtensionIds;

@@ -1,9 +1,9 @@
 //! Faults of the stream's sender, and another sender beside it.
 
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::redundancy::Layout;
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
-use tautline_proto::sending::SendPolicy;
-use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::rtcp_session::{Session, SessionConfig};
+use tautline_proto::send_policy::SendPolicy;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;

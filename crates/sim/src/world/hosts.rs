@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::receiver::Receiver;
-use tautline_proto::session::{Session, SessionConfig};
+use tautline_proto::jitter_buffer::Receiver;
+use tautline_proto::rtcp_session::{Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::beat::Ordinary;

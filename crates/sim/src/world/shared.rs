@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::{Arrived, Endpoint};
-use tautline_proto::receiver::PullTimes;
+use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::hosts::SimHost;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::StreamTerms;
-use tautline_proto::coder::Coder;
+use tautline_proto::codec::Coder;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

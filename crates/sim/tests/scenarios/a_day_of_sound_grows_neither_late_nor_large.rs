@@ -5,10 +5,10 @@
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::StreamTerms;
 use tautline_proto::counters::Counters;
-use tautline_proto::depth::LossTarget;
-use tautline_proto::receiver::Resync;
-use tautline_proto::receiving::ReceiveNote;
+use tautline_proto::jitter_buffer::Resync;
+use tautline_proto::receive_policy::ReceiveNote;
 use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_sim::card::CardModel;

@@ -2,7 +2,7 @@
 //! rate or a few billionths apart. It is found while the clocks are not known well; it is corrected
 //! once they are, and sound is copied again, bit for bit.
 
-use tautline_proto::receiver::Resync;
+use tautline_proto::jitter_buffer::Resync;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 use tautline_sim::card::CardModel;

@@ -2,7 +2,7 @@
 //! report for ten seconds, and one stays. A twentieth of the reports is lost, one by one: they are half a second
 //! apart, and a burst of losses takes milliseconds.
 
-use tautline_proto::sending::SendNote;
+use tautline_proto::send_policy::SendNote;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::Loss;

@@ -2,7 +2,7 @@
 //! one that was there first is heard whole, and the other is counted as foreign.
 
 use tautline_proto::packet::StreamId;
-use tautline_proto::sender::Identity;
+use tautline_proto::packetizer::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::{Intruder, place};

@@ -2,7 +2,7 @@
 //! program starts anew under its old name or another.
 
 use tautline_proto::packet::StreamId;
-use tautline_proto::sender::Identity;
+use tautline_proto::packetizer::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::SenderFault;

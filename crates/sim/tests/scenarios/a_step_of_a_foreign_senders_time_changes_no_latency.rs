@@ -2,7 +2,7 @@
 //! timestamps stand still, whose timestamps jump, or whose path becomes longer: a step that all packets share is no
 //! jitter.
 
-use tautline_proto::depth::LossTarget;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::SenderFault;

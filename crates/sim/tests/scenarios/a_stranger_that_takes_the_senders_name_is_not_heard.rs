@@ -2,7 +2,7 @@
 //! member of a group can: on the stream's own numbers and times, or on others. The stream is heard
 //! whole and in time; every packet of the stranger is foreign.
 
-use tautline_proto::sender::Identity;
+use tautline_proto::packetizer::Identity;
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::{Intruder, SenderFault, place};

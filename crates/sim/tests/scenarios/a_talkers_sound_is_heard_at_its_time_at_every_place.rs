@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
 use tautline_proto::packet::StreamId;
-use tautline_proto::receiver::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::redundancy::Layout;
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};

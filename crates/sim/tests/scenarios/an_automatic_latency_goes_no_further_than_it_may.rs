@@ -1,7 +1,7 @@
 //! Under test: the latency that follows the packets and has an end, where packets come as a connection of TCP brings them
 //! that loses some: what was lost is sent again, and all behind it waits and then comes at once.
 
-use tautline_proto::depth::LossTarget;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::heard::Heard;
 use tautline_sim::link::{Holds, Jitter, PathModel};

@@ -2,7 +2,7 @@
 //! the 99 % one: delays are exponential, 300 µs on average. Held against what packets and cards
 //! take by the models themselves.
 
-use tautline_proto::depth::LossTarget;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::link::{Jitter, PathModel};
 use tautline_sim::scenario::Scenario;

@@ -1,7 +1,7 @@
 //! Under test: the latency that follows arrivals, on every preset, once it has seen what happens
 //! there: after the first minute. What is lost does not raise it.
 
-use tautline_proto::depth::LossTarget;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;

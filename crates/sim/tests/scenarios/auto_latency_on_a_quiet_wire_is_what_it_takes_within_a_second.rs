@@ -1,7 +1,7 @@
 //! Under test: the latency that follows arrivals, on one switch with nothing else on it. Held
 //! against what packets and cards take by the models themselves.
 
-use tautline_proto::depth::LossTarget;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::card::CardModel;
 use tautline_sim::preset::Preset;

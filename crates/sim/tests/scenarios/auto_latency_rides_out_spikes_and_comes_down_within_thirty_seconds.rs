@@ -2,7 +2,7 @@
 //! high as Roc Toolkit's report has them for a direct cable (qa report 20250210, `07--ether--spikes`:
 //! peak jitter 6.15 ms, at which Roc kept 137 to 218 ms).
 
-use tautline_proto::depth::LossTarget;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::PathModel;

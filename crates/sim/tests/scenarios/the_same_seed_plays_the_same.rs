@@ -2,8 +2,8 @@
 //! that follows the network: redundancy that sizes itself and a latency that follows arrivals.
 
 use tautline_proto::counters::Counters;
-use tautline_proto::depth::LossTarget;
 use tautline_proto::redundancy::Redundancy;
+use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::Span;
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;

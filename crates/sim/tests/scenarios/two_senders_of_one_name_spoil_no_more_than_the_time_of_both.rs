@@ -2,7 +2,7 @@
 //! place, as by a relay, for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
 
 use tautline_proto::counters::Counters;
-use tautline_proto::sender::Identity;
+use tautline_proto::packetizer::Identity;
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::fault::{Intruder, home};

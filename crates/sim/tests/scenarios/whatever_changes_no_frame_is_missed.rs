@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::redundancy::Redundancy;
-use tautline_proto::sending::SendRefused;
+use tautline_proto::send_policy::SendRefused;
 use tautline_proto::time::{Frames, Span};
 use tautline_sim::link::PathModel;
 use tautline_sim::scenario::Scenario;

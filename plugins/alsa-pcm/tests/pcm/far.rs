@@ -4,16 +4,16 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
+use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::{RecvPlan, StreamPlan};
-use tautline_engine::receiving::RecvEngine;
-use tautline_engine::watching::run::RunOptions;
+use tautline_engine::receive_engine::RecvEngine;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::card_clock::{CardClock, PlaybackRing};
 use tautline_proto::device::{Cycle, Device, Ended, Process, Settings, Side, Stop};
-use tautline_proto::receiver::ReceiverConfig;
+use tautline_proto::jitter_buffer::ReceiverConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};

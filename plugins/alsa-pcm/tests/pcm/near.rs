@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use tautline_dsp::format::SampleFormat;
+use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::SendPlan;
-use tautline_engine::sending::SendEngine;
-use tautline_engine::watching::run::RunOptions;
+use tautline_engine::send_engine::SendEngine;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;

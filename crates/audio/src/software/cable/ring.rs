@@ -7,7 +7,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use tautline_io::shared::{SharedError, SharedFile, SharedMemory};
+use tautline_io::shm::{SharedError, SharedFile, SharedMemory};
 use tautline_proto::card_clock::CardClock;
 use tautline_proto::device::Settings;
 use tautline_proto::time::{LocalTime, Span};

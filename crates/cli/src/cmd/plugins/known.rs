@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tautline_api::client::WorkerAddress;
-use tautline_engine::watching::shell::shell_line;
+use tautline_engine::monitor::shell::shell_line;
 
 /// A worker that is kept, or is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use tautline_engine::plan::beside::follow;
 use tautline_engine::plan::lay;
 use tautline_engine::plan::sockets;
 use tautline_engine::plan::{ClockPlan, LinkKind, StreamPlan};
-use tautline_engine::receiving::learn::ToBePlayed;
+use tautline_engine::receive_engine::learn::ToBePlayed;
 use tautline_io::ethernet::own_address;
 use tautline_io::thread::Scheduler;
 use tautline_proto::device::Settings;

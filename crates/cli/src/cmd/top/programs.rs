@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use tautline_engine::watching::observers::process_of;
+use tautline_engine::monitor::observers::process_of;
 use tautline_io::local::connect;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};

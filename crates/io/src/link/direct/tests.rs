@@ -11,8 +11,8 @@ use tautline_proto::time::{MediaTime, Span};
 
 use super::*;
 use crate::clock::sleep_until;
+use crate::link::event_queue::telling;
 use crate::link::ringed::{Ringed, Spacing, WireOptions};
-use crate::link::told::telling;
 use crate::socket::launch::LaunchClock;
 use crate::socket::timestamp::{PACKET_TX_TIMESTAMP, tests as reported};
 use crate::thread::Scheduler;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::link::Pollable;
+use crate::link::event_queue::Teller;
 use crate::link::muxed::peer::PeerAddress;
-use crate::link::told::Teller;
 use crate::socket::seal::Seal;
 
 pub(crate) trait Half: Pollable {

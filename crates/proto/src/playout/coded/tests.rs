@@ -1,7 +1,7 @@
 //! Packets that overlap, as those before and after a change of coding do.
 
 use super::*;
-use crate::coder::{Decode, OpusTuning, Undecodable};
+use crate::codec::{Decode, OpusTuning, Undecodable};
 use crate::playout::{Placed, Playout};
 
 const OPUS: Coder = Coder::Opus(Opus { tuning: OpusTuning::Music, bitrate: 64_000 });

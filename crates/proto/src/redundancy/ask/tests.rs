@@ -2,7 +2,7 @@ use tautline_dsp::format::SampleFormat;
 
 use super::*;
 use crate::redundancy::ETHERNET;
-use crate::sending::Regulator;
+use crate::send_policy::Regulator;
 use crate::time::{Frames, LocalTime};
 use crate::units::{Channels, Rate};
 

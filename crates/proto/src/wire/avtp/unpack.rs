@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::coder::Coding;
+use crate::codec::Coding;
 
 use super::{
     AAF, Encapsulation, HEADER_BYTES, MEDIA_RESTART, SPARSE, STREAM_VALID, TIME_UNCERTAIN,

@@ -2,7 +2,7 @@
 
 use super::packet_type;
 use crate::clock::{ClockId, ClockSource, HostReading, KeptClock};
-use crate::coder::Coding;
+use crate::codec::Coding;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
@@ -18,7 +18,7 @@ pub(super) const EFFECTIVE: u8 = 1;
 /// Sender to receivers: the stream and the latency it promises.
 ///
 /// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
-/// (16), frames per packet (16), coding (8: [`CodingRow::number`](crate::coder::CodingRow)),
+/// (16), frames per packet (16), coding (8: [`CodingRow::number`](crate::codec::CodingRow)),
 /// payload type (8), zero (16),
 /// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock less that, veiled
 /// (64), and the card's clock (64). Senders that do not say it leave out what is behind the zero;

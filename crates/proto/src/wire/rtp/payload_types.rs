@@ -2,7 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::coder::Coding;
+use crate::codec::Coding;
 use crate::packet::Codings;
 use crate::stream::StreamFormat;
 use crate::units::{Channels, Rate};

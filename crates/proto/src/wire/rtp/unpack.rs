@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rtp_types::{RtpPacket, RtpParseError};
 
 use super::{HEADER_BYTES, *};
-use crate::coder::Coding;
+use crate::codec::Coding;
 use crate::packet::{
     Carried, Codings, Instants, Invalid, MediaPacket, PacketHead, StreamId, Unpack, held_of,
 };

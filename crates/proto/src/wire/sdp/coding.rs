@@ -5,7 +5,7 @@ use tautline_dsp::format::SampleFormat;
 use super::lines::Line;
 use super::read::Section;
 use super::{DescriptionError, SdpFault, SdpOddity};
-use crate::coder::{Coder, Coding};
+use crate::codec::{Coder, Coding};
 use crate::units::{Channels, Rate};
 
 /// The meaning of a payload type.

@@ -6,7 +6,7 @@ use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, Transpor
 
 use super::decimal;
 use super::{Description, LINK_OFFSET, Reference, SdpCrypto};
-use crate::coder::{Coder, Coding, Opus, OpusTuning};
+use crate::codec::{Coder, Coding, Opus, OpusTuning};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 

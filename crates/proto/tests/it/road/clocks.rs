@@ -3,7 +3,7 @@
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::receiver::Resync;
+use tautline_proto::jitter_buffer::Resync;
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::units::Ppm;
 

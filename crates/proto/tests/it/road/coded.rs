@@ -1,8 +1,8 @@
 //! Packets that are compressed: decoded in order, each at its turn, at the latency that was asked for.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::{Coder, Opus, OpusTuning};
-use tautline_proto::receiver::Received;
+use tautline_proto::codec::{Coder, Opus, OpusTuning};
+use tautline_proto::jitter_buffer::Received;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 

@@ -1,9 +1,9 @@
 //! Under test: the whole road, with packets lost, late, shuffled, cut otherwise, or foreign.
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::jitter_buffer::Resync;
 use tautline_proto::packet::StreamId;
-use tautline_proto::receiver::Resync;
-use tautline_proto::sender::{Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{Identity, Sender, SenderConfig};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wrap::Wrapped;

@@ -2,8 +2,8 @@
 //! network; ideal cards play the sound cards (`world`).
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::jitter_buffer::Resync;
 use tautline_proto::ledger::Stage;
-use tautline_proto::receiver::Resync;
 use tautline_proto::stream::packet_frames;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;

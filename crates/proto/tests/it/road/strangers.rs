@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::{Author, Endpoint};
-use tautline_proto::receiver::Stranger;
+use tautline_proto::jitter_buffer::Stranger;
 use tautline_proto::time::Span;
 
 use super::world::{Datagram, SSRC, Scene, WALL, World, perfect};

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::coder::{Coder, Decode, Encode, Undecodable};
+use tautline_proto::codec::{Coder, Decode, Encode, Undecodable};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};

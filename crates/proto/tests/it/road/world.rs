@@ -3,12 +3,12 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
-use tautline_proto::coder::{Coder, MakeDecoder};
+use tautline_proto::codec::{Coder, MakeDecoder};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
+use tautline_proto::jitter_buffer::{Hole, PullTimes, Pulled, Receiver, ReceiverConfig};
 use tautline_proto::ledger::Passage;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
-use tautline_proto::receiver::{Hole, PullTimes, Pulled, Receiver, ReceiverConfig};
-use tautline_proto::sender::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};

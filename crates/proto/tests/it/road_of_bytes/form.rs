@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tautline_proto::coder::Coding;
+use tautline_proto::codec::Coding;
 use tautline_proto::packet::{
     Carried, Codings, Instants, Invalid, MediaPacket, Pack, Packed, PackedSound, PacketHead,
     StreamId, Unpack, held_of,

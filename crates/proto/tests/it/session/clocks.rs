@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tautline_proto::clock::{ClockMapping, ClockSource, HostClock, KeptClock};
 use tautline_proto::endpoint::Host as From;
-use tautline_proto::session::{Event, ReportArrival, Session, SessionConfig};
+use tautline_proto::rtcp_session::{Event, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::units::Ppm;
 

@@ -2,7 +2,7 @@
 
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::redundancy::sizing::Tally;
-use tautline_proto::session::{Event, Receiving, ReportArrival, Session, SessionConfig};
+use tautline_proto::rtcp_session::{Event, Receiving, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_proto::wire::rtcp::{Effective, LossReport};
 

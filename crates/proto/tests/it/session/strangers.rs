@@ -1,7 +1,7 @@
 //! Under test: reports of those who are no end of the session.
 
 use tautline_proto::endpoint::{Endpoint, Host as From, SourceEndpoints};
-use tautline_proto::session::{Event, ReportArrival, Session, SessionConfig};
+use tautline_proto::rtcp_session::{Event, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, RtcpReport};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Host as From;
-use tautline_proto::sender::SenderState;
-use tautline_proto::session::{Event, ReportArrival, Sending, Session, SessionConfig};
+use tautline_proto::packetizer::SenderState;
+use tautline_proto::rtcp_session::{Event, ReportArrival, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use tautline_proto::units::{Channels, Ppm, Rate};

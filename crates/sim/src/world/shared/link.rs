@@ -2,9 +2,9 @@
 //! mix (`receiving/mixer/shared.rs`), without its queues between threads.
 
 use tautline_proto::counters::Counters;
+use tautline_proto::demux::{Senders, Unplaced};
 use tautline_proto::endpoint::{Arrived, Author};
-use tautline_proto::receiver::{ReceiveCommand, Receiver, ReceiverConfig};
-use tautline_proto::senders::{Senders, Unplaced};
+use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
 use tautline_proto::time::LocalTime;
 use tautline_proto::wire::rtp::RtpUnpack;
 

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::packet::StreamId;
-use tautline_proto::sender::{BlockTimes, Identity, Sender};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender};
 use tautline_proto::time::Span;
 
 use super::{SenderModel, Stint};

@@ -1,0 +1,215 @@
+//! What is kept of a stream for observers: little while nobody looks, the last second while somebody does.
+
+use tautline_dsp::level::Level;
+use tautline_proto::counters::Counters;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_report::WorstPacket;
+use tautline_report::snapshot::{self, Meter, SecondCounts, StreamSnapshot};
+
+use crate::monitor::levels::LevelReader;
+use crate::monitor::newest::{LastSecond, WorstOfMinute};
+
+/// Of a stream with packets of this kind: played ones, or ones that left.
+pub(crate) struct Observed<P> {
+    levels: LevelReader,
+    minute: WorstOfMinute<P>,
+    looked_at: Option<Second<P>>,
+}
+
+struct Second<P> {
+    packets: LastSecond<P>,
+    counters: LastSecond<Counters>,
+    /// Since they were told last.
+    levels: Vec<Level>,
+}
+
+impl<P: Copy> Observed<P> {
+    pub(crate) const fn new(levels: LevelReader) -> Self {
+        Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
+    }
+
+    /// Takes a packet that is told of `now` and is heard or left `at` this instant, or came too late then,
+    /// and had so much to spare.
+    pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
+        self.minute.take(now, at, spare, packet);
+        if let Some(second) = &mut self.looked_at {
+            second.packets.take(now, at, *packet);
+        }
+    }
+
+    /// Begins or ends to look, as observers are here or not; `ask` tells the device's thread, and whether
+    /// it could be told.
+    pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
+        // Else at the next beat.
+        if here != self.looked_at.is_some() && ask() {
+            self.looked_at = here.then(|| Second {
+                packets: LastSecond::since(now),
+                counters: LastSecond::since(now),
+                levels: Vec::new(),
+            });
+            // Who looked before left words behind.
+            self.levels.read(&mut Vec::new());
+        }
+    }
+
+    /// Takes in how the stream stands, while somebody looks.
+    pub(crate) fn follow(&mut self, now: LocalTime, counters: impl FnOnce() -> Counters) {
+        let Some(second) = &mut self.looked_at else { return };
+        second.counters.take(now, now, counters());
+        self.levels.read(&mut second.levels);
+    }
+
+    /// The packets of the last second: none that is still to be heard.
+    pub(crate) fn packets(&self, now: LocalTime) -> impl Iterator<Item = &P> {
+        self.looked_at.iter().flat_map(move |second| second.packets.until(now))
+    }
+
+    /// Fills in what is kept here: `way` says which stages a packet had.
+    pub(crate) fn tell(
+        &mut self,
+        now: LocalTime,
+        way: impl Fn(&P) -> WorstPacket,
+        into: &mut StreamSnapshot,
+    ) {
+        into.worst = self.minute.worst(now).map(|packet| way(&packet).into());
+        let Some(second) = &mut self.looked_at else { return };
+        into.stages = snapshot::medians(second.packets.until(now).map(way));
+        let over = second.counters.over(now);
+        if let (Some(first), Some(last)) =
+            (second.counters.each().next(), second.counters.each().next_back())
+        {
+            into.counters = snapshot::counters(last);
+            into.second = counted(first, last, over);
+        }
+        let heard = second.levels.iter().any(|level| level.frames > 0);
+        into.meters = heard.then(|| second.levels.iter().map(Meter::of).collect());
+        second.levels.fill(Level::default());
+    }
+}
+
+/// What was counted between two looks.
+fn counted(first: &Counters, last: &Counters, over: Span) -> SecondCounts {
+    // A late packet is taken off those that were lost.
+    let lost = last.lost.saturating_sub(first.lost);
+    let received = last.received.saturating_sub(first.received);
+    let due = received + lost;
+    SecondCounts {
+        over_ns: over.as_nanos(),
+        packets: received + last.sent.saturating_sub(first.sent),
+        lost,
+        late: last.late.saturating_sub(first.late),
+        xruns: last.xruns.saturating_sub(first.xruns),
+        loss_share: (due > 0).then(|| lost as f64 / due as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::levels::{LevelTap, levels};
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    fn way(ns: &i64) -> WorstPacket {
+        WorstPacket { rtp_timestamp: 0, total_ns: None, stages: vec![("wire".into(), *ns)] }
+    }
+
+    fn told(observed: &mut Observed<i64>, now: LocalTime) -> StreamSnapshot {
+        let mut snapshot = StreamSnapshot::default();
+        observed.tell(now, way, &mut snapshot);
+        snapshot
+    }
+
+    #[test]
+    fn while_nobody_looks_nothing_is_kept_but_the_worst_packet() {
+        let mut observed = Observed::new(LevelReader::none());
+        (0..100).for_each(|ms| observed.take(at(ms), at(ms), Span::from_millis(ms), &ms));
+        observed.follow(at(100), || unreachable!("nobody looks"));
+        let told = told(&mut observed, at(100));
+        assert_eq!(told.worst.unwrap().stages[0].ns, 0);
+        assert_eq!(
+            (told.stages.len(), told.meters, observed.packets(at(100)).count()),
+            (0, None, 0)
+        );
+    }
+
+    #[test]
+    fn who_looks_is_told_of_the_last_second_and_of_it_alone() {
+        let (mut tap, reader) = levels(1);
+        let mut observed = Observed::new(reader);
+        observed.look(at(0), true, || true);
+        tap.set(true);
+        for ms in (0..=3000).step_by(20) {
+            observed.take(at(ms), at(ms), Span::ZERO, &ms);
+            tap.hear(&[0.1, if ms == 3000 { 1.0 } else { 0.2 }]);
+            tap.tell();
+            let lost = u64::try_from(ms / 100).unwrap();
+            let received = 9 * lost;
+            observed.follow(at(ms), || Counters { received, lost, ..Counters::default() });
+        }
+        let first = told(&mut observed, at(3000));
+        assert_eq!(first.stages[0].ns, 2500);
+        assert_eq!(first.meters.unwrap()[0].peak_db, Some(0.0));
+        assert_eq!((first.second.lost, first.second.loss_share), (10, Some(0.1)));
+        assert_eq!((first.second.over_ns, first.second.packets), (1_000_000_000, 90));
+        let second = told(&mut observed, at(3000));
+        assert_eq!(second.meters, None, "nothing was heard since");
+        observed.look(at(3000), false, || true);
+        assert!(told(&mut observed, at(3000)).stages.is_empty());
+    }
+
+    #[test]
+    fn what_is_still_to_be_heard_is_not_of_the_last_second() {
+        let mut observed = Observed::new(LevelReader::none());
+        observed.look(at(0), true, || true);
+        // Told 400 ms before it is heard: all of the second is known all the same.
+        let told = (0..=3000).step_by(20);
+        told.for_each(|ms| observed.take(at(ms), at(ms + 400), Span::ZERO, &ms));
+        let heard: Vec<_> = observed.packets(at(3000)).copied().collect();
+        assert_eq!((heard[0], heard.len(), heard[heard.len() - 1]), (1600, 51, 2600));
+        let heard: Vec<_> = observed.packets(at(3400)).copied().collect();
+        assert_eq!((heard[0], heard.len(), heard[heard.len() - 1]), (2000, 51, 3000));
+        let left: Vec<_> = observed.packets(at(4200)).copied().collect();
+        assert_eq!((left[0], left.len()), (2800, 11));
+    }
+
+    #[test]
+    fn a_meter_that_is_not_renewed_falls_to_nothing_also_for_who_looks_later() {
+        let (mut tap, reader) = levels(1);
+        let mut observed = Observed::<i64>::new(reader);
+        observed.look(at(0), true, || true);
+        tap.set(true);
+        let play = |tap: &mut LevelTap| {
+            tap.hear(&[0.5]);
+            tap.tell();
+        };
+        play(&mut tap);
+        observed.follow(at(20), Counters::default);
+        assert!(told(&mut observed, at(20)).meters.is_some());
+        // The device hears a little later that nobody looks any more.
+        observed.look(at(40), false, || true);
+        play(&mut tap);
+        tap.set(false);
+        observed.look(at(9000), true, || true);
+        tap.set(true);
+        // The stream has stopped meanwhile.
+        tap.tell();
+        observed.follow(at(9020), Counters::default);
+        assert_eq!(told(&mut observed, at(9020)).meters, None);
+    }
+
+    #[test]
+    fn a_device_that_could_not_be_told_is_told_again() {
+        let mut observed = Observed::<i64>::new(LevelReader::none());
+        let mut asked = 0;
+        for told in [false, true, true] {
+            observed.look(at(0), true, || {
+                asked += 1;
+                told
+            });
+        }
+        assert_eq!(asked, 2);
+    }
+}

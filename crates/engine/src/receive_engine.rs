@@ -1,0 +1,280 @@
+//! Receives and plays: from links and control sockets to one device, and the report of it.
+
+mod change;
+pub mod doubt;
+mod followed;
+mod kept;
+mod labels;
+pub mod learn;
+mod mixer;
+mod paths;
+mod pending;
+mod repairers;
+mod shared;
+mod shares;
+mod statistics;
+mod stream;
+mod streams;
+mod summary;
+
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use tautline_dsp::gain::Volume;
+use tautline_io::clock::{WallClock, now};
+use tautline_io::control::Waiter;
+use tautline_proto::device::{Device, Listener, Settings, Stop};
+use tautline_proto::lead::Lead;
+use tautline_proto::stream::PTIME_RANGE;
+use tautline_proto::time::LocalTime;
+use tautline_proto::units::Channels;
+use tautline_proto::wire::rtcp::Announcement;
+use tautline_report::Report;
+use tautline_report::ledger::HeardEntry;
+
+use crate::control::{RecvChange, Requests};
+use crate::error::RunError;
+use crate::fader::VOLUME_RAMP;
+use crate::monitor::ledger_file::LedgerFile;
+use crate::monitor::machine;
+use crate::monitor::observers::Observers;
+use crate::monitor::run::{Progress, RunOptions, RunWatch, Running};
+use crate::monitor::sound::{CardEar, Hearing, hearing, measurement};
+use crate::plan::RecvPlan;
+use crate::plan::probes::Probes;
+use crate::receive_engine::change::{MixChanges, MixSetup};
+use crate::receive_engine::doubt::{Another, Doubt, Ran};
+use crate::receive_engine::followed::FollowedClock;
+use crate::receive_engine::labels::Labels;
+use crate::receive_engine::mixer::{Mixer, Passages};
+use crate::receive_engine::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
+use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
+use crate::receive_engine::streams::ReceivedStreams;
+
+/// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
+pub struct RecvEngine {
+    streams: Vec<ReceivedStream>,
+    shared: Vec<SharedLinkEnd>,
+    changes: MixChanges,
+    clock: Option<FollowedClock>,
+    mixer: Mixer,
+    until_bye: bool,
+    ledger: Option<LedgerFile<HeardEntry>>,
+    labels: Option<PathBuf>,
+    hearing: Hearing,
+    ear: Option<CardEar>,
+    observers: Observers,
+}
+
+/// The longest block that is filled at once: more than any card's period.
+const BLOCK: usize = 4096;
+
+/// How a run goes, and what ends it.
+#[derive(Clone, Copy)]
+pub struct RunControl<'a> {
+    /// How long it lasts and how its threads run.
+    pub options: &'a RunOptions,
+    /// Asks it to stop.
+    pub stop: &'a Stop,
+}
+
+impl RecvEngine {
+    /// Lays out all that the run will need.
+    pub fn new(plan: RecvPlan) -> Result<Self, RunError> {
+        let first = plan.streams.first().map(|stream| stream.receiver.format);
+        let channels = first.map_or(Channels::STEREO, |format| format.channels);
+        let rate = first.map_or(plan.device.rate, |format| format.rate);
+        let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count());
+        let (wall, probes, labels) = (WallClock::frozen(), plan.probes, plan.labels.is_some());
+        let waiter =
+            Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
+        let (mut streams, mut inputs) = (Vec::new(), Vec::new());
+        let (mut shared, mut shared_links) = (Vec::new(), Vec::new());
+        let more = plan.streams.iter().filter_map(|stream| stream.senders);
+        let more = more.map(NonZeroUsize::get).sum::<usize>();
+        inputs.reserve_exact(plan.streams.len() + more);
+        let heard_channel = plan.map.source_of(0).unwrap_or(0);
+        for (number, stream) in plan.streams.into_iter().enumerate() {
+            let receiver = stream.receiver();
+            let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
+            let heard = measurement(rate, number, heard_channel, longest, ptime);
+            let heard = (heard.0.of(probes), heard.1);
+            let mix = Mix { number, wall, device: &plan.device, waiter: &waiter, probes, labels };
+            let several = stream.senders.map(|most| (most.get(), StreamTemplate::of(&stream)));
+            let (mut received, mut input) = connect(stream, receiver, Some(heard), &mix)?;
+            if let Some((most, model)) = several {
+                let plan = SharedLinkPlan { model, link: shared.len(), index: number, most };
+                let (ours, links) = share(plan, &mut received, &mut input);
+                shared.push(ours);
+                shared_links.push(links);
+            }
+            streams.push(received);
+            inputs.push(input);
+        }
+        let clock = plan.clock.map(|clock| FollowedClock::new(clock, rate));
+        let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
+        let RecvPlan { gain, device, .. } = plan;
+        let setup =
+            MixSetup { places: inputs.len(), more, gain, device, wall, probes, labels, waiter };
+        let (mut changes, (succession, spares, gains)) = MixChanges::new(setup);
+        // Senders may begin with the first block.
+        for (link, shared) in shared.iter_mut().enumerate() {
+            shared.refill(link, &mut changes);
+        }
+        // Each stream that was planned may have an heir.
+        let playing = 2 * inputs.len().max(1) + more;
+        let mixer = Mixer {
+            passages: Passages::with_capacity(passages_of(&plan.device) * playing),
+            inputs,
+            shared: shared_links,
+            succession,
+            spares,
+            gains,
+            select: plan.select,
+            chosen: None,
+            volume: Volume::over(plan.gain, VOLUME_RAMP),
+            gain: plan.gain,
+            map: plan.map,
+            channels,
+            one: block.clone(),
+            sum: block,
+            mouth: Some(mouth),
+            xruns: 0,
+            lead: Lead::of(&plan.device),
+            woke: now(),
+            told: LocalTime::ZERO,
+        };
+        let ledger = plan.ledger.as_deref().map(LedgerFile::create).transpose()?;
+        Ok(Self {
+            streams,
+            shared,
+            changes,
+            clock,
+            mixer,
+            until_bye: plan.until_bye,
+            ledger,
+            labels: plan.labels,
+            hearing,
+            // Where nothing is measured no card is to listen.
+            ear: (probes != Probes::Off).then_some(ear),
+            observers: Observers::none(),
+        })
+    }
+
+    /// Makes the changes that are asked for while it runs.
+    pub fn listen(&mut self, requests: Requests<RecvChange>) {
+        self.changes.requests = Some(requests);
+    }
+
+    /// Lets these look at how it goes.
+    pub fn show_to(&mut self, observers: Observers) {
+        self.observers = observers;
+    }
+
+    /// The ear of the measurement, for a card that can listen to itself. Once.
+    pub fn listener(&mut self) -> Option<Box<dyn Listener>> {
+        self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
+    }
+
+    /// Measures nothing where nobody took the ear: packets that wait to be found in the sound would
+    /// only become more.
+    fn stop_listening_to_the_deaf(&mut self) {
+        self.ear = None;
+        if !self.hearing.is_deaf() {
+            return;
+        }
+        self.mixer.mouth = None;
+        for (received, input) in self.streams.iter_mut().zip(&mut self.mixer.inputs) {
+            (received.measurement, input.tap) = (None, None);
+        }
+    }
+
+    /// Runs until asked to stop, then reports.
+    pub fn run(
+        self,
+        device: Box<dyn Device>,
+        options: &RunOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Report, RunError> {
+        let control = RunControl { options, stop };
+        self.run_until(device, control, progress, |_| None).map(|(report, _)| report)
+    }
+
+    /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
+    pub fn run_as_announced(
+        self,
+        device: Box<dyn Device>,
+        control: RunControl<'_>,
+        doubt: &Doubt<'_>,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Ran, RunError> {
+        let another = |all: &mut ReceivedStreams| all.another(doubt);
+        Ok(match self.run_until(device, control, progress, another)? {
+            (_, Some(another)) => Ran::Another(Box::new(another)),
+            (report, None) => Ran::Whole(Box::new(report)),
+        })
+    }
+
+    fn run_until(
+        mut self,
+        device: Box<dyn Device>,
+        control: RunControl<'_>,
+        progress: &mut dyn FnMut(&Progress<'_>),
+        disproved: impl Fn(&mut ReceivedStreams) -> Option<Option<Announcement>>,
+    ) -> Result<(Report, Option<Another>), RunError> {
+        let RunControl { options, stop } = control;
+        self.stop_listening_to_the_deaf();
+        self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
+        let mut watch = RunWatch::begin(options);
+        let settings = device.settings();
+        let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
+        machine::note_priority(&mut watch.refused, &running.granted);
+        let scheduler = running.granted.effective().to_string();
+        let Self { streams, shared, changes, clock, hearing, ledger, labels, observers, .. } = self;
+        let labels = labels.map(|path| Labels::new(&path, &settings));
+        let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch);
+        (all.clock, all.ledger, all.labels, all.observers) = (clock, ledger, labels, observers);
+        let (mut over, mut another) = (false, None);
+        while !all.watch.is_over(stop) && !running.is_over() {
+            if !all.work() {
+                continue;
+            }
+            another = disproved(&mut all);
+            if another.is_some() {
+                break;
+            }
+            progress(&all.progress());
+            all.tell_observers();
+            over = self.until_bye && all.is_over();
+            if over {
+                break;
+            }
+        }
+        let ended = now();
+        let process = running.end()?;
+        all.turn();
+        // Its last word: there is room for it now.
+        drop(process);
+        all.turn();
+        if another.is_none() {
+            // Of a run that was over before the first beat nothing else is told.
+            progress(&all.progress());
+        }
+        let another = another.map(|announcement| {
+            let requests = all.take_requests();
+            Another { announcement, requests }
+        });
+        Ok((all.close(ended, scheduler, over), another))
+    }
+}
+
+/// The most packets of one stream whose turn comes in one period: the shortest there are, and as
+/// many again that a skip brings.
+fn passages_of(device: &Settings) -> usize {
+    let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
+    2 * (device.period.count() / shortest + 64).unsigned_abs() as usize
+}

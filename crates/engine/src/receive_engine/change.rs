@@ -1,0 +1,295 @@
+//! Changes of what is received while it plays, as far as they concern more than one stream:
+//! the gain of all, and streams that take the place of others.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_io::clock::{WallClock, now};
+use tautline_io::control::Waiter;
+use tautline_io::thread::memory;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencyRule;
+use tautline_report::StreamReport;
+use tautline_report::ledger::HeardEntry;
+
+use crate::control::{
+    Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
+};
+use crate::error::RunError;
+use crate::fader::Fader;
+use crate::monitor::ledger_file::LedgerFile;
+use crate::monitor::run::RunWatch;
+use crate::monitor::sound::Hearing;
+use crate::plan::StreamPlan;
+use crate::plan::probes::Probes;
+use crate::receive_engine::labels::Labels;
+use crate::receive_engine::mixer::{MixerInput, Succession};
+use crate::receive_engine::repairers::{RepairerStore, Spares, repairers};
+use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
+
+/// The ordinary thread's end of what may be changed of a mix.
+pub(crate) struct MixChanges {
+    pub(crate) requests: Option<Requests<RecvChange>>,
+    /// Knows when a stream's reports arrive, by its number.
+    pub(crate) waiter: Waiter,
+    device: Settings,
+    wall: WallClock,
+    probes: Probes,
+    labels: bool,
+    /// Whether any was asked for.
+    pub(crate) made: bool,
+    fader: Fader,
+    gains: Producer<Gain>,
+    coming: Producer<(usize, MixerInput)>,
+    gone: Consumer<MixerInput>,
+    repairers: RepairerStore,
+    /// Streams that are to take the place given, oldest first.
+    heirs: Vec<(usize, ReceivedStream)>,
+    /// The reports of streams whose place was taken. Their sockets are closed: the same address may
+    /// be heard again.
+    closed: Vec<StreamReport>,
+    /// Streams that there have been.
+    count: usize,
+    /// What was asked for all since it was last taken: whoever comes later is to have it, too.
+    pub(crate) latency_of_all: Option<LatencyRule>,
+}
+
+/// The mix that may be changed.
+pub(crate) struct MixSetup {
+    /// Streams that are planned.
+    pub(crate) places: usize,
+    /// Streams that may come beside them.
+    pub(crate) more: usize,
+    pub(crate) gain: Gain,
+    pub(crate) device: Settings,
+    pub(crate) wall: WallClock,
+    pub(crate) probes: Probes,
+    /// Whether labels are written.
+    pub(crate) labels: bool,
+    pub(crate) waiter: Waiter,
+}
+
+/// What is written of streams while they play.
+pub(crate) struct RunFiles<'a> {
+    pub(crate) ledger: Option<&'a mut LedgerFile<HeardEntry>>,
+    pub(crate) labels: Option<&'a mut Labels>,
+}
+
+/// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
+/// memory.
+const CLOSED: usize = 1000;
+
+/// Streams that may wait to be taken in or closed.
+const WAITING: usize = 4;
+
+impl MixChanges {
+    pub(crate) fn new(setup: MixSetup) -> (Self, (Succession, Spares, Consumer<Gain>)) {
+        let MixSetup { places, more, gain, device, wall, probes, labels, waiter } = setup;
+        let (gains, gains_out) = memory::ring(64);
+        let (coming, coming_out) = memory::ring(WAITING);
+        let (gone_in, gone) = memory::ring(WAITING);
+        let (repairers, spares) = repairers(places, places + more + WAITING);
+        let changes = Self {
+            requests: None,
+            made: false,
+            waiter,
+            device,
+            wall,
+            probes,
+            labels,
+            fader: Fader { gain, muted: false },
+            gains,
+            coming,
+            gone,
+            repairers,
+            heirs: Vec::new(),
+            closed: Vec::new(),
+            count: places,
+            latency_of_all: None,
+        };
+        (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
+    }
+
+    /// Both ends of another stream, which counts from now on.
+    pub(crate) fn connect(
+        &mut self,
+        plan: StreamPlan,
+    ) -> Result<(ReceivedStream, MixerInput), RunError> {
+        let receiver = plan.receiver();
+        let Self { count: number, wall, ref device, ref waiter, probes, labels, .. } = *self;
+        let mix = Mix { number, wall, device, waiter, probes, labels };
+        let connected = connect(plan, receiver, None, &mix)?;
+        self.count += 1;
+        Ok(connected)
+    }
+
+    /// Keeps the report of a stream that is over. What there were more than are kept is not told.
+    pub(crate) fn keep(&mut self, report: StreamReport) {
+        if self.closed.len() < CLOSED {
+            self.closed.push(report);
+        }
+    }
+
+    /// Those that have no place yet.
+    pub(crate) fn heirs(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
+        self.heirs.iter().map(|(_, stream)| stream)
+    }
+
+    /// The same, to be worked on.
+    pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
+        self.heirs.iter_mut().map(|(_, stream)| stream)
+    }
+
+    /// The reports of streams that had a place.
+    pub(crate) fn closed(self) -> Vec<StreamReport> {
+        self.closed
+    }
+
+    /// Lays out repairers in place of those that were taken. Once a beat.
+    pub(crate) fn refill(&mut self) {
+        self.repairers.refill(self.count);
+    }
+
+    /// Makes the changes that were asked for.
+    pub(crate) fn serve(&mut self, streams: &mut [ReceivedStream]) {
+        if let Some(requests) = self.requests.take() {
+            requests.serve(|change| self.change(change, streams));
+            self.requests = Some(requests);
+        }
+    }
+
+    fn change(&mut self, change: RecvChange, streams: &mut [ReceivedStream]) -> Answer {
+        self.made |= !matches!(change, RecvChange::Status);
+        match change {
+            RecvChange::Latency(which, latency) => {
+                let chosen = chosen(which, streams)?;
+                // All or none: the first that refuses is the first that is asked.
+                let latencies = chosen.iter_mut().map(|stream| stream.set_latency(latency));
+                let latencies = latencies.collect::<Result<_, _>>()?;
+                if which.is_none() {
+                    self.latency_of_all = Some(latency);
+                }
+                Ok(Changed::Latencies(latencies))
+            }
+            RecvChange::Volume(None, gain) => self.set_gain(gain, self.fader.muted),
+            RecvChange::Mute(None, muted) => self.set_gain(self.fader.gain, muted),
+            RecvChange::Volume(Some(which), gain) => {
+                one(which, streams)?.set_gain(|fader| fader.gain = gain).map(Changed::Volume)
+            }
+            RecvChange::Mute(Some(which), muted) => {
+                one(which, streams)?.set_gain(|fader| fader.muted = muted).map(Changed::Volume)
+            }
+            RecvChange::From(which, plan) => self.replace(which, *plan, streams),
+            RecvChange::Status => Ok(Changed::Receiving(self.standing(streams))),
+        }
+    }
+
+    fn set_gain(&mut self, gain: Gain, muted: bool) -> Answer {
+        let fader = Fader { gain, muted };
+        self.gains.push(fader.wanted()).map_err(|_| CannotChange::Busy)?;
+        self.fader = fader;
+        Ok(Changed::Volume(fader))
+    }
+
+    fn replace(
+        &mut self,
+        which: Option<usize>,
+        plan: StreamPlan,
+        streams: &mut [ReceivedStream],
+    ) -> Answer {
+        let place = match which {
+            Some(which) => which,
+            None if streams.len() == 1 => 0,
+            None => return Err(CannotChange::WhichStream),
+        };
+        let fader = one(place, streams)?.fader;
+        if self.coming.is_full() {
+            return Err(CannotChange::Busy);
+        }
+        if streams[place].shares.is_some() {
+            return Err(CannotChange::Shared);
+        }
+        if streams[place].carries_clock {
+            return Err(CannotChange::CarriesClock);
+        }
+        let address = plan.address.clone();
+        let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
+        // It is faded in when the other is faded out.
+        input.await_turn(fader.wanted());
+        stream.inherit(&streams[place]);
+        // There is room: asked for above.
+        let _ = self.coming.push((place, input));
+        self.heirs.push((place, stream));
+        Ok(Changed::From(address))
+    }
+
+    /// Closes the streams that the device's thread gave back; those that took their places are
+    /// heard from now on.
+    pub(crate) fn close_gone(
+        &mut self,
+        streams: &mut [ReceivedStream],
+        watch: &mut RunWatch,
+        files: RunFiles<'_>,
+        hearing: &Hearing,
+    ) {
+        let RunFiles { mut ledger, mut labels } = files;
+        while let Ok(mut input) = self.gone.pop() {
+            // Its last word: there is room for it now, and nobody else to say it.
+            let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
+            if let Some(waiting) = waiting {
+                let (_, mut stream) = self.heirs.remove(waiting);
+                stream.conversation.leave();
+                continue;
+            }
+            let Some(place) = streams.iter().position(|stream| stream.number == input.number)
+            else {
+                continue;
+            };
+            let Some(heir) = self.heirs.iter().position(|(wanted, _)| *wanted == place) else {
+                continue;
+            };
+            let (_, mut stream) = self.heirs.remove(heir);
+            let old = &mut streams[place];
+            input.tell_last(
+                now(),
+                old.statistics.status.map_or(0, |status| status.stream.counters.xruns),
+            );
+            old.converse(watch);
+            old.turn(watch, ledger.as_deref_mut(), hearing);
+            labels.iter_mut().for_each(|labels| labels.close(old));
+            old.finish(watch, ledger.as_deref_mut(), hearing);
+            // The ear stays with the place.
+            stream.measurement = old.measurement.take();
+            self.closed.push(core::mem::replace(old, stream).report(watch));
+        }
+    }
+
+    fn standing(&self, streams: &[ReceivedStream]) -> ReceiveStanding {
+        let standing = (0..).zip(streams).map(|(place, stream)| {
+            let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);
+            StreamStanding {
+                latency: stream.policy.link_offset(),
+                auto: stream.policy.auto().is_some(),
+                longest: stream.policy.longest(),
+                volume: stream.fader,
+                address: stream.address.clone(),
+                waits_for: heir.map(|(_, heir)| heir.address.clone()),
+            }
+        });
+        ReceiveStanding { volume: self.fader, streams: standing.collect() }
+    }
+}
+
+fn one(which: usize, streams: &mut [ReceivedStream]) -> Result<&mut ReceivedStream, CannotChange> {
+    let count = streams.len();
+    streams.get_mut(which).ok_or(CannotChange::NoStream { asked: which, streams: count })
+}
+
+fn chosen(
+    which: Option<usize>,
+    streams: &mut [ReceivedStream],
+) -> Result<&mut [ReceivedStream], CannotChange> {
+    match which {
+        None => Ok(streams),
+        Some(which) => Ok(core::slice::from_mut(one(which, streams)?)),
+    }
+}

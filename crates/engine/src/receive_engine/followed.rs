@@ -1,0 +1,55 @@
+//! The clock that is followed beside the streams: a talker of CRF at a socket of its own or at that of a stream.
+//!
+//! The ordinary thread reads it, once a beat: what it says of the rate holds for seconds, whenever it is read.
+
+use tautline_io::clock::now;
+use tautline_io::link::Link;
+use tautline_proto::clock::ToldRate;
+use tautline_proto::crf_follower::{CrfFollower, CrfNews};
+use tautline_proto::time::LocalTime;
+use tautline_proto::units::Rate;
+use tautline_report::FollowedClockReport;
+use tautline_report::snapshot::FollowedClockSnapshot;
+
+use crate::monitor::note::Note;
+use crate::plan::ClockPlan;
+
+/// A clock, and by what it is heard.
+pub(crate) struct FollowedClock {
+    address: String,
+    link: Box<dyn Link>,
+    follower: CrfFollower,
+    news: CrfNews,
+}
+
+impl FollowedClock {
+    /// For streams of this rate.
+    pub(crate) fn new(plan: ClockPlan, rate: Rate) -> Self {
+        let ClockPlan { address, link, encapsulation, stream } = plan;
+        let follower = CrfFollower::new(encapsulation, stream, rate);
+        Self { address, link, follower, news: CrfNews::default() }
+    }
+
+    /// Hears what came, and notes what is new: how fast it runs, as far as that is known.
+    pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ToldRate> {
+        let Self { address, link, follower, news } = self;
+        link.receive(&mut |came| follower.handle(came.datagram, came.arrival));
+        let now = now();
+        let standing = follower.standing(now);
+        if let Some(matter) = news.follow(&standing, now) {
+            note(&Note::Clock { address, note: &matter });
+        }
+        standing.told
+    }
+
+    /// What those who look are told.
+    pub(crate) fn snapshot(&self, now: LocalTime) -> FollowedClockSnapshot {
+        FollowedClockSnapshot::of(&self.address, &self.follower.standing(now), now)
+    }
+
+    pub(crate) fn report(&self) -> FollowedClockReport {
+        let counters = self.link.counters();
+        let dropped = counters.kernel_drops + counters.ring_drops;
+        FollowedClockReport::of(&self.address, &self.follower.standing(now()), dropped)
+    }
+}

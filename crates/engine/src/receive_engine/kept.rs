@@ -1,0 +1,99 @@
+//! What came to a link while nobody was ready to play it.
+
+use tautline_io::link::destinations::Destinations;
+use tautline_io::link::event_queue::Teller;
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::udp::pair::OpenedStream;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::{LocalTime, Span};
+
+/// Datagrams that were read and are not played yet, oldest first.
+#[derive(Default)]
+pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
+
+struct KeptDatagram {
+    bytes: Box<[u8]>,
+    source: Endpoint,
+    arrival: LocalTime,
+    stamp_uncertainty: Span,
+    read: LocalTime,
+    truncated: bool,
+}
+
+impl KeptDatagrams {
+    /// No more are kept: half a second of the shortest packets.
+    const MOST: usize = 4096;
+
+    /// Keeps one, if there is room.
+    pub(super) fn keep(&mut self, arrival: &Arrival<'_>) {
+        if self.0.len() == Self::MOST {
+            return;
+        }
+        let &Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated } = arrival;
+        let bytes = datagram.into();
+        self.0.push(KeptDatagram { bytes, source, arrival, stamp_uncertainty, read, truncated });
+    }
+
+    /// The stream as if nobody had read of it yet.
+    pub(super) fn unread(self, opened: OpenedStream) -> OpenedStream {
+        if self.0.is_empty() {
+            return opened;
+        }
+        let OpenedStream { link, .. } = opened;
+        let until = self.0.last().map_or(LocalTime::ZERO, |kept| kept.arrival);
+        let unread = UnreadLink { link, kept: self.0, next: 0, until };
+        OpenedStream { link: Box::new(unread), ..opened }
+    }
+}
+
+/// A link that delivers first what was read of it before.
+struct UnreadLink {
+    link: Box<dyn Link>,
+    kept: Vec<KeptDatagram>,
+    /// The first that was not delivered. What was delivered stays: a device's thread gives back no memory.
+    next: usize,
+    /// The arrival of the last. A socket of a group that was opened meanwhile has copies of some.
+    until: LocalTime,
+}
+
+impl Link for UnreadLink {
+    fn tell(&mut self, teller: Teller) {
+        self.link.tell(teller);
+    }
+
+    fn queue(&mut self, packet: &Outgoing<'_>) -> bool {
+        self.link.queue(packet)
+    }
+
+    fn flush(&mut self) {
+        self.link.flush();
+    }
+
+    fn set_destinations(&mut self, destinations: &Destinations) -> bool {
+        self.link.set_destinations(destinations)
+    }
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for kept in self.kept.iter().skip(self.next) {
+            let &KeptDatagram { source, arrival, stamp_uncertainty, read, truncated, .. } = kept;
+            let datagram = &*kept.bytes;
+            deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
+        }
+        self.next = self.kept.len();
+        let until = self.until;
+        self.link.receive(&mut |arrival| {
+            if arrival.arrival > until {
+                deliver(arrival);
+            }
+        });
+    }
+
+    fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
+        self.link.transmit_stamps(deliver);
+    }
+
+    fn counters(&self) -> LinkCounters {
+        self.link.counters()
+    }
+}

@@ -1,0 +1,355 @@
+//! What spoilt a recording, and where: a label file beside it, as Audacity imports it: a line each
+//! with the begin and the end in seconds and a text, between tabs.
+
+use core::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use tautline_io::output::{OutputFile, write_hint};
+use tautline_proto::device::Settings;
+use tautline_proto::time::LocalTime;
+use tautline_proto::units::Rate;
+
+use crate::receive_engine::mixer::{LabelMark, Spoilt};
+use crate::receive_engine::stream::ReceivedStream;
+
+/// Labels that are kept: a loss every 10 ms for a quarter of an hour. What is more is counted.
+const MOST: usize = 100_000;
+/// Labels back to which a packet is looked for that came too late.
+const LOOKED_AT: usize = 1000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Hole { late: bool, concealed: bool },
+    Xrun,
+}
+
+/// A stretch of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Label {
+    /// The first frame, and the one after the last.
+    frames: (i64, i64),
+    what: What,
+    /// The how many-th stream.
+    stream: usize,
+    /// When its cause may have begun and when it was noticed.
+    cause: (LocalTime, LocalTime),
+    /// Whether the host stood still meanwhile.
+    stalled: bool,
+}
+
+/// The labels of a recording.
+pub(crate) struct Labels {
+    path: PathBuf,
+    rate: Rate,
+    /// Frames of silence that the device plays before the first block.
+    lead: i64,
+    begun: Option<LocalTime>,
+    labels: Vec<Label>,
+    /// The names of the streams that labels are of, also of those that are over.
+    names: Vec<(usize, String)>,
+    /// The first stream, and whether there were others.
+    first: Option<usize>,
+    several: bool,
+    /// Those, by their places, that the witness was not asked about yet.
+    unjudged: Vec<usize>,
+    /// Those that there was no room for.
+    untold: u64,
+}
+
+impl Labels {
+    /// Of a recording that is made by a device that runs like this, to be written to `path`.
+    pub(crate) fn new(path: &Path, device: &Settings) -> Self {
+        let lead = device.period.count() * (i64::from(device.periods) - 1);
+        Self {
+            path: path.to_owned(),
+            rate: device.rate,
+            lead,
+            begun: None,
+            labels: Vec::new(),
+            names: Vec::new(),
+            first: None,
+            several: false,
+            unjudged: Vec::new(),
+            untold: 0,
+        }
+    }
+
+    /// Takes what happened to the stream of this number and name.
+    pub(crate) fn take(&mut self, (stream, name): (usize, &str), mark: LabelMark) {
+        self.several |= *self.first.get_or_insert(stream) != stream;
+        let spoils = !matches!(mark, LabelMark::Begin(_));
+        // The newest are asked for.
+        if spoils && !self.names.iter().rev().any(|(known, _)| *known == stream) {
+            self.names.push((stream, name.to_owned()));
+        }
+        match mark {
+            // The first stream's first block is the device's.
+            LabelMark::Begin(meets) => _ = self.begun.get_or_insert(meets),
+            LabelMark::Hole { spoilt, concealed, since } => {
+                let what = What::Hole { late: false, concealed };
+                self.add(stream, what, spoilt, since);
+            }
+            LabelMark::Xrun { spoilt, since } => {
+                // One before the first block: the recording has its silence there.
+                self.begun.get_or_insert(spoilt.meets);
+                self.add(stream, What::Xrun, spoilt, since);
+            }
+            LabelMark::Late(spoilt) => self.blame(stream, spoilt),
+        }
+    }
+
+    /// Takes what spoilt a stream's sound by now.
+    pub(crate) fn follow(&mut self, stream: &mut ReceivedStream) {
+        let Some(marks) = &mut stream.marks else { return };
+        while let Ok(mark) = marks.pop() {
+            self.take((stream.number, &stream.address), mark);
+        }
+    }
+
+    /// Takes the rest of a stream that is over, and counts what was not told of it.
+    pub(crate) fn close(&mut self, stream: &mut ReceivedStream) {
+        self.follow(stream);
+        self.untold += stream.statistics.status.map_or(0, |status| status.unmarked);
+    }
+
+    fn place(&self, spoilt: Spoilt) -> Option<(i64, i64)> {
+        let first = self.lead + self.rate.frames_nearest(spoilt.meets - self.begun?).count();
+        Some((first, first + spoilt.frames.count()))
+    }
+
+    fn add(&mut self, stream: usize, what: What, spoilt: Spoilt, since: LocalTime) {
+        let Some(frames) = self.place(spoilt) else { return };
+        // Those of other streams may lie between.
+        let mut newest = self.labels.iter_mut().rev().take(LOOKED_AT);
+        let own = newest.find(|label| label.stream == stream && label.what != What::Xrun);
+        if let Some(last) = own.filter(|last| last.frames.1 == frames.0)
+            && let (What::Hole { concealed, .. }, What::Hole { concealed: more, .. }) =
+                (&mut last.what, what)
+        {
+            (last.frames.1, last.cause.1) = (frames.1, spoilt.meets);
+            *concealed |= more;
+        } else if self.labels.len() < MOST {
+            let cause = (since, spoilt.meets);
+            self.unjudged.push(self.labels.len());
+            self.labels.push(Label { frames, what, stream, cause, stalled: false });
+        } else {
+            self.untold += 1;
+        }
+    }
+
+    /// A packet that came too late is the cause of the holes that it would have filled.
+    fn blame(&mut self, stream: usize, spoilt: Spoilt) {
+        let Some(frames) = self.place(spoilt) else { return };
+        for label in self.labels.iter_mut().rev().take(LOOKED_AT) {
+            let meet = label.frames.0 < frames.1 && frames.0 < label.frames.1;
+            if let What::Hole { late, .. } = &mut label.what {
+                *late |= meet && label.stream == stream;
+            }
+        }
+    }
+
+    /// Asks about those whose end is so long ago, before the witness forgets: also about those behind a
+    /// hole that still grows.
+    pub(crate) fn judge(
+        &mut self,
+        until: LocalTime,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+    ) {
+        let labels = &mut self.labels;
+        self.unjudged.retain(|place| {
+            let label = &mut labels[*place];
+            let ended = label.cause.1 <= until;
+            if ended {
+                label.stalled = stalled(label.cause.0, label.cause.1);
+            }
+            !ended
+        });
+    }
+
+    /// Writes the file. What could not be written, or found no room, is a sentence.
+    pub(crate) fn finish(
+        mut self,
+        stalled: impl Fn(LocalTime, LocalTime) -> bool,
+    ) -> Option<String> {
+        let (text, path) = (self.text(stalled), self.path.display());
+        let written =
+            OutputFile::create(&self.path).and_then(|mut file| file.write_all(text.as_bytes()));
+        match (written, self.untold) {
+            (Err(error), _) => {
+                let hint = write_hint(&error, &self.path, "make room, or write them elsewhere");
+                Some(format!("the labels {path} are not written: {error}; {hint}"))
+            }
+            (Ok(()), 0) => None,
+            (Ok(()), untold) => Some(format!(
+                "the labels {path} lack {untold} of what spoilt the sound, for which there was no room; \
+                 the counters of the report have all"
+            )),
+        }
+    }
+
+    /// What the file holds; what overlaps what `stalled` is the host's. Where there were several streams
+    /// each label says whose it is.
+    fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
+        self.judge(LocalTime::NEVER, stalled);
+        self.labels.sort_by_key(|label| label.frames);
+        let mut text = String::new();
+        for label in &self.labels {
+            let seconds = |frame: i64| frame as f64 / f64::from(self.rate.hertz());
+            let (begin, end) = (seconds(label.frames.0), seconds(label.frames.1));
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{begin:.6}\t{end:.6}\t{}", words(label));
+            if label.stalled {
+                text.push_str(", host stalled");
+            }
+            let mut names = self.names.iter().filter(|_| self.several);
+            if let Some((_, name)) = names.find(|(stream, _)| *stream == label.stream) {
+                let _ = write!(text, ", {name}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn words(label: &Label) -> &'static str {
+    match label.what {
+        What::Xrun => "xrun",
+        What::Hole { late: true, concealed: true } => "late, concealed",
+        What::Hole { late: true, concealed: false } => "late",
+        What::Hole { late: false, concealed: true } => "lost, concealed",
+        What::Hole { late: false, concealed: false } => "lost",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::snapshot;
+
+    use tautline_proto::time::{Frames, Span};
+    use tautline_proto::units::Channels;
+
+    use super::*;
+
+    fn at(millis: i64) -> LocalTime {
+        LocalTime::ZERO + Span::from_millis(millis)
+    }
+
+    fn spoilt(millis: i64, frames: i64) -> Spoilt {
+        Spoilt { meets: at(millis), frames: Frames::new(frames) }
+    }
+
+    fn hole(millis: i64, frames: i64, concealed: bool) -> LabelMark {
+        LabelMark::Hole { spoilt: spoilt(millis, frames), concealed, since: at(millis - 5) }
+    }
+
+    fn written(marks: &[(usize, LabelMark)]) -> String {
+        let period = Frames::new(48);
+        let device =
+            Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 3 };
+        let mut labels = Labels::new(Path::new("x"), &device);
+        let names = ["rtp://a", "rtp://b", "rtp://c"];
+        marks.iter().for_each(|(stream, mark)| labels.take((*stream, names[*stream]), *mark));
+        let stalled = |from, to| from <= at(2000) && at(2000) <= to;
+        labels.text(stalled)
+    }
+
+    #[test]
+    fn labels_lie_where_the_frames_lie_in_the_recording_and_say_what_spoilt_them() {
+        let marks = [
+            (0, LabelMark::Begin(at(1000))),
+            // Blocks of one hole are one label, and a late packet is the cause of all that it misses.
+            (0, hole(1010, 48, true)),
+            (0, hole(1011, 24, false)),
+            (0, hole(1500, 48, false)),
+            (0, LabelMark::Late(spoilt(1010, 48))),
+            (0, hole(2001, 12, true)),
+            (0, LabelMark::Xrun { spoilt: spoilt(3000, 480), since: at(2990) }),
+        ];
+        // Two periods of silence, 2 ms, lie before the first block.
+        let expected = "0.012000\t0.013500\tlate, concealed\n0.502000\t0.503000\tlost\n\
+                        1.003000\t1.003250\tlost, concealed, host stalled\n2.002000\t2.012000\txrun\n";
+        assert_eq!(written(&marks), expected);
+    }
+
+    #[test]
+    fn labels_of_several_streams_say_whose_they_are() {
+        let marks =
+            [(0, LabelMark::Begin(at(0))), (1, hole(20, 48, false)), (0, hole(10, 48, false))];
+        let expected = "0.012000\t0.013000\tlost, rtp://a\n0.022000\t0.023000\tlost, rtp://b\n";
+        assert_eq!(written(&marks), expected);
+    }
+
+    #[test]
+    fn holes_of_several_streams_at_one_place_are_a_label_of_each() {
+        let holes = (10..20).flat_map(|ms| [(0, hole(ms, 48, false)), (1, hole(ms, 48, true))]);
+        let mut marks = vec![(0, LabelMark::Begin(at(0))), (1, LabelMark::Begin(at(0)))];
+        marks.extend(holes);
+        let expected =
+            "0.012000\t0.022000\tlost, rtp://a\n0.012000\t0.022000\tlost, concealed, rtp://b\n";
+        assert_eq!(written(&marks), expected);
+    }
+
+    #[test]
+    fn what_ended_is_judged_while_a_hole_before_it_still_grows() {
+        let period = Frames::new(48);
+        let device =
+            Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 3 };
+        let mut labels = Labels::new(Path::new("x"), &device);
+        labels.take((0, "rtp://a"), LabelMark::Begin(at(0)));
+        labels.take((1, "rtp://b"), LabelMark::Begin(at(0)));
+        for ms in 10..3000 {
+            labels.take((0, "rtp://a"), hole(ms, 48, false));
+            if ms == 1000 {
+                labels.take((1, "rtp://b"), hole(ms, 48, false));
+            }
+            // The witness knows of the stall at 1 s for half a second.
+            labels.judge(at(ms - 100), |from, to| from <= at(1000) && at(1000) <= to && ms < 1500);
+        }
+        let expected = "0.012000\t3.002000\tlost, rtp://a\n\
+                        1.002000\t1.003000\tlost, host stalled, rtp://b\n";
+        assert_eq!(labels.text(|_, _| false), expected);
+    }
+
+    #[test]
+    fn a_stream_that_another_followed_keeps_its_name() {
+        let marks = [
+            (0, LabelMark::Begin(at(0))),
+            (0, hole(10, 48, false)),
+            (2, LabelMark::Begin(at(15))),
+            (2, hole(20, 48, false)),
+        ];
+        let expected = "0.012000\t0.013000\tlost, rtp://a\n0.022000\t0.023000\tlost, rtp://c\n";
+        assert_eq!(written(&marks), expected);
+    }
+
+    #[test]
+    fn an_xrun_before_the_first_block_lies_where_the_recording_has_its_silence() {
+        let marks = [
+            (0, LabelMark::Xrun { spoilt: spoilt(1000, 480), since: at(990) }),
+            (0, LabelMark::Begin(at(1010))),
+            (0, hole(1020, 48, false)),
+        ];
+        let expected = "0.002000\t0.012000\txrun\n0.022000\t0.023000\tlost\n";
+        assert_eq!(written(&marks), expected);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told() {
+        let period = Frames::new(48);
+        let device =
+            Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
+        let path = std::env::temp_dir().join(format!("tautline-labels-{}", std::process::id()));
+        let mut labels = Labels::new(&path, &device);
+        labels.take((0, "a"), LabelMark::Begin(at(0)));
+        (0..MOST as i64 + 7).for_each(|n| labels.take((0, "a"), hole(10 * n, 48, false)));
+        assert_eq!((labels.labels.len(), labels.untold), (MOST, 7));
+        let told = labels.finish(|_, _| false).unwrap();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(lines, MOST);
+        snapshot!(told);
+        let gone = Labels::new(Path::new("/dev/null/x"), &device);
+        assert!(gone.finish(|_, _| false).unwrap().contains("are not written"));
+    }
+}

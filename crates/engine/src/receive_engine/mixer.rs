@@ -1,0 +1,291 @@
+//! The receiving side of a device: read, place, mix, volume. Called once per period.
+
+#[cfg(test)]
+mod cost;
+mod input;
+mod marks;
+mod shared;
+mod succession;
+#[cfg(test)]
+mod tests;
+
+use rtrb::Consumer;
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_dsp::map::ChannelMap;
+use tautline_io::clock::now;
+use tautline_io::thread::realtime;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Cycle, Flow, Process, Side};
+use tautline_proto::faults::Harm;
+use tautline_proto::jitter_buffer::PullTimes;
+use tautline_proto::lead::Lead;
+use tautline_proto::ledger::Passage;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::units::Channels;
+
+use crate::monitor::sound::{Mouth, Voices};
+use crate::plan::select::Select;
+use crate::receive_engine::repairers::Spares;
+pub(crate) use input::{InputRings, MixerCommand, MixerInput, RxStatus};
+pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
+pub(crate) use shared::{Fed, SharedLink, SharedNews};
+pub(crate) use succession::Succession;
+
+/// Passages of one period, kept until it is written: only then is the `render` stage over.
+pub(crate) struct Passages {
+    kept: Vec<(usize, Passage)>,
+}
+
+impl Passages {
+    pub(crate) fn with_capacity(most: usize) -> Self {
+        Self { kept: Vec::with_capacity(most) }
+    }
+
+    /// Whether there is room for it: packets may be shorter than what a block was reckoned to have.
+    fn push(&mut self, index: usize, passage: Passage) -> bool {
+        let fits = self.kept.len() < self.kept.capacity();
+        if fits {
+            self.kept.push((index, passage));
+        }
+        fits
+    }
+
+    fn written(&mut self, at: LocalTime, inputs: &mut [MixerInput], succession: &mut Succession) {
+        for (index, passage) in &mut self.kept {
+            passage.written = at;
+            // Heirs count on after those whose places they are to take.
+            let places = inputs.len();
+            let input = match index.checked_sub(places) {
+                None => Some(&mut inputs[*index]),
+                Some(heir) => succession.heirs()[heir].as_mut().map(|heir| &mut heir.input),
+            };
+            let Some(input) = input else { continue };
+            // A full ring costs the statistics a line; the ordinary thread empties it 50 times a second.
+            let full = input.passages.push(*passage).is_err();
+            input.unbooked += u64::from(full);
+        }
+        self.kept.clear();
+    }
+}
+
+/// All streams of one playback device.
+pub(crate) struct Mixer {
+    pub(crate) inputs: Vec<MixerInput>,
+    /// Links at which several senders are heard.
+    pub(crate) shared: Vec<SharedLink>,
+    pub(crate) succession: Succession,
+    pub(crate) spares: Spares,
+    /// Other gains of all that is heard.
+    pub(crate) gains: Consumer<Gain>,
+    pub(crate) select: Select,
+    pub(crate) chosen: Option<usize>,
+    pub(crate) volume: Volume,
+    pub(crate) gain: Gain,
+    pub(crate) map: ChannelMap,
+    /// Samples per frame of the streams.
+    pub(crate) channels: Channels,
+    /// Room for a block of one stream, and for the sum of all.
+    pub(crate) one: Box<[f32]>,
+    pub(crate) sum: Box<[f32]>,
+    pub(crate) passages: Passages,
+    /// Says whose sound the sum is, where a card listens.
+    pub(crate) mouth: Option<Mouth>,
+    pub(crate) xruns: u64,
+    pub(crate) lead: Lead,
+    /// When the device woke last.
+    pub(crate) woke: LocalTime,
+    pub(crate) told: LocalTime,
+}
+
+/// The ordinary thread is told this often.
+const TELL_EVERY: Span = Span::from_millis(10);
+
+/// Mixes a block to the sum. Not laid into [`Mixer::fill`], whose blocks of one stream would prepare
+/// for it.
+#[inline(never)]
+fn add(sum: &mut [f32], one: &[f32]) {
+    sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+}
+
+fn gate(hears: bool) -> Gain {
+    if hears { Gain::UNITY } else { Gain::SILENCE }
+}
+
+impl Mixer {
+    fn obey(&mut self) {
+        while let Ok(gain) = self.gains.pop() {
+            self.gain = gain;
+        }
+        self.succession.settle(&mut self.inputs);
+    }
+
+    /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
+    fn read(&mut self, woke: LocalTime) -> LocalTime {
+        let mut latest = self.read_shared(woke);
+        let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
+        for (place, input) in self.inputs.iter_mut().enumerate() {
+            let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, places));
+            latest = input.read_lent(latest, listens, &mut self.spares);
+        }
+        if self.succession.has_heirs() { self.read_heirs(latest) } else { latest }
+    }
+
+    /// Reads those that are to take the place of others; when the last was read, or `woke`.
+    #[cold]
+    #[inline(never)]
+    fn read_heirs(&mut self, woke: LocalTime) -> LocalTime {
+        let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
+        let heirs = self.succession.heirs().iter_mut().flatten();
+        (places..).zip(heirs).fold(woke, |latest, (place, heir)| {
+            let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, places));
+            heir.input.read_lent(latest, listens, &mut self.spares)
+        })
+    }
+
+    /// Fills a block that is no longer than the room for it. The first stream goes straight to where
+    /// the sum is wanted, which is the block itself unless channels are mapped.
+    // Called at one place, for the compiler to lay it in there.
+    fn fill(&mut self, out: &mut [f32], times: PullTimes) {
+        let channels = self.channels.count();
+        let mapped = !self.map.is_identity(channels);
+        let samples = if mapped { out.len() / self.map.outputs() * channels } else { out.len() };
+        let one = &mut self.one[..samples];
+        let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
+        let alone = self.inputs.len() == 1;
+        if self.inputs.is_empty() {
+            sum.fill(0.0);
+        }
+        let (mut voices, listens) = (Voices::Nobody, self.mouth.is_some());
+        for (index, input) in self.inputs.iter_mut().enumerate() {
+            let block = if index == 0 { &mut *sum } else { &mut *one };
+            input.pull(block, times, &mut self.passages, index);
+            let crossing = self.succession.is_crossing(index);
+            let gain = if crossing { Gain::SILENCE } else { input.target() };
+            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let audible = input.is_audible(gate, gain);
+            input.shape(block, gate, gain);
+            if listens && audible {
+                voices = voices.with(index, block);
+            }
+            if index > 0 && audible {
+                add(sum, one);
+            }
+        }
+        if self.succession.has_heirs() {
+            voices = self.add_heirs(out, samples, times, voices);
+        }
+        if let Some(mouth) = &mut self.mouth {
+            mouth.say(times.meets, voices);
+        }
+        let plays = |input: &MixerInput| input.alive && !input.receiver.is_muted();
+        self.chosen = self.select.choose(self.inputs.iter().map(plays), self.chosen);
+        let sum = if mapped { &mut self.sum[..samples] } else { &mut *out };
+        self.volume.apply(self.gain, channels, sum);
+        if mapped {
+            self.map.apply(channels, &self.sum[..samples], out);
+        }
+    }
+
+    /// Adds what is to take the place of others to a sum of so many samples, and to the `voices` of it.
+    #[cold]
+    #[inline(never)]
+    fn add_heirs(
+        &mut self,
+        out: &mut [f32],
+        samples: usize,
+        times: PullTimes,
+        mut voices: Voices,
+    ) -> Voices {
+        let (listens, alone) = (self.mouth.is_some(), self.inputs.len() == 1);
+        let mapped = !self.map.is_identity(self.channels.count());
+        let one = &mut self.one[..samples];
+        let sum = if mapped { &mut self.sum[..samples] } else { out };
+        for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
+            let Some(heir) = heir else { continue };
+            let gate = gate(alone || self.select.hears(index, self.chosen));
+            let place = self.inputs.len() + index;
+            heir.pull(one, times, &mut self.passages, place);
+            heir.shape(one, times, gate);
+            if listens {
+                voices = voices.with(place, one);
+            }
+            add(sum, one);
+        }
+        voices
+    }
+
+    fn play(&mut self, side: &mut Side<'_>, now: LocalTime, clock: Option<ClockId>) {
+        let outputs = self.map.outputs();
+        let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
+        let longest = self.sum.len() / self.channels.count() * outputs;
+        let mut samples = &mut *side.samples;
+        while let Some((block, rest)) = samples.split_at_mut_checked(longest.min(samples.len()))
+            && !block.is_empty()
+        {
+            self.fill(block, PullTimes { now, meets, skipped, clock });
+            samples = rest;
+            // Of nearly all cards the room is for more than a period.
+            if samples.is_empty() {
+                return;
+            }
+            let rate = self.inputs.first().map(|input| input.receiver.format().rate);
+            meets +=
+                rate.map_or(Span::ZERO, |rate| rate.span_of(Frames::from_len(longest / outputs)));
+            skipped = Frames::ZERO;
+        }
+    }
+}
+
+impl Mixer {
+    /// All streams were spoilt by it: one label does for them.
+    #[cold]
+    fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
+        let Some(input) = self.inputs.first_mut() else { return };
+        let (rate, skipped) = (input.receiver.format().rate, cycle.playback.skipped);
+        if let Some(marks) = &mut input.marks {
+            // It ends where the block begins.
+            let meets = cycle.playback.meets - rate.span_of(skipped);
+            marks.xrun(Spoilt { meets, frames: skipped }, self.woke);
+        }
+    }
+
+    fn tell(&mut self, at: LocalTime) {
+        self.told = at;
+        let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
+        for input in self.inputs.iter_mut().chain(heirs) {
+            input.tell(at, self.xruns, self.lead.kept());
+        }
+    }
+}
+
+impl Process for Mixer {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        self.obey();
+        self.xruns += u64::from(cycle.xruns);
+        if cycle.xruns > 0 {
+            for input in &mut self.inputs {
+                let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+                input.faults.add(self.woke, cycle.now, harm);
+            }
+            self.mark_xrun(cycle);
+        }
+        self.woke = cycle.now;
+        self.lead.wake(cycle.playback.meets - cycle.now);
+        self.play(&mut cycle.playback, cycle.now, cycle.clock);
+        let written = now();
+        self.passages.written(written, &mut self.inputs, &mut self.succession);
+        if written - self.told >= TELL_EVERY {
+            self.tell(written);
+            self.settle_shared(written);
+        }
+        Flow::Continue
+    }
+}
+
+impl Drop for Mixer {
+    /// The last word: what happened since the one before must not stay unknown.
+    fn drop(&mut self) {
+        self.tell(now());
+    }
+}

@@ -1,0 +1,362 @@
+//! A period of the mixer with everything on that a stream can have: the sender's instants, its clock
+//! mapped by exchanges, the measurement, what `--redundancy auto` carries, the statistics.
+//!
+//! One scene has less: no measurement and no redundancy, as the oldest figures of a period had it.
+//! Below all of them lies [`floor`].
+//!
+//! As tests these prove that all of it is at work. `scripts/bench` runs them under callgrind, twice,
+//! with numbers of periods that [`PERIODS`] gives: the difference is what periods of the steady state
+//! cost in [`Mixer::process`], to the instruction and the same at each run, since links, clocks and
+//! the ordinary thread are the test's own.
+
+mod floor;
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::fader::VOLUME_RAMP;
+use crate::monitor::sound::{Hearing, Measurement, hearing, measurement};
+use crate::receive_engine::repairers::repairers;
+use rtrb::{Producer, RingBuffer};
+use tautline_dsp::format::SampleFormat;
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_proto::clock::{ClockEstimator, Exchange};
+use tautline_proto::counters::Counters;
+use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::packet::StreamId;
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::placement::Basis;
+use tautline_proto::redundancy::Layout;
+use tautline_proto::stream::{Outgoing, StreamFormat};
+use tautline_proto::time::WallTime;
+use tautline_proto::units::Rate;
+use tautline_proto::wire::rtp::{PACK, RtpUnpack};
+
+/// How many periods are played, where another number than a test's is wanted.
+const PERIODS: &str = "TAUTLINE_PERIODS";
+/// How many streams, where more than one is wanted.
+const STREAMS: &str = "TAUTLINE_STREAMS";
+
+const FRAMES: usize = 48;
+const SAMPLES: usize = 2 * FRAMES;
+const PACKET: Span = Span::from_millis(1);
+const LATENCY: Span = Span::from_millis(5);
+/// From the last frame of a packet to its arrival.
+const PATH: Span = Span::from_micros(100);
+/// From a wake-up to the DAC: what two periods of the device hold.
+const RING: Span = Span::from_millis(2);
+/// The sender's wall clock less ours.
+const WALL: Span = Span::from_secs(1_000_000_000);
+const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 5004);
+/// The ordinary thread's beat, in periods.
+const BEAT: u32 = 20;
+/// So many periods lie between two words of the mixer's ([`TELL_EVERY`]) and two exchanges.
+const TOLD: u32 = 10;
+const EXCHANGED: u32 = 500;
+/// Packets that carry others at the beginning: `--redundancy auto` of which nothing is known yet.
+const UNSURE: u32 = 200;
+
+/// What makes a difference.
+struct CostScene {
+    /// By how much the card runs faster than the sender's, in nanoseconds a period.
+    drift: i64,
+    /// What packets carry from [`UNSURE`] on.
+    carried: Layout,
+    /// Whether all is on that a stream can have, or no measurement and no redundancy from the first
+    /// packet on.
+    everything: bool,
+}
+
+type Queue = Arc<Mutex<Vec<(Vec<u8>, LocalTime)>>>;
+
+/// A link in memory: what came before the device woke is there.
+struct Memory(Queue);
+
+impl Link for Memory {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for (datagram, arrival) in self.0.lock().unwrap().iter() {
+            deliver(Arrival {
+                datagram,
+                source: Endpoint::new(SOURCE.into(), 1),
+                arrival: *arrival,
+                stamp_uncertainty: Span::ZERO,
+                read: *arrival,
+                truncated: false,
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
+    }
+}
+
+/// The ordinary thread's end of one stream.
+struct OrdinaryEnd {
+    ssrc: u32,
+    arrived: Queue,
+    clock: ClockEstimator,
+    commands: Producer<MixerCommand>,
+    passages: Consumer<Passage>,
+    status: Consumer<RxStatus>,
+    measurement: Measurement,
+    heard: u64,
+}
+
+struct CostWorld {
+    mixer: Mixer,
+    hearing: Hearing,
+    ends: Vec<OrdinaryEnd>,
+    /// Sends what all streams are but for their names: a hundred senders would be in the caches.
+    sender: Sender,
+    /// Sent and not yet arrived.
+    under_way: VecDeque<(Vec<u8>, LocalTime)>,
+    captured: LocalTime,
+    woken: LocalTime,
+    block: [f32; SAMPLES],
+    scene: CostScene,
+    period: u32,
+}
+
+const FORMAT: StreamFormat = StreamFormat {
+    coder: None,
+    rate: Rate::HZ_48000,
+    channels: Channels::STEREO,
+    sample: SampleFormat::L24,
+    packet: Frames::new(FRAMES as i64),
+    payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
+};
+
+fn sender(everything: bool) -> Sender {
+    Sender::new(SenderConfig {
+        wire: PACK,
+        format: FORMAT,
+        identity: Identity { stream: StreamId(0), sequence: 65_000, timestamp: u32::MAX - 5_000 },
+        period: FORMAT.packet,
+        stamps: true,
+        wall_offset: WALL,
+        redundancy: if everything { Layout::copies(1, 2) } else { Layout::NONE },
+        presented_after: Span::ZERO,
+    })
+}
+
+fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
+    let config = ReceiverConfig::new(RtpUnpack::usual(), FORMAT, LATENCY);
+    let mut receiver = Receiver::without_repairer(config);
+    receiver.measure_unannounced(RING, false);
+    let ssrc = number as u32 + 1;
+    let longest = receiver.longest_link_offset();
+    let (measurement, tap) = measurement(FORMAT.rate, number, 0, longest, PACKET);
+    let (commands, commands_out) = RingBuffer::new(64);
+    let (passages, passages_out) = RingBuffer::new(256);
+    let (status, status_out) = RingBuffer::new(8);
+    let arrived = Queue::default();
+    let end = OrdinaryEnd {
+        ssrc,
+        arrived: Arc::clone(&arrived),
+        clock: ClockEstimator::new(),
+        commands,
+        passages: passages_out,
+        status: status_out,
+        measurement,
+        heard: 0,
+    };
+    let rings = InputRings { commands: commands_out, passages, status };
+    let link = Box::new(Memory(arrived));
+    let mut incoming = MixerInput::new(number, receiver, link, Gain::UNITY, rings);
+    incoming.tap = Some(tap);
+    (end, incoming)
+}
+
+impl OrdinaryEnd {
+    /// This and nothing else has arrived.
+    fn bring<'a>(&self, packets: impl Iterator<Item = &'a (Vec<u8>, LocalTime)>) {
+        let mut arrived = self.arrived.lock().unwrap();
+        arrived.clear();
+        for (datagram, at) in packets {
+            let mut datagram = datagram.clone();
+            datagram[8..12].copy_from_slice(&self.ssrc.to_be_bytes());
+            arrived.push((datagram, *at));
+        }
+    }
+
+    fn exchange(&mut self, now: LocalTime) {
+        let there = WallTime::of_local(now - PATH, WALL);
+        let exchange = Exchange {
+            asked: now - PATH.times(2),
+            peer_received: there,
+            peer_answered: there,
+            answered: now,
+            reading_error: Span::ZERO,
+        };
+        let mapping = self.clock.observe(exchange).unwrap();
+        self.tell(MixerCommand::Receive(ReceiveCommand::Clock(self.author(), mapping)));
+    }
+
+    fn author(&self) -> Author {
+        Author { ssrc: self.ssrc, host: core::net::IpAddr::from(SOURCE.0).into() }
+    }
+
+    fn tell(&mut self, command: MixerCommand) {
+        self.commands.push(command).unwrap_or_else(|_| panic!("the ring is full"));
+    }
+
+    /// The ordinary thread's beat.
+    fn beat(&mut self) {
+        self.measurement.listen();
+        while self.passages.pop().is_ok() {
+            self.heard += 1;
+        }
+        while self.status.pop().is_ok() {}
+    }
+}
+
+impl CostWorld {
+    fn new(streams: usize, scene: CostScene) -> Self {
+        let (mut ends, inputs): (Vec<OrdinaryEnd>, Vec<MixerInput>) =
+            (0..streams).map(stream).unzip();
+        ends.iter_mut()
+            .for_each(|end| end.tell(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc))));
+        let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
+        drop(ear);
+        let mouth = Some(mouth).filter(|_| scene.everything);
+        let room = vec![0.0; 4096 * 2].into_boxed_slice();
+        let mixer = Mixer {
+            inputs,
+            shared: Vec::new(),
+            succession: Succession::new(streams, RingBuffer::new(1).1, RingBuffer::new(1).0),
+            spares: repairers(streams, 2 * streams).1,
+            gains: RingBuffer::new(1).1,
+            select: Select::Mix,
+            chosen: None,
+            volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(2),
+            channels: Channels::STEREO,
+            one: room.clone(),
+            sum: room,
+            passages: Passages::with_capacity(256 * streams),
+            mouth,
+            xruns: 0,
+            lead: Lead::NONE,
+            woke: LocalTime::ZERO,
+            told: LocalTime::ZERO,
+        };
+        let begin = LocalTime::ZERO + Span::from_secs(10);
+        Self {
+            mixer,
+            hearing,
+            ends,
+            sender: sender(scene.everything),
+            under_way: VecDeque::new(),
+            captured: begin,
+            woken: begin + PACKET,
+            block: core::array::from_fn(|index| (index as f32 * 0.37).sin() * 0.5),
+            scene,
+            period: 0,
+        }
+    }
+
+    fn period(&mut self) {
+        let now = self.woken;
+        self.woken += PACKET - Span::from_nanos(self.scene.drift);
+        if self.period.is_multiple_of(EXCHANGED) {
+            self.ends.iter_mut().for_each(|end| end.exchange(now));
+        }
+        if self.period == UNSURE {
+            self.sender.set_redundancy(self.scene.carried);
+        }
+        self.send(now);
+        // By the clock of the machine it would be told at another moment in each run.
+        let tells = self.period.is_multiple_of(TOLD);
+        self.mixer.told = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
+        let (mut samples, meets) = ([0.0; SAMPLES], now + RING);
+        let (uncertainty, skipped) = (Span::ZERO, Frames::ZERO);
+        let playback = Side { samples: &mut samples, meets, uncertainty, skipped };
+        let mut cycle = Cycle { now, capture: Side::absent(), playback, xruns: 0, clock: None };
+        // As a device calls it, which does not know what it calls.
+        let process: &mut dyn Process = &mut self.mixer;
+        black_box(process).process(&mut cycle);
+        black_box(&samples);
+        self.period += 1;
+        if self.period.is_multiple_of(BEAT) {
+            self.hearing.listen();
+            self.ends.iter_mut().for_each(OrdinaryEnd::beat);
+        }
+    }
+
+    /// What is complete by `now` leaves, and what has arrived by then is there.
+    fn send(&mut self, now: LocalTime) {
+        while self.captured + PACKET <= now {
+            let (capture, taken, under_way) =
+                (self.captured, self.captured + PACKET, &mut self.under_way);
+            let times = BlockTimes { capture, taken, now: taken };
+            self.sender.push(&self.block, times, |packet| {
+                under_way.push_back((packet.datagram.to_vec(), taken + PATH));
+            });
+            self.captured = taken;
+        }
+        let here = self.under_way.partition_point(|(_, at)| *at <= now);
+        self.ends.iter().for_each(|end| end.bring(self.under_way.iter().take(here)));
+        self.under_way.drain(..here);
+    }
+}
+
+fn wanted(name: &str, otherwise: u32) -> u32 {
+    std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
+}
+
+/// Plays a scene; what the last stream counted.
+fn play(scene: CostScene) -> (Counters, u32) {
+    let (periods, streams) = (wanted(PERIODS, 4000), wanted(STREAMS, 1));
+    let mut world = CostWorld::new(streams as usize, scene);
+    (0..periods).for_each(|_| world.period());
+    let (input, end) = (world.mixer.inputs.last().unwrap(), world.ends.last().unwrap());
+    let counters = *input.receiver.counters();
+    let kept = (counters.lost, counters.late, counters.duplicate, counters.resyncs, input.unbooked);
+    assert_eq!(kept, (0, 0, 0, 0, 0), "{counters:?}");
+    assert_eq!(counters.missing_frames, 0, "{counters:?}");
+    assert!(end.heard + 50 > counters.received, "{} of {counters:?}", end.heard);
+    let basis = input.receiver.placement().due(world.woken).map(|due| due.basis);
+    assert_eq!(basis, Some(Basis::Clock));
+    (counters, periods)
+}
+
+#[test]
+fn a_stream_with_everything_on_is_copied_where_the_cards_run_alike() {
+    let (counters, _) = play(CostScene { drift: 0, carried: Layout::NONE, everything: true });
+    assert_eq!(counters.resampled_frames, 0);
+}
+
+#[test]
+fn a_stream_that_nobody_measures_is_copied_where_the_cards_run_alike() {
+    let (counters, _) = play(CostScene { drift: 0, carried: Layout::NONE, everything: false });
+    assert_eq!(counters.resampled_frames, 0);
+}
+
+#[test]
+fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
+    let (counters, _) =
+        play(CostScene { drift: 0, carried: Layout::copies(1, 2), everything: true });
+    assert_eq!(counters.resampled_frames, 0);
+}
+
+#[test]
+fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
+    let (counters, periods) =
+        play(CostScene { drift: 50, carried: Layout::NONE, everything: true });
+    // It is copied until the two are further apart than the clocks can tell: no more than 3 s.
+    let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
+    assert!(counters.resampled_frames >= least, "{counters:?}");
+}

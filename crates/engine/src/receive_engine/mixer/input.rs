@@ -1,0 +1,322 @@
+//! One stream on its way into the mix: its packets read, its frames taken, its volume.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_io::link::{Arrival, Link, LinkCounters};
+use tautline_proto::counters::Counters;
+use tautline_proto::endpoint::Arrived;
+use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::jitter_buffer::{Playable, PullTimes, ReceiveCommand, Receiver, StreamStatus};
+use tautline_proto::ledger::Passage;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::marks::LabelMarks;
+use super::{Fed, Passages};
+use crate::fader::VOLUME_RAMP;
+use crate::monitor::levels::LevelTap;
+use crate::monitor::sound::PacketTap;
+use crate::plan::select::PATIENCE;
+use crate::receive_engine::paths::Paths;
+use crate::receive_engine::repairers::Spares;
+
+/// What the ordinary thread hands down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MixerCommand {
+    Receive(ReceiveCommand),
+    /// Another gain of this stream.
+    Gain(Gain),
+    /// Whether anybody wants to know how loud it is.
+    Levels(bool),
+}
+
+/// How one stream stands, told to the ordinary thread now and then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RxStatus {
+    pub(crate) stream: StreamStatus,
+    pub(crate) link: LinkCounters,
+    pub(crate) paths: Paths,
+    /// Of what spoilt the sound, what was not told.
+    pub(crate) unmarked: u64,
+}
+
+/// One stream on its way to the device.
+pub(crate) struct MixerInput {
+    pub(crate) receiver: Receiver,
+    pub(crate) link: Box<dyn Link>,
+    /// Whether its packets come by a link that other senders share.
+    pub(crate) shares: bool,
+    /// The how many-th stream it is, for the ordinary thread.
+    pub(crate) number: usize,
+    pub(crate) gain: Gain,
+    pub(crate) volume: Volume,
+    /// Whether it is selected.
+    pub(crate) gate: Volume,
+    pub(crate) tap: Option<PacketTap>,
+    pub(crate) levels: LevelTap,
+    /// Where labels are written.
+    pub(crate) marks: Option<LabelMarks>,
+    pub(crate) commands: Consumer<MixerCommand>,
+    pub(crate) passages: Producer<Passage>,
+    pub(crate) status: Producer<RxStatus>,
+    /// Since when it brings nothing; `NEVER` before it brought anything.
+    pub(crate) silent_since: LocalTime,
+    /// When a frame was last heard in it that was no pause.
+    pub(crate) loud: LocalTime,
+    pub(crate) alive: bool,
+    pub(crate) faults: Faults,
+    pub(crate) unbooked: u64,
+    pub(crate) paths: Paths,
+}
+
+/// The device's ends of what a stream and the ordinary thread hand each other.
+pub(crate) struct InputRings {
+    pub(crate) commands: Consumer<MixerCommand>,
+    pub(crate) passages: Producer<Passage>,
+    pub(crate) status: Producer<RxStatus>,
+}
+
+/// No sample of a pause is larger: -60 dB of full scale.
+const PAUSE: f32 = 0.001;
+/// A pause is told once it has lasted so long: what lasts as long goes on for longer, mostly, and a
+/// jump in it takes 30 ms to be made.
+pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
+
+impl MixerInput {
+    /// The `number`-th stream, that nothing came of yet, selected and not measured.
+    pub(crate) fn new(
+        number: usize,
+        receiver: Receiver,
+        link: Box<dyn Link>,
+        gain: Gain,
+        rings: InputRings,
+    ) -> Self {
+        let InputRings { commands, passages, status } = rings;
+        Self {
+            receiver,
+            link,
+            shares: false,
+            number,
+            gain,
+            volume: Volume::over(gain, VOLUME_RAMP),
+            gate: Volume::new(Gain::UNITY),
+            tap: None,
+            levels: LevelTap::none(),
+            marks: None,
+            commands,
+            passages,
+            status,
+            silent_since: LocalTime::NEVER,
+            loud: LocalTime::ZERO,
+            alive: false,
+            faults: Faults::NONE,
+            unbooked: 0,
+            paths: Paths::default(),
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.pop() {
+            match command {
+                MixerCommand::Receive(command) => self.receiver.obey(command),
+                MixerCommand::Gain(gain) => self.gain = gain,
+                MixerCommand::Levels(wanted) => self.levels.set(wanted),
+            }
+        }
+    }
+
+    /// Obeys, and reads with a repairer of `spares` lent to it; when it was read, as [`Self::read`] says.
+    #[inline(always)]
+    pub(super) fn read_lent(
+        &mut self,
+        woke: LocalTime,
+        listens: bool,
+        spares: &mut Spares,
+    ) -> LocalTime {
+        self.obey();
+        spares.lend(&mut self.receiver);
+        let latest = self.read(woke, listens);
+        spares.take_back(&mut self.receiver);
+        latest
+    }
+
+    /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
+    /// or `woke` if nothing had arrived.
+    fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
+        // Those of a shared link are handed what comes.
+        if self.shares {
+            self.tell_tap();
+            return woke;
+        }
+        let (mut latest, mut goes_on) = (woke, false);
+        let before = self.missed();
+        // Nothing is allocated for what has no size.
+        let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
+        link.receive(&mut |arrival| {
+            latest = latest.max(arrival.read);
+            goes_on |= self.take(&arrival, listens);
+        });
+        self.link = link;
+        if !goes_on {
+            self.tell_tap();
+        }
+        self.miss(before, latest);
+        latest
+    }
+
+    /// Takes one datagram; whether the measurement was given what may go on.
+    // Always: the compiler would call it, as two do, which takes 16 instructions more.
+    #[inline(always)]
+    pub(super) fn take(&mut self, arrival: &Arrival<'_>, listens: bool) -> bool {
+        let Self { receiver, tap, marks, passages, faults, unbooked, paths, .. } = self;
+        let channels = receiver.format().channels.count();
+        let (mut tap, mut goes_on) = (tap.as_mut().filter(|_| listens), false);
+        let mut bring = |packet: Playable<'_>| {
+            if let Some(tap) = &mut tap {
+                goes_on = true;
+                tap.brought(&packet.frames, channels, |frames| packet.sound.samples(frames));
+            }
+        };
+        let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
+        let missing = receiver.counters().missing_frames;
+        let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
+        if let Some(marks) = marks {
+            marks.took(receiver, missing);
+            if let Some(passage) = received.late() {
+                marks.late(&passage, receiver.format().packet);
+            }
+        }
+        paths.count(arrival.source.network(), &received);
+        if let Some(passage) = received.late() {
+            // Whatever held it up did so while it was on its way.
+            let age = receiver.placement().link_offset();
+            let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
+            faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
+            *unbooked += u64::from(passages.push(passage).is_err());
+        }
+        goes_on
+    }
+
+    /// Tells the measurement what packets brought so far.
+    pub(crate) fn tell_tap(&mut self) {
+        let Some(tap) = &mut self.tap else { return };
+        let channels = self.receiver.format().channels.count();
+        tap.tell(channels, |frames| self.receiver.sound().samples(frames));
+    }
+
+    /// Tells the measurement what was decoded for the last block: what is compressed has no sound before.
+    #[inline]
+    fn tell_decoded(&mut self) {
+        let Some(frames) = self.receiver.take_decoded() else { return };
+        let Some(tap) = &mut self.tap else { return };
+        let channels = self.receiver.format().channels.count();
+        tap.brought(&frames, channels, |frames| self.receiver.sound().samples(frames));
+        tap.tell(channels, |frames| self.receiver.sound().samples(frames));
+    }
+
+    /// Packets that were lost and unheard so far.
+    pub(super) const fn missed(&self) -> [u64; 2] {
+        let counters = self.receiver.counters();
+        [counters.lost, counters.unheard]
+    }
+
+    /// Notes what was missed since `before`, as of `now`.
+    #[inline]
+    pub(super) fn miss(&mut self, before: [u64; 2], now: LocalTime) {
+        if self.missed() != before {
+            self.note_missed(before, now);
+        }
+    }
+
+    #[cold]
+    fn note_missed(&mut self, [lost, unheard]: [u64; 2], now: LocalTime) {
+        let before = Counters { lost, unheard, ..Counters::default() };
+        let missed = Harm::missed(&before, self.receiver.counters());
+        if missed != Harm::default() {
+            let age = self.receiver.placement().link_offset();
+            self.faults.add(now - age, now, missed);
+        }
+    }
+
+    /// Takes the block's frames into `out`, and says by `alive` whether there were any.
+    pub(super) fn pull(
+        &mut self,
+        out: &mut [f32],
+        times: PullTimes,
+        passages: &mut Passages,
+        index: usize,
+    ) {
+        let frames = self.receiver.format().channels.frames_in(out.len());
+        let before = self.missed();
+        let Self { receiver, unbooked, .. } = self;
+        let pulled = receiver.pull(out, times, |passage| {
+            *unbooked += u64::from(!passages.push(index, passage));
+        });
+        self.tell_decoded();
+        if let Some(marks) = &mut self.marks {
+            marks.pulled(&self.receiver, &times, &pulled);
+        }
+        self.miss(before, times.now);
+        if out.iter().any(|sample| sample.abs() > PAUSE) {
+            self.loud = times.now;
+        }
+        if pulled.media.is_some() && pulled.missing < frames {
+            self.silent_since = times.now;
+        }
+        self.alive = !self.silent_since.is_never() && times.now - self.silent_since < PATIENCE;
+    }
+
+    /// Whether its sound has been in a pause for a while.
+    pub(super) fn is_quiet(&self, at: LocalTime) -> bool {
+        at - self.loud >= PAUSE_LENGTH
+    }
+
+    pub(super) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+        self.levels.tell();
+        let link = self.link.counters();
+        let mut stream = self.receiver.status(at);
+        stream.counters.xruns = xruns;
+        stream.counters.socket_drops = link.kernel_drops + link.ring_drops;
+        stream.counters.unopened = link.unopened;
+        stream.counters.unbooked += self.unbooked;
+        stream.faults = self.faults;
+        stream.quiet = self.is_quiet(at);
+        stream.lead = lead;
+        let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
+        let status = RxStatus { stream, link, paths: self.paths, unmarked };
+        // The newest status is in the next one too, so a full ring loses nothing: when something
+        // went wrong is kept until it is told.
+        if self.status.push(status).is_ok() {
+            self.faults = Faults::NONE;
+        }
+    }
+
+    /// Begins in silence, to be led to `gain` when its turn comes.
+    pub(crate) fn await_turn(&mut self, gain: Gain) {
+        self.gain = gain;
+        self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
+    }
+
+    /// The last word of a stream that the mix has given back.
+    pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
+        self.tell(at, xruns, None);
+    }
+
+    /// The gain that the stream is to have now.
+    pub(super) fn target(&self) -> Gain {
+        if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
+    }
+
+    /// Whether anything is heard of a block with these gains.
+    pub(super) fn is_audible(&self, gate: Gain, gain: Gain) -> bool {
+        let silent = |volume: &Volume, to| volume.current() == Gain::SILENCE && to == Gain::SILENCE;
+        !silent(&self.gate, gate) && !silent(&self.volume, gain)
+    }
+
+    /// Gives a block of its sound these gains, or leads it there.
+    pub(super) fn shape(&mut self, block: &mut [f32], gate: Gain, gain: Gain) {
+        let channels = self.receiver.format().channels.count();
+        self.gate.apply(gate, channels, block);
+        self.volume.apply(gain, channels, block);
+        self.levels.hear(block);
+    }
+}

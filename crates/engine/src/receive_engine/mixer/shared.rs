@@ -1,0 +1,198 @@
+//! One link at which several senders are heard, each by a receiver of its own. The first has that of
+//! the stream which the link was planned for; for the others receivers wait beside the mix, laid out
+//! ahead by the ordinary thread. They come and go by value, so the device's thread frees nothing.
+
+use rtrb::{Consumer, Producer};
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::thread::memory::push_within;
+use tautline_proto::demux::{Senders, Unplaced};
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::packet::StreamId;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::time::LocalTime;
+
+use super::{Mixer, MixerInput};
+use crate::monitor::sound::Mouth;
+use crate::receive_engine::repairers::Spares;
+
+/// What the ordinary thread is told of a shared link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SharedNews {
+    /// A sender is heard by the receiver with this number.
+    Came { number: usize, stream: StreamId, from: Endpoint },
+    /// What found no place so far.
+    Unplaced(Unplaced),
+}
+
+pub(crate) struct SharedLink {
+    /// The input whose link it is.
+    host: usize,
+    senders: Senders,
+    /// By the sender's place: its input.
+    inputs: Box<[usize]>,
+    waiting: Consumer<MixerInput>,
+    news: Producer<SharedNews>,
+    gone: Producer<MixerInput>,
+    told: u64,
+}
+
+/// Stands for the link of an input that is fed by another's.
+pub(crate) struct Fed;
+
+impl Link for Fed {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
+    }
+}
+
+/// No input: of a place that nobody has.
+const NOBODY: usize = usize::MAX;
+
+impl SharedLink {
+    /// The link of the input `host`, for so many senders at once.
+    pub(crate) fn new(
+        host: usize,
+        most: usize,
+        waiting: Consumer<MixerInput>,
+        news: Producer<SharedNews>,
+        gone: Producer<MixerInput>,
+    ) -> Self {
+        let inputs = vec![NOBODY; most].into_boxed_slice();
+        let senders = Senders::new(most);
+        Self { host, senders, inputs, waiting, news, gone, told: 0 }
+    }
+
+    /// The input of the datagram's sender, which may have to be put in place first; `None` if there is
+    /// none for it.
+    fn input_of(&mut self, arrival: &Arrival<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
+        let receiver = &inputs[self.host].receiver;
+        let (from, at) = (arrival.source, arrival.arrival);
+        let known = receiver.stream_of(arrival.datagram);
+        let known = known.and_then(|stream| self.senders.find(stream, from, at));
+        if let Some(place) = known {
+            return self.inputs.get(place).copied();
+        }
+        // What nobody can read is counted with the first.
+        let Some(stream) = receiver.recognises(arrival.datagram) else { return Some(self.host) };
+        // Another may follow the first one's sender once that is over.
+        let over = receiver.source().is_none_or(|source| source.is_silent(at));
+        let host_is_free = over && !self.inputs.contains(&self.host);
+        let laid_out = !self.waiting.is_empty() && inputs.len() < inputs.capacity();
+        if !(host_is_free || laid_out) || self.news.is_full() {
+            self.senders.turn_away(from);
+            return None;
+        }
+        let place = self.senders.admit(stream, from, at)?;
+        if host_is_free {
+            self.inputs[place] = self.host;
+        } else {
+            self.inputs[place] = inputs.len();
+            // There is room: asked for above.
+            let input = self.waiting.pop().ok()?;
+            push_within(inputs, input).ok()?;
+        }
+        let number = inputs[self.inputs[place]].number;
+        // There is room: asked for above.
+        let _ = self.news.push(SharedNews::Came { number, stream, from });
+        Some(self.inputs[place])
+    }
+
+    /// A sender that is over: its place.
+    fn over(&self, at: LocalTime, inputs: &[MixerInput]) -> Option<usize> {
+        let is_over = |(place, input): (usize, &usize)| {
+            let receiver = &inputs.get(*input)?.receiver;
+            let goodbye = receiver.source().is_some_and(|source| source.said_goodbye());
+            let latency = receiver.placement().link_offset();
+            self.senders.is_over(place, at, goodbye, latency).then_some(place)
+        };
+        self.inputs.iter().enumerate().find_map(is_over)
+    }
+
+    fn tell(&mut self) {
+        let unplaced = self.senders.unplaced();
+        if unplaced.packets != self.told && self.news.push(SharedNews::Unplaced(unplaced)).is_ok() {
+            self.told = unplaced.packets;
+        }
+    }
+}
+
+/// Hands a datagram to the input of its sender.
+fn hand_on(
+    arrival: &Arrival<'_>,
+    shared: &mut SharedLink,
+    inputs: &mut Vec<MixerInput>,
+    spares: &mut Spares,
+    mouth: Option<&Mouth>,
+) {
+    let Some(place) = shared.input_of(arrival, inputs) else { return };
+    let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, inputs.len()));
+    let input = &mut inputs[place];
+    let before = input.missed();
+    spares.lend(&mut input.receiver);
+    input.take(arrival, listens);
+    spares.take_back(&mut input.receiver);
+    input.miss(before, arrival.read);
+}
+
+impl Mixer {
+    /// Reads the links that several senders share; when the last was read, or `woke` if nothing had
+    /// arrived.
+    pub(super) fn read_shared(&mut self, woke: LocalTime) -> LocalTime {
+        let Self { shared, inputs, spares, mouth, .. } = self;
+        let mut latest = woke;
+        for shared in shared {
+            // Nothing is allocated for what has no size.
+            let mut link = core::mem::replace(&mut inputs[shared.host].link, Box::new(Fed));
+            link.receive(&mut |arrival| {
+                latest = latest.max(arrival.read);
+                hand_on(&arrival, shared, inputs, spares, mouth.as_ref());
+            });
+            inputs[shared.host].link = link;
+        }
+        latest
+    }
+
+    /// Gives back the receivers of senders that are over, and tells how it stands. Between blocks.
+    pub(super) fn settle_shared(&mut self, at: LocalTime) {
+        for link in 0..self.shared.len() {
+            while let Some(place) = self.shared[link].over(at, &self.inputs) {
+                let shared = &mut self.shared[link];
+                let input = shared.inputs[place];
+                if input != shared.host && shared.gone.is_full() {
+                    break;
+                }
+                shared.senders.leave(place);
+                shared.inputs[place] = NOBODY;
+                // The first keeps its place in the mix, as what it counted is told there.
+                if input != shared.host {
+                    self.take_out(link, input);
+                }
+            }
+            self.shared[link].tell();
+        }
+    }
+
+    /// Takes an input out of the mix; the last one takes its place.
+    fn take_out(&mut self, link: usize, index: usize) {
+        let last = self.inputs.len() - 1;
+        // There is room: the caller has asked.
+        let _ = self.shared[link].gone.push(self.inputs.swap_remove(index));
+        let all = self.shared.iter_mut().flat_map(|shared| &mut shared.inputs);
+        all.filter(|input| **input == last).for_each(|input| *input = index);
+        self.chosen = match self.chosen {
+            Some(chosen) if chosen == index => None,
+            Some(chosen) if chosen == last => Some(index),
+            other => other,
+        };
+    }
+}

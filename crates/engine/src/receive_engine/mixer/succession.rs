@@ -1,0 +1,138 @@
+//! One stream takes the place of another in the mix: both play until the new one is heard, then the
+//! sound crosses over. Streams come and go by value, so the device's thread frees nothing.
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_proto::jitter_buffer::PullTimes;
+use tautline_proto::placement::Basis;
+use tautline_proto::time::{LocalTime, Span};
+
+use super::{MixerInput, Passages};
+
+/// A stream that is to take the place of another.
+pub(crate) struct Heir {
+    pub(crate) input: MixerInput,
+    /// Since when it brings sound; `NEVER` before.
+    sounds_since: LocalTime,
+    /// Whether the sound crosses over to it.
+    crossing: bool,
+}
+
+/// The heirs of a mix, one for each place at most.
+pub(crate) struct Succession {
+    heirs: Box<[Option<Heir>]>,
+    /// How many there are: none, mostly, and then no place is asked for its own.
+    waiting: usize,
+    /// Streams that are to take a place: its index, and the stream.
+    coming: Consumer<(usize, MixerInput)>,
+    /// Streams that are not heard any more, for the ordinary thread to close.
+    gone: Producer<MixerInput>,
+}
+
+/// How long an heir that sounds waits for its sender's clock: a sender that answers at all does so
+/// within its first reports, and its sound would move once more.
+const PATIENCE: Span = Span::from_secs(1);
+
+impl Succession {
+    /// The end of the device's thread, for so many places.
+    pub(crate) fn new(
+        places: usize,
+        coming: Consumer<(usize, MixerInput)>,
+        gone: Producer<MixerInput>,
+    ) -> Self {
+        Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
+    }
+
+    /// Whether any place has one.
+    pub(crate) const fn has_heirs(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// The heirs by place, or nothing where there are none.
+    #[inline]
+    pub(crate) fn heirs(&mut self) -> &mut [Option<Heir>] {
+        if self.waiting == 0 { &mut [] } else { &mut self.heirs }
+    }
+
+    /// Whether the sound of this place crosses over to its heir.
+    pub(crate) fn is_crossing(&self, index: usize) -> bool {
+        let heir = || self.heirs.get(index).and_then(Option::as_ref);
+        self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
+    }
+
+    /// Puts heirs to whom the sound has crossed over in their places, and takes in new ones. To be
+    /// called between blocks.
+    #[inline]
+    pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
+        if self.waiting > 0 {
+            self.hand_over(inputs);
+        }
+        if !self.coming.is_empty() {
+            self.take_in();
+        }
+    }
+
+    /// Takes in new heirs. Out of the way of all other periods: laid into one, it has that touch 15 kB
+    /// of stack.
+    #[cold]
+    #[inline(never)]
+    fn take_in(&mut self) {
+        while !self.coming.is_empty() && !self.gone.is_full() {
+            let Ok((index, input)) = self.coming.pop() else { return };
+            let heir = Heir { input, sounds_since: LocalTime::NEVER, crossing: false };
+            let before = match self.heirs.get_mut(index) {
+                Some(slot) => slot.replace(heir),
+                None => Some(heir),
+            };
+            match before {
+                Some(before) => drop(self.gone.push(before.input)),
+                None => self.waiting += 1,
+            }
+        }
+    }
+
+    /// Puts heirs to whom the sound has crossed over in their places.
+    #[cold]
+    fn hand_over(&mut self, inputs: &mut [MixerInput]) {
+        for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
+            let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
+            if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
+                self.waiting -= 1;
+                // The ear stays with the place.
+                input.tell_tap();
+                heir.input.tell_tap();
+                core::mem::swap(&mut heir.input.tap, &mut input.tap);
+                heir.input.gate = input.gate;
+                // There is room: asked for above.
+                let _ = self.gone.push(core::mem::replace(input, heir.input));
+            }
+        }
+    }
+}
+
+impl Heir {
+    /// Takes the block's frames into `out`.
+    pub(crate) fn pull(
+        &mut self,
+        out: &mut [f32],
+        times: PullTimes,
+        passages: &mut Passages,
+        index: usize,
+    ) {
+        self.input.pull(out, times, passages, index);
+        if self.input.alive && self.sounds_since.is_never() {
+            self.sounds_since = times.now;
+        }
+    }
+
+    /// Gives the block that it has pulled the volume that it has by now.
+    pub(crate) fn shape(&mut self, block: &mut [f32], times: PullTimes, gate: Gain) {
+        let input = &mut self.input;
+        let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
+        let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > PATIENCE;
+        // As the other does: both begin with the same block.
+        let gain = if self.crossing { input.target() } else { Gain::SILENCE };
+        input.shape(block, gate, gain);
+        self.crossing |= input.alive && (basis == Some(Basis::Clock) || waited);
+    }
+}

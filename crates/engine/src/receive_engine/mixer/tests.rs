@@ -1,0 +1,482 @@
+//! The mixer on links that a test feeds, by a clock that the test is.
+
+mod senders;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use super::input::PAUSE_LENGTH;
+use super::*;
+use crate::fader::VOLUME_RAMP;
+use crate::monitor::sound::PacketTap;
+use crate::monitor::sound::rings::rings;
+use crate::plan::select::PATIENCE;
+use crate::receive_engine::repairers::repairers;
+use rtrb::{Producer, RingBuffer};
+use tautline_dsp::format::{self, SampleFormat};
+use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::packet::{Codings, StreamId};
+use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::redundancy::Layout;
+use tautline_proto::stream::Outgoing;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::MediaTime;
+use tautline_proto::units::Rate;
+use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK, RtpUnpack};
+
+const PACKET: usize = 48;
+const TICK: Span = Span::from_millis(1);
+const LATENCY: Span = Span::from_millis(5);
+/// The frames of a cross-fade.
+const FADE: f32 = 48.0;
+
+type Queue = Arc<Mutex<VecDeque<(Vec<u8>, LocalTime)>>>;
+
+/// A link whose datagrams a test puts into a queue.
+struct Fed(Queue, LinkCounters);
+
+impl Link for Fed {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+        for (datagram, arrival) in self.0.lock().unwrap().drain(..) {
+            deliver(Arrival {
+                datagram: &datagram,
+                source: SocketAddr::from(([127, 0, 0, 1], 5004)).into(),
+                arrival,
+                stamp_uncertainty: Span::ZERO,
+                read: arrival,
+                truncated: false,
+            });
+        }
+    }
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        self.1
+    }
+}
+
+/// Streams of one channel, each of one level throughout, on one mixer.
+struct World {
+    mixer: Mixer,
+    queues: Vec<Queue>,
+    coming: Producer<(usize, MixerInput)>,
+    gone: Consumer<MixerInput>,
+    levels: Vec<f32>,
+    tick: u32,
+    played: Vec<f32>,
+}
+
+fn format() -> StreamFormat {
+    let sample = SampleFormat::F32;
+    StreamFormat {
+        coder: None,
+        rate: Rate::HZ_48000,
+        channels: Channels::MONO,
+        sample,
+        packet: Frames::from_len(PACKET),
+        payload_type: StreamFormat::default_payload_type(sample),
+    }
+}
+
+fn incoming(queue: &Queue) -> MixerInput {
+    let config = ReceiverConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
+    let rings = InputRings {
+        commands: RingBuffer::new(1).1,
+        passages: RingBuffer::new(1).0,
+        status: RingBuffer::new(1).0,
+    };
+    let link = Box::new(Fed(Arc::clone(queue), LinkCounters::default()));
+    MixerInput::new(0, Receiver::without_repairer(config), link, Gain::UNITY, rings)
+}
+
+impl World {
+    fn new(select: Select, levels: &[f32]) -> Self {
+        let queues: Vec<Queue> = levels.iter().map(|_| Queue::default()).collect();
+        let (coming, coming_out) = RingBuffer::new(2);
+        let (gone_in, gone) = RingBuffer::new(2);
+        let mixer = Mixer {
+            inputs: queues.iter().map(incoming).collect(),
+            shared: Vec::new(),
+            succession: Succession::new(levels.len(), coming_out, gone_in),
+            spares: repairers(levels.len(), levels.len()).1,
+            gains: RingBuffer::new(1).1,
+            select,
+            chosen: None,
+            volume: Volume::over(Gain::UNITY, VOLUME_RAMP),
+            gain: Gain::UNITY,
+            map: ChannelMap::identity(1),
+            channels: Channels::MONO,
+            one: vec![0.0; PACKET].into(),
+            sum: vec![0.0; PACKET].into(),
+            passages: Passages::with_capacity(16),
+            mouth: None,
+            xruns: 0,
+            lead: tautline_proto::lead::Lead::NONE,
+            woke: LocalTime::ZERO,
+            told: LocalTime::ZERO,
+        };
+        Self { mixer, queues, coming, gone, levels: levels.into(), tick: 0, played: Vec::new() }
+    }
+
+    /// Another stream of this level is to take the place of the one at `index`; its number.
+    fn bequeath(&mut self, index: usize, level: f32) -> usize {
+        let queue = Queue::default();
+        let mut heir = incoming(&queue);
+        heir.number = self.queues.len();
+        heir.await_turn(Gain::UNITY);
+        self.queues.push(queue);
+        self.levels.push(level);
+        self.coming.push((index, heir)).unwrap_or_else(|_| panic!("the ring is full"));
+        self.queues.len() - 1
+    }
+
+    /// Plays `ticks` blocks, while these streams send.
+    fn play(&mut self, ticks: u32, sending: &[usize]) -> &[f32] {
+        let from = self.played.len();
+        for _ in 0..ticks {
+            let now = LocalTime::ZERO + TICK.times(i64::from(self.tick) + 1);
+            for stream in sending {
+                self.send(*stream, now);
+            }
+            let mut block = [0.0; PACKET];
+            // The packet that has just come is due.
+            let meets = now + LATENCY - TICK;
+            let samples = &mut block;
+            let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+            self.mixer.obey();
+            self.mixer.play(&mut side, now, None);
+            self.played.extend_from_slice(&block);
+            self.tick += 1;
+        }
+        &self.played[from..]
+    }
+
+    fn send(&self, stream: usize, now: LocalTime) {
+        let header = Header {
+            sequence: self.tick as u16,
+            timestamp: self.tick * PACKET as u32,
+            ssrc: stream as u32 + 1,
+            marker: false,
+            payload_type: format().payload_type,
+            stamps: None,
+        };
+        let mut datagram = vec![0; HEADER_BYTES + PACKET * 4];
+        header.write(&mut datagram);
+        let samples = [self.levels[stream]; PACKET];
+        format::encode(SampleFormat::F32, &samples, &mut datagram[HEADER_BYTES..]);
+        self.queues[stream].lock().unwrap().push_back((datagram, now));
+    }
+
+    /// The loudest step from one frame to the next.
+    fn steepest(&self) -> f32 {
+        self.played.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f32::max)
+    }
+}
+
+fn ends(block: &[f32]) -> f32 {
+    *block.last().unwrap()
+}
+
+#[test]
+fn one_stream_comes_out_bit_for_bit() {
+    let level = 0.123_456_79;
+    for select in [Select::Mix, Select::Priority, Select::FirstAlive] {
+        let mut world = World::new(select, &[level]);
+        world.play(3, &[0]);
+        assert!(world.play(10, &[0]).iter().all(|sample| *sample == level));
+    }
+}
+
+#[test]
+fn the_mixer_says_whose_sound_the_sum_is() {
+    let mut world = World::new(Select::Mix, &[0.25, 0.25, 0.0]);
+    let (mut hearing, _ear, mouth) = crate::monitor::sound::hearing(Rate::HZ_48000, 1);
+    world.mixer.mouth = Some(mouth);
+    let found = |world: &World| {
+        let mouth = world.mixer.mouth.as_ref().unwrap();
+        [0, 1, 2].map(|place| mouth.may_be_found(place, 3))
+    };
+    let at = |world: &World| LocalTime::ZERO + TICK.times(i64::from(world.tick)) + LATENCY - TICK;
+    world.play(20, &[0, 2]);
+    let alone = at(&world);
+    assert_eq!(found(&world), [true, false, false], "the third is silent");
+    world.play(20, &[0, 1, 2]);
+    let mixed = at(&world);
+    assert_eq!(found(&world), [false; 3]);
+    world.play(100, &[1, 2]);
+    assert_eq!(found(&world), [false, true, false], "the first has ended");
+    hearing.listen();
+    let only = |place, from, to| hearing.voices.only(place, from, to);
+    assert!(only(0, LocalTime::ZERO, alone) && !only(1, LocalTime::ZERO, alone));
+    assert!(!only(0, mixed, mixed) && !only(1, mixed, mixed));
+    assert!(only(1, at(&world), at(&world)) && !only(0, at(&world), at(&world)));
+}
+
+#[test]
+fn what_packets_brought_is_told_together_and_at_once_where_none_follows() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (writer, mut told) = rings(48 * PACKET, 48);
+    let longest = Frames::from_len(8 * PACKET);
+    world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, longest));
+    world.mixer.mouth = Some(crate::monitor::sound::hearing(Rate::HZ_48000, 1).2);
+    let mut told = || {
+        let mut runs = Vec::new();
+        told.read(|media: MediaTime, samples| {
+            assert!(samples.iter().all(|sample| *sample == 0.5));
+            runs.push((media.as_frames(), Frames::from_len(samples.len())));
+        });
+        runs
+    };
+    world.play(11, &[0]);
+    assert_eq!(told(), [(0, longest)]);
+    world.play(1, &[]);
+    assert_eq!(told(), [(longest.count(), Frames::from_len(3 * PACKET))]);
+    world.play(9, &[0]);
+    let after = longest + Frames::from_len(4 * PACKET);
+    assert_eq!(told(), [(after.count(), longest)], "one was left out");
+}
+
+#[test]
+fn jitter_is_told_in_frames() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (status, mut told) = RingBuffer::new(1);
+    world.mixer.inputs[0].status = status;
+    for tick in 0..200 {
+        // Every second packet is half a millisecond quicker: RFC 3550 A.8 finds all of that.
+        let now = LocalTime::ZERO + TICK.times(tick + 1);
+        world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
+        world.play(1, &[]);
+    }
+    world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
+    let receiving = told.pop().unwrap().stream.receiving.unwrap();
+    assert_eq!(receiving.jitter, 24);
+}
+
+#[test]
+fn what_a_link_left_out_is_told_of_the_stream() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let (status, mut told) = RingBuffer::new(1);
+    world.mixer.inputs[0].status = status;
+    let counters =
+        LinkCounters { unopened: 7, kernel_drops: 3, ring_drops: 2, ..LinkCounters::default() };
+    world.mixer.inputs[0].link = Box::new(Fed(Queue::default(), counters));
+    world.mixer.inputs[0].tell(LocalTime::ZERO, 0, None);
+    let counters = told.pop().unwrap().stream.counters;
+    assert_eq!((counters.unopened, counters.socket_drops), (7, 5));
+}
+
+#[test]
+fn two_streams_add_up_with_their_gains() {
+    let mut world = World::new(Select::Mix, &[0.25, 0.5]);
+    world.mixer.inputs[1].gain = Gain::from_db(20.0 * 0.5_f64.log10()).unwrap();
+    world.mixer.gain = Gain::from_db(20.0 * 2.0_f64.log10()).unwrap();
+    world.play(13, &[0, 1]);
+    assert!(world.play(10, &[0, 1]).iter().all(|sample| (sample - 1.0).abs() < 1e-6));
+}
+
+#[test]
+fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_theirs() {
+    // More streams than repairers wait.
+    let mut world = World::new(Select::Mix, &[0.0; 6]);
+    let waiting = world.mixer.spares.left();
+    assert!(waiting < 6);
+    // At the latency of the others a packet is due with the block that it comes with.
+    world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
+    let mut sender = Sender::new(SenderConfig {
+        wire: PACK,
+        format: format(),
+        identity: Identity { stream: StreamId(9), sequence: 0, timestamp: 0 },
+        period: format().packet,
+        stamps: true,
+        wall_offset: Span::ZERO,
+        redundancy: Layout::copies(1, 1),
+        presented_after: Span::ZERO,
+    });
+    for tick in 0..20 {
+        let now = LocalTime::ZERO + TICK.times(i64::from(tick) + 1);
+        let times = BlockTimes { capture: now - TICK, taken: now, now };
+        let queue = &world.queues[3];
+        sender.push(&[0.5; PACKET], times, |packet| {
+            // The first packet that carries another carries one that was lost.
+            if ![1, 7].contains(&tick) {
+                queue.lock().unwrap().push_back((packet.datagram.to_vec(), now));
+            }
+        });
+        world.play(1, &[0, 1, 2, 4, 5]);
+    }
+    let repaired = world.mixer.inputs.iter().map(|input| input.receiver.counters().repaired);
+    assert_eq!(repaired.collect::<Vec<_>>(), [0, 0, 0, 2, 0, 0]);
+    assert_eq!(world.mixer.spares.left(), waiting - 1);
+}
+
+#[test]
+fn a_stream_that_never_came_is_not_alive() {
+    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
+    world.play(10, &[1]);
+    assert_eq!(world.mixer.chosen, Some(1));
+    assert!(!world.mixer.inputs[0].alive);
+    assert_eq!(ends(world.play(10, &[1])), 0.25);
+}
+
+#[test]
+fn a_pause_is_told_once_it_has_lasted_a_while_and_ends_with_the_first_sound() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    let ticks = |span: Span| (span.as_nanos() / TICK.as_nanos()) as u32;
+    let quiet = |world: &World| {
+        let now = LocalTime::ZERO + TICK.times(i64::from(world.tick));
+        world.mixer.inputs[0].is_quiet(now)
+    };
+    world.play(20, &[0]);
+    assert!(!quiet(&world));
+    world.levels[0] = 0.0005;
+    world.play(ticks(PAUSE_LENGTH) - 2, &[0]);
+    assert!(!quiet(&world));
+    world.play(4, &[0]);
+    assert!(quiet(&world));
+    world.levels[0] = 0.002;
+    world.play(1, &[0]);
+    assert!(!quiet(&world));
+}
+
+#[test]
+fn with_nobody_alive_there_is_silence() {
+    let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
+    assert!(world.play(200, &[]).iter().all(|sample| *sample == 0.0));
+    assert_eq!(world.mixer.chosen, None);
+}
+
+#[test]
+fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
+    let mut world = World::new(Select::Priority, &[0.5, -0.5]);
+    assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
+    let patience = (PATIENCE.as_nanos() / TICK.as_nanos()) as u32;
+    assert_eq!(ends(world.play(patience - 1, &[1])), 0.0);
+    assert_eq!(ends(world.play(3, &[1])), -0.5);
+    assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
+    // Two crossing ramps of a block, half as steep again as straight ones, are the steepest that
+    // there is.
+    let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
+    assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
+}
+
+#[test]
+fn a_stream_that_cannot_be_played_is_never_selected() {
+    for select in [Select::Priority, Select::FirstAlive] {
+        let mut world = World::new(select, &[0.5, 0.25]);
+        world.mixer.inputs[0].receiver.obey(ReceiveCommand::Mute(true));
+        assert_eq!(ends(world.play(10, &[0, 1])), 0.25);
+    }
+}
+
+#[test]
+fn first_alive_keeps_the_stream_that_came_first_until_it_falls_silent() {
+    let mut world = World::new(Select::FirstAlive, &[0.5, 0.25]);
+    assert_eq!(ends(world.play(10, &[1])), 0.25);
+    assert_eq!(ends(world.play(150, &[0, 1])), 0.25);
+    assert_eq!(ends(world.play(150, &[0])), 0.5);
+    assert_eq!(ends(world.play(10, &[0, 1])), 0.5);
+}
+
+#[test]
+fn a_block_longer_than_the_room_is_filled_in_pieces() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(3, &[0]);
+    for _ in 0..3 {
+        let now = LocalTime::ZERO + TICK.times(i64::from(world.tick) + 1);
+        world.send(0, now);
+        world.tick += 1;
+    }
+    let mut samples = [0.0; 3 * PACKET];
+    let now = LocalTime::ZERO + TICK.times(4);
+    let meets = now + LATENCY - TICK;
+    let mut side =
+        Side { samples: &mut samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
+    world.mixer.play(&mut side, now, None);
+    assert!(samples.iter().all(|sample| *sample == 0.5));
+}
+
+/// Longer than an heir waits for its sender's clock, in ticks.
+const WAITED: u32 = 1_200;
+
+fn numbers(gone: &mut Consumer<MixerInput>) -> Vec<usize> {
+    core::iter::from_fn(|| gone.pop().ok()).map(|input| input.number).collect()
+}
+
+#[test]
+fn an_heir_takes_over_without_a_gap_or_a_click() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let heir = world.bequeath(0, 0.5);
+    let heard = world.play(WAITED, &[0, heir]);
+    // What fades in as the other fades out is of the same sound here: nothing is heard of it.
+    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
+    assert_eq!(numbers(&mut world.gone), [0]);
+    assert_eq!(world.mixer.inputs[0].number, heir);
+    assert_eq!(ends(world.play(200, &[heir])), 0.5);
+}
+
+#[test]
+fn an_heir_of_other_sound_is_crossed_over_to_smoothly() {
+    let mut world = World::new(Select::Priority, &[0.5, 0.25]);
+    world.play(20, &[0, 1]);
+    let heir = world.bequeath(0, -0.5);
+    assert_eq!(ends(world.play(WAITED, &[0, 1, heir])), -0.5);
+    assert_eq!(numbers(&mut world.gone), [0]);
+    // A smooth ramp is at most half as steep again as a straight one.
+    let ramp = 1.5 / VOLUME_RAMP as f32;
+    let fade_in = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 * 0.5 / PACKET as f32;
+    assert!(world.steepest() <= fade_in, "{}", world.steepest());
+    let crossed = &world.played[100 * PACKET..];
+    let steepest = crossed.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    assert!(steepest.fold(0.0, f32::max) <= ramp + 1e-6);
+}
+
+#[test]
+fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    world.bequeath(0, -0.5);
+    assert!(world.play(2 * WAITED, &[0]).iter().all(|sample| *sample == 0.5));
+    assert_eq!(numbers(&mut world.gone), Vec::<usize>::new());
+}
+
+#[test]
+fn an_heir_may_be_replaced_before_it_was_heard_and_while_it_comes_in() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let first = world.bequeath(0, -0.5);
+    world.play(20, &[0, first]);
+    let second = world.bequeath(0, 0.5);
+    let heard = world.play(WAITED, &[0, first, second]);
+    assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6), "the first was never heard");
+    assert_eq!(numbers(&mut world.gone), [first, 0]);
+    assert_eq!(world.mixer.inputs[0].number, second);
+}
+
+#[test]
+fn a_change_of_gain_makes_no_click() {
+    let mut world = World::new(Select::Mix, &[0.5]);
+    world.play(20, &[0]);
+    let from = world.played.len();
+    world.mixer.inputs[0].gain = Gain::from_db(-40.0).unwrap();
+    world.play(20, &[0]);
+    world.mixer.gain = Gain::SILENCE;
+    world.play(4, &[0]);
+    world.mixer.inputs[0].gain = Gain::UNITY;
+    world.mixer.gain = Gain::UNITY;
+    assert_eq!(ends(world.play(20, &[0])), 0.5);
+    let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
+    let sharpest = world.played[from..].windows(3).map(bend).fold(0.0, f32::max);
+    // Two ramps at once, each bent by 6/n² at most and as steep as 1.5/n.
+    let n = VOLUME_RAMP as f32;
+    assert!(sharpest < 0.5 * (2.0 * 6.0 + 2.0 * 1.5 * 1.5) / (n * n) + 1e-6, "{sharpest}");
+}

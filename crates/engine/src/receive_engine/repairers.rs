@@ -1,0 +1,116 @@
+//! Repairers for the streams whose packets carry others, which most never do: a few wait beside the
+//! mix, laid out ahead by the ordinary thread, and a stream takes one when its first such packet comes.
+
+use rtrb::{Consumer, Producer};
+use tautline_io::thread::memory;
+use tautline_proto::jitter_buffer::Receiver;
+use tautline_proto::redundancy::Repairer;
+
+/// The ordinary thread's end: lays them out.
+pub(crate) struct RepairerStore {
+    waiting: Producer<Box<Repairer>>,
+    laid_out: usize,
+}
+
+/// The device's end: lends them. Real-time.
+pub(crate) struct Spares {
+    at_hand: Option<Box<Repairer>>,
+    waiting: Consumer<Box<Repairer>>,
+}
+
+/// Repairers that wait, where there are as many streams: so many may begin to carry others within one
+/// beat, and nothing stays lost for want of a repairer.
+const WAITING: usize = 4;
+
+/// Both ends, for so many streams; `most` are as many as there may be at once.
+pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
+    let (producer, waiting) = memory::ring(most);
+    let mut store = RepairerStore { waiting: producer, laid_out: 0 };
+    store.fill(streams, WAITING);
+    (store, Spares { at_hand: None, waiting })
+}
+
+impl RepairerStore {
+    /// Lays out what was taken since the last beat; `streams` are those that there have been. Where
+    /// none waits any more, streams begin to carry others together, and each gets one.
+    pub(crate) fn refill(&mut self, streams: usize) {
+        let most = self.waiting.buffer().capacity();
+        let none = self.waiting.slots() == most;
+        self.fill(streams, if none { most } else { WAITING });
+    }
+
+    /// Lays out until so many wait, or every stream could have one.
+    fn fill(&mut self, streams: usize, wanted: usize) {
+        let most = self.waiting.buffer().capacity();
+        while self.laid_out < streams && most - self.waiting.slots() < wanted {
+            if self.waiting.push(Box::default()).is_err() {
+                return;
+            }
+            self.laid_out += 1;
+        }
+    }
+}
+
+impl Spares {
+    /// Lends `receiver` a repairer while it reads: it keeps it if packets carry others.
+    pub(crate) fn lend(&mut self, receiver: &mut Receiver) {
+        if self.at_hand.is_none() {
+            self.at_hand = self.waiting.pop().ok();
+        }
+        receiver.borrow_repairer(&mut self.at_hand);
+    }
+
+    /// How many nobody took.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> usize {
+        self.waiting.slots() + usize::from(self.at_hand.is_some())
+    }
+
+    /// Takes back what is not needed.
+    pub(crate) fn take_back(&mut self, receiver: &mut Receiver) {
+        receiver.return_repairer(&mut self.at_hand);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes so many, as streams do that keep theirs; how many there were.
+    fn take(spares: &mut Spares, wanted: usize) -> usize {
+        let at_hand =
+            core::iter::from_fn(|| spares.at_hand.take().or_else(|| spares.waiting.pop().ok()));
+        at_hand.take(wanted).count()
+    }
+
+    #[test]
+    fn there_are_never_more_repairers_than_streams() {
+        let (mut store, mut spares) = repairers(2, 6);
+        store.refill(2);
+        assert_eq!(take(&mut spares, 9), 2);
+        store.refill(2);
+        assert_eq!(take(&mut spares, 9), 0);
+        store.refill(3);
+        assert_eq!(take(&mut spares, 9), 1, "another stream came");
+    }
+
+    #[test]
+    fn what_was_taken_is_laid_out_again_at_the_next_beat() {
+        let (mut store, mut spares) = repairers(100, 104);
+        for _ in 0..20 {
+            assert_eq!(take(&mut spares, 3), 3);
+            store.refill(100);
+        }
+        assert_eq!(store.laid_out, 64);
+    }
+
+    #[test]
+    fn where_all_were_taken_within_one_beat_every_stream_gets_one_at_the_next() {
+        let (mut store, mut spares) = repairers(100, 104);
+        assert_eq!(take(&mut spares, 100), WAITING);
+        store.refill(100);
+        assert_eq!(take(&mut spares, 100), 100 - WAITING);
+        store.refill(100);
+        assert_eq!(take(&mut spares, 100), 0);
+    }
+}

@@ -1,0 +1,113 @@
+//! What is known of packets, and by whose word.
+
+use super::*;
+use tautline_proto::time::{LocalTime, MediaTime};
+
+use crate::receive_engine::summary::tests::status;
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(millis)
+}
+
+/// A packet that was played so long after it was captured, if that is known.
+fn passage(total: Option<Span>) -> Passage {
+    let (arrival, dac) = (at(1_000), at(1_010));
+    let capture = total.map(|total| dac - total);
+    Passage {
+        media: MediaTime::ZERO,
+        origin: capture.map(|capture| tautline_proto::ledger::Origin { capture, sender: None }),
+        reference: capture,
+        arrival,
+        read: arrival,
+        taken: arrival,
+        written: arrival,
+        resample: Span::ZERO,
+        dac,
+        late: false,
+    }
+}
+
+/// A packet is played, and measured if it is one of those that are.
+fn play(statistics: &mut Statistics, passage: &Passage) {
+    if statistics.probe(passage) {
+        statistics.promise(passage);
+    }
+}
+
+#[test]
+fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
+    for probes in [Probes::Off, Probes::OneIn64] {
+        let mut statistics = Statistics::new().of(probes);
+        play(&mut statistics, &passage(None));
+        assert_eq!(statistics.basis(), Some(Basis::Arrival));
+        play(&mut statistics, &passage(Some(Span::from_millis(20))));
+        // At the end the sender is gone, and its clock is not known any more.
+        let mut status = status(990);
+        status.stream.basis = Some(Basis::Arrival);
+        statistics.status = Some(status);
+        assert_eq!(statistics.basis(), Some(Basis::Clock), "{probes}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
+    let mut statistics = Statistics::new();
+    let with = |basis| {
+        let mut status = status(990);
+        status.stream.basis = Some(basis);
+        Some(status)
+    };
+    statistics.status = with(Basis::Clock);
+    play(&mut statistics, &passage(Some(Span::from_millis(20))));
+    // The sender is gone, and in ten seconds its clock is as good as unknown.
+    statistics.status = with(Basis::Arrival);
+    assert_eq!(statistics.basis(), Some(Basis::Clock));
+}
+
+#[test]
+fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
+    let mut statistics = Statistics::new();
+    (0..3).for_each(|_| play(&mut statistics, &passage(None)));
+    assert_eq!((statistics.basis(), statistics.unmapped), (Some(Basis::Arrival), 3));
+    assert_eq!(statistics.latency().0.count(), 0);
+}
+
+#[test]
+fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
+    for word in [Word::Device, Word::Due] {
+        let mut statistics = Statistics::new();
+        statistics.word = word;
+        statistics.promise(&passage(Some(Span::from_millis(20))));
+        assert_eq!(statistics.by(), word.name());
+        let (media, measured) = (MediaTime::ZERO, Span::from_millis(20));
+        statistics.found(FoundPacket { media, measured, error: Span::ZERO });
+        assert_eq!(statistics.by(), "sound");
+    }
+}
+
+#[test]
+fn the_recent_latency_is_that_of_the_newest_packets() {
+    let mut statistics = Statistics::new();
+    assert_eq!(statistics.recent(), None);
+    for millis in (0..1_000).map(|_| 5).chain((0..31).map(|_| 20)) {
+        let (media, measured) = (MediaTime::ZERO, Span::from_millis(millis));
+        statistics.found(FoundPacket { media, measured, error: Span::ZERO });
+    }
+    assert_eq!(statistics.recent(), Some(Span::from_millis(20)));
+    assert_eq!(statistics.latency().0.median(), Some(Span::from_millis(5)));
+}
+
+#[test]
+fn who_looks_sees_a_whole_second_also_of_a_device_that_plays_what_it_took_long_before() {
+    let mut statistics = Statistics::new();
+    statistics.observed.look(at(0), true, || true);
+    for millis in (1_000..5_000).step_by(10) {
+        let (written, dac) = (at(millis), at(millis + 1_500));
+        // It waited for as long in the buffer of the stream.
+        let arrival = at(millis - 300);
+        let passage = Passage { arrival, read: arrival, written, dac, ..passage(None) };
+        play(&mut statistics, &passage);
+    }
+    let heard: Vec<_> = statistics.observed.packets(at(5_000)).map(|passage| passage.dac).collect();
+    assert_eq!((heard[0], heard.len()), (at(4_000), 101));
+}

@@ -1,0 +1,435 @@
+//! What the ordinary thread holds of one received stream: its policy, its conversation, its statistics and
+//! its measurement.
+
+mod observed;
+
+use rtrb::{Consumer, Producer};
+use tautline_io::clock::host_clock;
+use tautline_io::clock::{WallClock, now, tai};
+use tautline_io::control::Waiter;
+use tautline_io::link::event_queue::telling;
+use tautline_io::thread::memory;
+use tautline_proto::clock::ToldRate;
+use tautline_proto::device::Settings;
+use tautline_proto::endpoint::Host;
+use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::ledger::Passage;
+use tautline_proto::policy::Context;
+use tautline_proto::receive_policy::{
+    LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig,
+};
+use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
+use tautline_proto::time::Span;
+use tautline_report::StreamEnd;
+use tautline_report::ledger::HeardEntry;
+
+use crate::control::CannotChange;
+use crate::conversation::cname;
+use crate::conversation::{Audience, Conversation};
+use crate::error::RunError;
+use crate::fader::Fader;
+use crate::link_news::LinkNews;
+use crate::monitor::ledger_file::LedgerFile;
+use crate::monitor::levels::levels;
+use crate::monitor::note::Note;
+use crate::monitor::observed::Observed;
+use crate::monitor::run::RunWatch;
+use crate::monitor::sound::{FoundPacket, Hearing, Measurement, PacketTap};
+use crate::plan::probes::Probes;
+use crate::plan::random::random;
+use crate::plan::{StreamPlan, packets_within};
+use crate::receive_engine::mixer::{
+    InputRings, LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus,
+};
+use crate::receive_engine::pending::Pending;
+use crate::receive_engine::shares::{Said, Shares};
+use crate::receive_engine::statistics::Statistics;
+use crate::receive_engine::summary;
+
+/// What the ordinary thread holds of one stream.
+pub(crate) struct ReceivedStream {
+    pub(crate) address: String,
+    /// By what its packets are sealed, if they are.
+    sealed: Option<&'static str>,
+    /// Its gain in the mix.
+    pub(crate) fader: Fader,
+    config: ReceiverConfig,
+    pub(crate) policy: ReceivePolicy,
+    pub(crate) conversation: Conversation,
+    commands: Producer<MixerCommand>,
+    passages: Consumer<Passage>,
+    status: Consumer<RxStatus>,
+    /// What spoilt it, where labels are written.
+    pub(crate) marks: Option<Consumer<LabelMark>>,
+    /// Where the card can be heard.
+    pub(crate) measurement: Option<Measurement>,
+    pub(crate) statistics: Statistics,
+    /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
+    /// that were heard.
+    refused_exchanges: u32,
+    clock_steps: u32,
+    /// The how many-th it is, for the ledger.
+    pub(crate) number: usize,
+    /// The link and the channel that it shares with other senders' streams, if it does.
+    pub(crate) shares: Option<Shares>,
+    /// Whether the clock that is followed comes by its link, too.
+    pub(crate) carries_clock: bool,
+    pending: Pending,
+    news: LinkNews,
+}
+
+/// What the lines hold that wait for the statistics: a dozen times what one beat brings.
+const LINES_HELD: Span = Span::from_millis(250);
+
+/// Marks that may wait to be taken: of a beat in which each of the shortest packets is lost, ten times as
+/// many.
+const MARKS: usize = 2048;
+
+/// What a stream joins.
+pub(crate) struct Mix<'a> {
+    /// The number that it gets.
+    pub(crate) number: usize,
+    pub(crate) wall: WallClock,
+    pub(crate) device: &'a Settings,
+    /// To know when its reports arrive.
+    pub(crate) waiter: &'a Waiter,
+    pub(crate) probes: Probes,
+    /// Whether labels are written.
+    pub(crate) labels: bool,
+}
+
+/// The two ends of one stream: the ordinary thread's and the device's.
+pub(crate) fn connect(
+    mut stream: StreamPlan,
+    mut receiver: Receiver,
+    heard: Option<(Measurement, PacketTap)>,
+    mix: &Mix<'_>,
+) -> Result<(ReceivedStream, MixerInput), RunError> {
+    let Mix { number, wall, device, waiter, probes, labels } = *mix;
+    let format = stream.receiver.format;
+    let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    if let Some(control) = &stream.control {
+        waiter
+            .add(&**control, number as u64)
+            .map_err(|error| RunError::System("waiting for reports", error))?;
+    }
+    let session = Session::new(SessionConfig {
+        ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
+        cname: cname(&random),
+        wall_offset: wall.offset(),
+        host: host_clock(),
+    });
+    let (commands_in, commands) = memory::ring(64);
+    let (passages, passages_out) = memory::ring(packets_within(LINES_HELD, format.ptime()));
+    // A receiver's link hands over no packets.
+    let (teller, told) = telling(1);
+    stream.link.tell(teller);
+    // The newest says all.
+    let (status, status_out) = memory::ring(8);
+    let config = ReceivePolicyConfig {
+        latency: stream.latency,
+        link_offset: stream.receiver.link_offset,
+        loss_target: stream.loss_target,
+        device: *device,
+    };
+    let mut policy = ReceivePolicy::new(config, &mut receiver);
+    if policy.presents() {
+        // Before the first block, which the device's thread asks for whether or not this one has had a turn: placed
+        // by arrivals it would be beside its time, and brought there by resampling.
+        let command = &mut |command| {
+            receiver.obey(command);
+            true
+        };
+        policy.present_by(tai::tai().mapping, &mut Context { now: now(), session: None, command });
+    }
+    let (measurement, tap) = heard.unzip();
+    let rings = InputRings { commands, passages, status };
+    let mut input = MixerInput::new(number, receiver, stream.link, stream.gain, rings);
+    let (levels, level_reader) = levels(format.channels.count());
+    (input.tap, input.levels) = (tap, levels);
+    let mut statistics = Statistics::new();
+    statistics.observed = Observed::new(level_reader);
+    let (marks, marks_out) = labels.then(|| memory::ring(MARKS)).unzip();
+    input.marks = marks.map(LabelMarks::new);
+    let received = ReceivedStream {
+        address: stream.address,
+        sealed: stream.sealed,
+        fader: Fader { gain: stream.gain, muted: false },
+        config: stream.receiver,
+        policy,
+        conversation: Conversation::new(session, stream.control, Audience::Whoever(None)),
+        commands: commands_in,
+        passages: passages_out,
+        status: status_out,
+        marks: marks_out,
+        measurement,
+        statistics: statistics.of(probes),
+        refused_exchanges: 0,
+        clock_steps: 0,
+        number,
+        shares: None,
+        carries_clock: stream.carries_clock,
+        pending: Pending::default(),
+        news: LinkNews::of(told.events),
+    };
+    Ok((received, input))
+}
+
+/// Enters one packet into the statistics, and into the ledger if one is written.
+fn enter(
+    statistics: &mut Statistics,
+    ledger: Option<&mut LedgerFile<HeardEntry>>,
+    stream: usize,
+    passage: &Passage,
+    found: Option<&FoundPacket>,
+) {
+    statistics.enter(passage, found);
+    if let Some(ledger) = ledger {
+        let measured = found.map(|found| found.measured);
+        ledger.push(HeardEntry { stream, passage: *passage, measured });
+    }
+}
+
+impl ReceivedStream {
+    /// Lets the policy decide, with all that it has at hand.
+    fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
+    ) -> T {
+        let Self { policy, conversation, commands, statistics, .. } = self;
+        let mut context = Context {
+            now: now(),
+            session: Some(&mut conversation.session),
+            command: &mut |command| commands.push(MixerCommand::Receive(command)).is_ok(),
+        };
+        let decided = decide(policy, &mut context);
+        statistics.clock = policy.clock();
+        decided
+    }
+
+    /// Hears the peer and answers: where it said something, or a report is due.
+    pub(crate) fn converse(&mut self, watch: &mut RunWatch) {
+        let mut events = Vec::new();
+        self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
+        self.answer(events, watch);
+    }
+
+    /// The same where the peer's reports came to a channel that others share.
+    pub(crate) fn converse_about<'a>(
+        &mut self,
+        said: impl Iterator<Item = &'a Said>,
+        watch: &mut RunWatch,
+    ) {
+        let mut events = Vec::new();
+        self.conversation.ask_kernel();
+        for said in said {
+            let tell = &mut |from, event| events.push((from, event));
+            self.conversation.listen(self.policy.speaker(), &said.arrival(), tell);
+        }
+        self.answer(events, watch);
+    }
+
+    fn answer(&mut self, events: Vec<(Host, Event)>, watch: &mut RunWatch) {
+        self.count_lies();
+        self.decide(|policy, context| {
+            for (from, event) in events {
+                policy.hear(from, event, context);
+            }
+        });
+        if let Some(receiving) = self.policy.receiving(self.statistics.recent()) {
+            self.conversation.session.set_receiving(receiving);
+        }
+        self.conversation.speak();
+        self.note(watch);
+    }
+
+    /// One beat: empties the rings and keeps the statistics.
+    pub(crate) fn turn(
+        &mut self,
+        watch: &mut RunWatch,
+        ledger: Option<&mut LedgerFile<HeardEntry>>,
+        hearing: &Hearing,
+    ) {
+        self.measure(ledger, hearing);
+        while let Ok(status) = self.status.pop() {
+            self.statistics.status = Some(status);
+            self.statistics.xruns.take(&status.stream.faults);
+            let stalled = |from, to| watch.witness.overlaps(from, to);
+            self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
+        }
+        if self.policy.presents() {
+            let tai = tai::tai().mapping;
+            self.decide(|policy, context| policy.present_by(tai, context));
+        }
+        self.decide(ReceivePolicy::poll);
+        self.news.hear(&self.address, |note| watch.note(note), |_| ());
+        if let Some(error) = self.news.take_error(&self.address) {
+            watch.note(&error);
+        }
+        self.note(watch);
+    }
+
+    /// Holds its resampling to this, where its packets say when they are to be presented: they say it by the clock that
+    /// the rate is told against.
+    pub(crate) fn keep_pace(&mut self, told: ToldRate) {
+        if self.policy.presents() {
+            self.decide(|policy, context| policy.keep_pace(told, context));
+        }
+    }
+
+    /// Tells what the policy has to tell.
+    fn note(&mut self, watch: &mut RunWatch) {
+        for note in &self.policy.notes() {
+            watch.note(&Note::Receiving { address: &self.address, note });
+        }
+    }
+
+    /// The last round, when the device has stopped: what is still to be found is found, and the
+    /// peer is told goodbye.
+    pub(crate) fn finish(
+        &mut self,
+        watch: &mut RunWatch,
+        mut ledger: Option<&mut LedgerFile<HeardEntry>>,
+        hearing: &Hearing,
+    ) {
+        let need = self.policy.finish(|from, to| watch.witness.overlaps(from, to));
+        self.note(watch);
+        if let Some(note) = &need {
+            watch.conclude(&Note::Receiving { address: &self.address, note });
+        }
+        let Self { measurement, statistics, pending, number, .. } = self;
+        if let Some(measurement) = measurement {
+            measurement.finish(hearing, &mut |found| {
+                statistics.found(found);
+                pending.found(found, |passage, found| {
+                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
+                });
+            });
+            statistics.unfound.add(measurement.take_unfound());
+        }
+        pending.finish(|passage, found| {
+            enter(statistics, ledger.as_deref_mut(), *number, passage, found);
+        });
+        self.conversation.leave();
+    }
+
+    fn measure(&mut self, mut ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
+        let Self { measurement, statistics, policy, pending, number, passages, .. } = self;
+        if let Some(measurement) = measurement {
+            measurement.listen();
+        }
+        statistics.presented_after = policy.presented_after();
+        while let Ok(passage) = passages.pop() {
+            if !policy.take(&passage) {
+                continue;
+            }
+            if !statistics.probe(&passage) {
+                continue;
+            }
+            statistics.promise(&passage);
+            let may_be_found = match measurement {
+                Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
+                _ => false,
+            };
+            if may_be_found {
+                pending.push(passage, |passage, found| {
+                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
+                });
+            } else {
+                enter(statistics, ledger.as_deref_mut(), *number, &passage, None);
+            }
+        }
+        if let Some(measurement) = measurement {
+            measurement.search(hearing, &mut |found| {
+                statistics.found(found);
+                pending.found(found, |passage, found| {
+                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
+                });
+            });
+            statistics.unfound.add(measurement.take_unfound());
+        }
+    }
+
+    /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
+    fn count_lies(&mut self) {
+        let (Some(ssrc), session) = (self.policy.heard(), &self.conversation.session) else {
+            return;
+        };
+        self.refused_exchanges = self.refused_exchanges.max(session.refused_exchanges(ssrc));
+        self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
+    }
+
+    /// Another rule for the latency, at once. Answers with the latency that it then has.
+    pub(crate) fn set_latency(&mut self, rule: LatencyRule) -> Result<Span, CannotChange> {
+        let set = self.decide(|policy, context| policy.set_latency(rule, context));
+        set.map_err(|refused| match refused {
+            LatencyRefused::Busy => CannotChange::Busy,
+            refused => CannotChange::Latency { address: self.address.clone(), refused },
+        })
+    }
+
+    /// Another gain in the mix.
+    pub(crate) fn set_gain(
+        &mut self,
+        change: impl FnOnce(&mut Fader),
+    ) -> Result<Fader, CannotChange> {
+        let mut fader = self.fader;
+        change(&mut fader);
+        self.commands.push(MixerCommand::Gain(fader.wanted())).map_err(|_| CannotChange::Busy)?;
+        self.fader = fader;
+        Ok(fader)
+    }
+
+    /// Takes the place of `other`: what was chosen there is kept here.
+    pub(crate) fn inherit(&mut self, other: &Self) {
+        self.fader = other.fader;
+        self.statistics.word = other.statistics.word;
+        self.decide(|policy, context| policy.inherit(&other.policy, context));
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn end(&self) -> StreamEnd {
+        if self.policy.has_left() { StreamEnd::Goodbye } else { StreamEnd::Silence }
+    }
+
+    pub(crate) fn report(&self, watch: &mut RunWatch) -> tautline_report::StreamReport {
+        let (policy, address) = (&self.policy, &self.address);
+        let refused = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
+        let refusal = refused.or_else(|| policy.contradicted());
+        let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
+        let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
+        let stream = summary::ReportSource {
+            refusal: refusal.as_ref().and_then(in_words),
+            sounded: refused.is_none() && policy.has_sounded(),
+            wrong_type: wrong_type.as_ref().and_then(in_words),
+            ..self.source()
+        };
+        stream.note(watch);
+        stream.report()
+    }
+
+    /// What is told of it, but for what only words say.
+    fn source(&self) -> summary::ReportSource<'_> {
+        let (policy, address) = (&self.policy, &self.address);
+        summary::ReportSource {
+            address,
+            sealed: self.sealed,
+            config: &self.config,
+            link_offset: policy.link_offset(),
+            told: policy.is_latency_told(),
+            configured: policy.is_latency_configured(),
+            rule: policy.rule(),
+            statistics: &self.statistics,
+            arrivals: policy.arrivals(),
+            invalid_reports: self.conversation.invalid,
+            foreign_reports: self.conversation.session.foreign(),
+            refused_exchanges: self.refused_exchanges,
+            clock_steps: self.clock_steps,
+            refusal: None,
+            sounded: true,
+            wrong_type: None,
+            announced: policy.announced().map(|announced| announced.format),
+        }
+    }
+}

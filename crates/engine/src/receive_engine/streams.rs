@@ -1,0 +1,360 @@
+//! All streams that are received, and when each is seen to.
+//!
+//! A stream converses when its peer said something or its own report is due, whoever else has news; the
+//! rings of all are emptied once a beat. So what a stream costs does not depend on how many there are.
+
+use tautline_io::clock::now;
+use tautline_proto::clock::ClockSource;
+#[cfg(test)]
+use tautline_proto::endpoint::Author;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::wire::rtcp::Announcement;
+
+use crate::control::{RecvChange, Requests};
+use crate::monitor::ledger_file::LedgerFile;
+use crate::monitor::machine;
+use crate::monitor::note::Note;
+use crate::monitor::observers::Observers;
+use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
+use crate::monitor::sound::Hearing;
+use crate::receive_engine::change::{MixChanges, RunFiles};
+use crate::receive_engine::doubt::Doubt;
+use crate::receive_engine::followed::FollowedClock;
+use crate::receive_engine::labels::Labels;
+use crate::receive_engine::shared::SharedLinkEnd;
+use crate::receive_engine::stream::ReceivedStream;
+use tautline_proto::receive_policy::recent::Recent;
+use tautline_report::ledger::HeardEntry;
+use tautline_report::snapshot::Snapshot;
+use tautline_report::{Report, StreamReport};
+
+/// A stall is known to the witness by then.
+const WITNESSED: Span = Span::from_millis(500);
+
+/// What the ordinary thread of a receiver works with.
+pub(crate) struct ReceivedStreams {
+    streams: Vec<ReceivedStream>,
+    shared: Vec<SharedLinkEnd>,
+    changes: MixChanges,
+    hearing: Hearing,
+    pub(crate) clock: Option<FollowedClock>,
+    pub(crate) ledger: Option<LedgerFile<HeardEntry>>,
+    pub(crate) observers: Observers,
+    pub(crate) labels: Option<Labels>,
+    pub(crate) watch: RunWatch,
+    /// When the rings are emptied next.
+    beat: LocalTime,
+    /// Since when all streams are over.
+    quiet_since: Option<LocalTime>,
+    /// Whether it is past doubt that what it was laid out for is to be heard.
+    settled: bool,
+}
+
+impl ReceivedStreams {
+    pub(crate) fn open(
+        streams: Vec<ReceivedStream>,
+        shared: Vec<SharedLinkEnd>,
+        changes: MixChanges,
+        hearing: Hearing,
+        watch: RunWatch,
+    ) -> Self {
+        let (beat, ledger, labels, clock) = (LocalTime::ZERO, None, None, None);
+        let observers = Observers::none();
+        let (quiet_since, settled) = (None, false);
+        Self {
+            streams,
+            shared,
+            changes,
+            hearing,
+            clock,
+            ledger,
+            observers,
+            labels,
+            watch,
+            beat,
+            quiet_since,
+            settled,
+        }
+    }
+
+    /// Tells those who look how it stands. Once a beat.
+    pub(crate) fn tell_observers(&mut self) {
+        let Self { streams, clock, observers, watch, .. } = self;
+        let (now, here) = (now(), observers.are_here());
+        streams.iter_mut().for_each(|stream| stream.look(now, here));
+        observers.tell(|| Snapshot {
+            elapsed_ns: (now - watch.began).as_nanos(),
+            streams: streams.iter_mut().map(|stream| stream.snapshot(now)).collect(),
+            clock: clock.as_ref().map(|clock| clock.snapshot(now)),
+            ..Snapshot::default()
+        });
+    }
+
+    /// Waits until there is something to do, and does it. Tells whether that was a beat.
+    pub(crate) fn work(&mut self) -> bool {
+        self.converse_until(self.beat);
+        if now() < self.beat {
+            return false;
+        }
+        self.beat = self.watch.beat();
+        self.changes.serve(&mut self.streams);
+        self.changes.refill();
+        self.follow_senders();
+        self.keep_statistics();
+        let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;
+        let files = RunFiles { ledger: ledger.as_mut(), labels: labels.as_mut() };
+        changes.close_gone(streams, watch, files, hearing);
+        true
+    }
+
+    /// Waits until a peer says something, a report is due, or `until`, and lets the streams hear and
+    /// speak that this concerns: how many that were.
+    pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
+        let due = self.all().map(|stream| stream.conversation.session.deadline());
+        let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
+        let (now, mut conversing) = (now(), 0);
+        let Self { streams, shared, changes, watch, .. } = self;
+        let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();
+        shared.iter_mut().filter(|shared| speaks(shared.host)).for_each(SharedLinkEnd::read);
+        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            let link = stream.shares.map(|shares| &mut shared[shares.link]);
+            let spoken_to = match &link {
+                Some(link) => link.is_spoken_to(stream),
+                None => speaks(stream.number),
+            };
+            if spoken_to || stream.conversation.session.deadline() <= now {
+                converse(stream, link, watch);
+                conversing += 1;
+            }
+        }
+        shared.iter_mut().for_each(SharedLinkEnd::put_away);
+        conversing
+    }
+
+    /// Takes in senders that came and sees off those that are over, at the links that they share.
+    fn follow_senders(&mut self) {
+        let Self { streams, shared, changes, hearing, ledger, labels, watch, .. } = self;
+        let latency = changes.latency_of_all.take();
+        for (link, shared) in shared.iter_mut().enumerate() {
+            if let Some(rule) = latency {
+                shared.set_latency(rule);
+            }
+            let gone = shared.gone();
+            shared.follow(streams, watch);
+            for mut input in gone {
+                let number = input.number;
+                let Some(place) = streams.iter().position(|stream| stream.number == number) else {
+                    continue;
+                };
+                let mut stream = streams.remove(place);
+                shared.leave(&stream);
+                // Its last word: there is room for it now, and nobody else to say it.
+                let status = stream.statistics.status;
+                input.tell_last(now(), status.map_or(0, |status| status.stream.counters.xruns));
+                shared.converse(&mut stream, watch);
+                stream.turn(watch, ledger.as_mut(), hearing);
+                drop(input);
+                labels.iter_mut().for_each(|labels| labels.close(&mut stream));
+                shared.lend(&mut stream, |stream| {
+                    stream.finish(watch, ledger.as_mut(), hearing);
+                });
+                let end = stream.end();
+                changes.keep(StreamReport { ended: Some(end), ..stream.report(watch) });
+            }
+            shared.refill(link, changes);
+        }
+    }
+
+    fn keep_statistics(&mut self) {
+        let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
+        let told = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
+        watch.look();
+        // Before the packets' lines: what was heard by now has its line there.
+        hearing.listen();
+        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            if let Some(told) = told {
+                stream.keep_pace(told);
+            }
+            stream.turn(watch, ledger.as_mut(), hearing);
+            labels.iter_mut().for_each(|labels| labels.follow(stream));
+        }
+        if let Some(labels) = labels {
+            labels.judge(now() - WITNESSED, |from, to| watch.witness.overlaps(from, to));
+        }
+        hearing.forget();
+        // The sound goes on without it.
+        if let Some(flaw) = ledger.as_ref().and_then(LedgerFile::flaw) {
+            watch.note(&Note::Unwritten(&flaw));
+        }
+    }
+
+    /// Everything once, for every stream.
+    pub(crate) fn turn(&mut self) {
+        self.follow_senders();
+        let Self { streams, shared, changes, watch, .. } = self;
+        shared.iter_mut().for_each(SharedLinkEnd::read);
+        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+            let link = stream.shares.map(|shares| &mut shared[shares.link]);
+            converse(stream, link, watch);
+        }
+        shared.iter_mut().for_each(SharedLinkEnd::put_away);
+        self.keep_statistics();
+    }
+
+    /// Those that have a place, and those that are to have one.
+    fn all(&self) -> impl Iterator<Item = &ReceivedStream> {
+        self.streams.iter().chain(self.changes.heirs())
+    }
+
+    /// Whether every stream has ended and was heard to its end.
+    pub(crate) fn is_over(&mut self) -> bool {
+        let now = now();
+        if !self.all().all(|stream| stream.policy.is_over(now)) {
+            self.quiet_since = None;
+            return false;
+        }
+        // The last frames are heard one latency after the last packet was captured.
+        let longest = self.streams.iter().map(|stream| stream.policy.link_offset()).max();
+        let since = *self.quiet_since.get_or_insert(now);
+        now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
+    }
+
+    /// The first stream of the first shared link has a sender.
+    #[cfg(test)]
+    pub(crate) fn welcome(&mut self, author: Author) {
+        let Self { streams, shared, watch, .. } = self;
+        shared[0].welcome(0, author, streams, watch);
+    }
+
+    /// What the run is to begin anew with, where it was laid out for another stream than comes.
+    pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
+        // Silence proves no format: a wrong one shows when the sound begins.
+        let disproved = |stream: &ReceivedStream| stream.policy.is_disproved();
+        if doubt.proven && !self.changes.made && self.streams.iter().any(disproved) {
+            return Some(None);
+        }
+        // What somebody changed, or a sender has filled, is not thrown away.
+        self.settled |=
+            self.changes.made || self.streams.iter().any(|stream| stream.policy.is_settled());
+        if self.settled {
+            return None;
+        }
+        // Whoever comes later to a link that senders share is no reason.
+        let planned = |stream: &&ReceivedStream| stream.shares.is_none_or(|s| s.planned);
+        let mut streams = self.streams.iter().filter(planned);
+        if let Some(theirs) = streams.find_map(|stream| stream.policy.refused()) {
+            self.settled = !(doubt.playable)(&theirs);
+            return (!self.settled).then_some(Some(theirs));
+        }
+        let read_nothing =
+            doubt.hearsay && self.streams.iter().any(|stream| stream.policy.reads_nothing());
+        read_nothing.then_some(None)
+    }
+
+    /// The changes that are listened to.
+    pub(crate) fn take_requests(&mut self) -> Option<Requests<RecvChange>> {
+        self.changes.requests.take()
+    }
+
+    pub(crate) fn progress(&self) -> Progress<'_> {
+        let elapsed = now() - self.watch.began;
+        let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
+        let mut progress = Progress { elapsed, notes, refused, ..Progress::default() };
+        let mut seen = false;
+        for stream in &self.streams {
+            progress.link_offset = progress.link_offset.max(stream.policy.link_offset());
+            let Some(status) = &stream.statistics.status else { continue };
+            seen = true;
+            progress.packets += status.stream.counters.received;
+            progress.missed += status.stream.counters.lost + status.stream.counters.late;
+            progress.late += status.stream.counters.late;
+            progress.resyncs += status.stream.counters.resyncs;
+            progress.xruns = status.stream.counters.xruns;
+            progress.known =
+                progress.known.or(stream.statistics.clock.as_ref().map(KnownClock::of));
+            progress.auto = progress.auto.or(stream.policy.auto());
+            let (latency, heard) = stream.statistics.latency();
+            if let (None, Some(median), Some(clock)) =
+                (progress.latency, latency.median(), stream.statistics.clock)
+            {
+                // The sound is placed on whole frames.
+                let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
+                let known = stream.statistics.known_to();
+                progress.latency =
+                    Some((median, known.map_or(Span::ZERO, |known| known + rounding)));
+                progress.heard = heard;
+                let kept = matches!(clock.source, ClockSource::System | ClockSource::Ptp);
+                progress.clock = kept.then(|| clock.source.name());
+            }
+        }
+        if seen {
+            progress.peer = self.peer();
+        }
+        progress
+    }
+
+    /// How it stands with the senders.
+    fn peer(&self) -> PeerState {
+        let sounded =
+            self.streams.iter().map(|stream| stream.policy.recent()).filter(|recent| recent.any());
+        let silences = sounded.clone().filter_map(Recent::silent);
+        match (sounded.count(), silences.clone().min()) {
+            (0, _) => PeerState::Awaited,
+            (_, None) => PeerState::Here,
+            (of, Some(since)) => PeerState::Silent { since, silent: silences.count(), of },
+        }
+    }
+
+    /// Says goodbye to all, and reports. `over`: it ended as all streams had.
+    pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
+        let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
+        let (mut labels, clock) = (self.labels, self.clock);
+        for stream in &mut streams {
+            match stream.shares.map(|shares| &mut shared[shares.link]) {
+                None => stream.finish(&mut watch, ledger.as_mut(), &hearing),
+                Some(link) => link.lend(stream, |stream| {
+                    stream.finish(&mut watch, ledger.as_mut(), &hearing);
+                }),
+            }
+        }
+        for stream in &mut streams {
+            labels.iter_mut().for_each(|labels| labels.close(stream));
+        }
+        let stalled = |from, to| watch.witness.overlaps(from, to);
+        let flawed = labels.and_then(|labels| labels.finish(stalled));
+        let unwritten = ledger.and_then(LedgerFile::finish).into_iter().chain(flawed);
+        let unwritten: Vec<_> = unwritten.collect();
+        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
+        let playing = streams.iter().map(|stream| {
+            let ended = over.then(|| stream.end());
+            let mut report = stream.report(&mut watch);
+            let planned = stream.shares.filter(|shares| shares.planned);
+            report.counters.unplaced = planned.map_or(0, |shares| shared[shares.link].unplaced());
+            StreamReport { ended, ..report }
+        });
+        let mut reports: Vec<_> = playing.collect();
+        let closed = changes.closed().into_iter();
+        reports.extend(
+            closed.map(|stream| StreamReport { ended: stream.ended.filter(|_| over), ..stream }),
+        );
+        Report {
+            schema: 1,
+            role: "recv".into(),
+            began_ns: watch.began.as_nanos(),
+            duration_ns: (ended - watch.began).as_nanos(),
+            streams: reports,
+            clock: clock.as_ref().map(FollowedClock::report),
+            host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
+            unwritten,
+            notes: watch.notes,
+        }
+    }
+}
+
+/// Lets a stream hear and speak: by its own channel, or that of the link that it shares.
+fn converse(received: &mut ReceivedStream, link: Option<&mut SharedLinkEnd>, watch: &mut RunWatch) {
+    match link {
+        Some(link) => link.converse(received, watch),
+        None => received.converse(watch),
+    }
+}

@@ -1,0 +1,379 @@
+//! From statistics to report.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use tautline_proto::arrivals::Arrivals;
+use tautline_proto::cause::Late;
+use tautline_proto::endpoint::Endpoint;
+use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
+use tautline_proto::packet::Invalid;
+use tautline_proto::placement::Basis;
+use tautline_proto::receive_policy::{ReceiveNote, WrongType};
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::target_delay::{self, Journal};
+use tautline_proto::time::Span;
+use tautline_proto::units::Ppm;
+use tautline_proto::wrap;
+
+use crate::monitor::note::Note;
+use crate::monitor::run::RunWatch;
+use crate::receive_engine::mixer::RxStatus;
+use crate::receive_engine::statistics::Statistics;
+use tautline_proto::latency::{LatencyRule, repair_latency};
+use tautline_report::distribution::Distribution;
+use tautline_report::{
+    Auto, Clock, Counters, GapReport, HeardSender, InvalidCount, LatencyReport, LatenessPoint,
+    NotFound, RepairReport, StageSummary, StreamReport, WorstPacket,
+};
+
+/// What a report of a received stream is made from.
+pub(crate) struct ReportSource<'a> {
+    pub(crate) address: &'a str,
+    /// By what its packets are sealed, if they are.
+    pub(crate) sealed: Option<&'static str>,
+    pub(crate) config: &'a ReceiverConfig,
+    pub(crate) link_offset: Span,
+    /// Whether its sender says that this is the latency, so that something can be measured against it.
+    pub(crate) told: bool,
+    /// Whether anybody says it, be it whoever opened the stream.
+    pub(crate) configured: bool,
+    pub(crate) rule: LatencyRule,
+    pub(crate) statistics: &'a Statistics,
+    pub(crate) arrivals: &'a Arrivals,
+    pub(crate) invalid_reports: u64,
+    /// Reports in the sender's name from another host.
+    pub(crate) foreign_reports: u64,
+    /// Answers about the sender's clock that were not believed, and how often it was stepped.
+    pub(crate) refused_exchanges: u32,
+    pub(crate) clock_steps: u32,
+    /// Why none of it was played, or none after some time, in words: its shape is another,
+    pub(crate) refusal: Option<String>,
+    /// Whether any of it was played.
+    pub(crate) sounded: bool,
+    /// or all that came had another payload type.
+    pub(crate) wrong_type: Option<String>,
+    /// What the sender says that it is.
+    pub(crate) announced: Option<StreamFormat>,
+}
+
+impl ReportSource<'_> {
+    pub(crate) fn report(&self) -> StreamReport {
+        match &self.refusal {
+            Some(refusal) if self.sounded => {
+                StreamReport { refused: Some(refusal.clone()), played: true, ..self.played() }
+            }
+            Some(refusal) => self.refused(refusal),
+            None => self.played(),
+        }
+    }
+
+    /// A stream of which nothing was played: what is known of it. As its timeline runs at another rate
+    /// than was expected, all that is reckoned by that means nothing.
+    fn refused(&self, refusal: &str) -> StreamReport {
+        let played = self.played();
+        let counted = self.statistics.status.as_ref();
+        let format = self.announced.unwrap_or(self.config.format);
+        StreamReport {
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.coding_name().into(),
+            ptime_ns: format.ptime().as_nanos(),
+            refused: Some(refusal.to_owned()),
+            played: false,
+            latency: LatencyReport {
+                configured_ns: Some(self.link_offset.as_nanos()),
+                ..LatencyReport::unmeasured("none")
+            },
+            stages: Vec::new(),
+            counters: counted.map_or_else(Counters::default, |status| self.unplayed(status)),
+            gaps: None,
+            repair: None,
+            drift_ppm: None,
+            clock: played.clock.map(|clock| Clock { card_ppm: None, ..clock }),
+            worst: Vec::new(),
+            ..played
+        }
+    }
+
+    fn played(&self) -> StreamReport {
+        let format =
+            self.statistics.status.map_or(self.config.format, |status| status.stream.format);
+        StreamReport {
+            address: self.address.to_owned(),
+            sender: self.statistics.status.and_then(|status| sender(&status)),
+            sealed: self.sealed.map(Into::into),
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.coding_name().into(),
+            refused: self.wrong_type.clone(),
+            played: self.wrong_type.is_none(),
+            ptime_ns: format.ptime().as_nanos(),
+            latency: self.latency(format),
+            probes: self.statistics.probes().name().into(),
+            stages: self.stages(),
+            counters: self.counters(),
+            xruns: self.statistics.xruns.report(),
+            gaps: Some(self.gaps()),
+            repair: self.repair(),
+            paths: self
+                .statistics
+                .status
+                .map_or_else(Vec::new, |status| status.paths.report(status.stream.expected)),
+            invalid: self.invalid(),
+            drift_ppm: self.statistics.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
+            clock: self.statistics.clock.map(|clock| Clock {
+                offset_ns: clock.offset().as_nanos(),
+                uncertainty_ns: self.statistics.known_to().map(Span::as_nanos),
+                round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
+                rate_ppm: clock.rate().map(Ppm::as_f64),
+                card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
+                source: clock.source.name().into(),
+            }),
+            worst: self.statistics.worst().iter().map(worst).collect(),
+            ..StreamReport::default()
+        }
+    }
+
+    fn stages(&self) -> Vec<StageSummary> {
+        let unsure = self.statistics.uncertainty().and_then(|unsure| unsure.p50_ns);
+        let stage = |(name, distribution): (&'static str, &Distribution)| StageSummary {
+            name: name.into(),
+            summary: distribution.summary(),
+            uncertainty_ns: unsure.filter(|_| BETWEEN_CLOCKS.contains(&name)),
+        };
+        self.statistics.stages().map(stage).collect()
+    }
+
+    /// Packets that are not among those whose latency is told.
+    fn not_found(&self) -> NotFound {
+        let Some(RxStatus { stream, .. }) = self.statistics.status else {
+            return NotFound::default();
+        };
+        let counted = stream.counters;
+        let (played, unfound) = (self.statistics.promised(), self.statistics.unfound);
+        let found = self.statistics.latency().0.count();
+        let untold = played.saturating_sub(found + unfound.total());
+        let unprobed = self.statistics.unprobed;
+        let told = played
+            + unprobed
+            + self.statistics.unmapped
+            + counted.late
+            + counted.unheard
+            + counted.unasked
+            + counted.unbooked;
+        NotFound {
+            lost: counted.lost,
+            late: counted.late,
+            unheard: counted.unheard,
+            unasked: counted.unasked,
+            repaired: counted.repaired,
+            unplayed: counted.received.saturating_sub(counted.duplicate + told),
+            no_clock: self.statistics.unmapped,
+            unbooked: counted.unbooked,
+            unprobed,
+            silent: unfound.silent,
+            repeats: unfound.repeats,
+            unlike: unfound.unlike,
+            untold: unfound.untold + untold,
+        }
+    }
+
+    fn latency(&self, format: StreamFormat) -> LatencyReport {
+        let (latency, _) = self.statistics.latency();
+        let basis = self.statistics.basis();
+        let unsure = self.statistics.uncertainty();
+        // The sound is placed on whole frames.
+        let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
+        let rounded = |nanos: i64| nanos + rounding.as_nanos();
+        LatencyReport {
+            configured_ns: self.configured.then(|| self.link_offset.as_nanos()),
+            presented: self.statistics.presented(),
+            measured: latency.summary(),
+            by: (latency.count() > 0).then(|| self.statistics.by().into()),
+            not_found: self.not_found(),
+            measured_from: self.statistics.by().into(),
+            uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
+            uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
+            books_error: self.statistics.error().summary(),
+            basis: match basis {
+                Some(Basis::Clock) => "clock",
+                Some(Basis::Arrival) => "arrival",
+                None => "none",
+            }
+            .into(),
+            loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
+            // By a latency that its sender did not tell none is long enough or too short.
+            advised_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
+            curve: match self.told {
+                true => self.arrivals.curve().iter().map(curve_point).collect(),
+                false => Vec::new(),
+            },
+            auto: self.rule.is_auto().then(|| self.auto()),
+        }
+    }
+
+    fn auto(&self) -> Auto {
+        let Journal { before, first, least, greatest, rises, falls, largest_step } =
+            *self.arrivals.journal();
+        Auto {
+            before_ns: first.map(|_| before.as_nanos()),
+            first_ns: first.map(Span::as_nanos),
+            last_ns: self.link_offset.as_nanos(),
+            least_ns: least.as_nanos(),
+            greatest_ns: greatest.as_nanos(),
+            changes: rises + falls,
+            rises,
+            falls,
+            largest_step_ns: largest_step.as_nanos(),
+        }
+    }
+
+    fn gaps(&self) -> GapReport {
+        let gaps = self.arrivals.gaps();
+        let would_catch =
+            |cause| self.arrivals.would_catch(cause).filter(|_| self.told).map(Span::as_nanos);
+        GapReport {
+            late_sender: gaps.late_sender,
+            late_network: gaps.late_network,
+            late_receiver: gaps.late_receiver,
+            host_stalled: gaps.host_stalled,
+            lost: gaps.lost,
+            discarded: gaps.discarded,
+            sender_needs_ns: would_catch(Late::Sender),
+            network_needs_ns: would_catch(Late::Network),
+            receiver_needs_ns: would_catch(Late::Receiver),
+        }
+    }
+
+    fn repair(&self) -> Option<RepairReport> {
+        let (window, _) = self.statistics.status?.stream.repair;
+        let takes = self.arrivals.repair_takes()?;
+        let needs = repair_latency(takes - window, window);
+        Some(RepairReport { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
+    }
+
+    /// What was counted: by the receiver, its link and its device, and in the conversation.
+    pub(crate) fn counters(&self) -> Counters {
+        let Some(RxStatus { stream, link, .. }) = &self.statistics.status else {
+            return Counters::default();
+        };
+        let counted = &stream.counters;
+        Counters {
+            invalid: counted.invalid + link.truncated + self.invalid_reports,
+            foreign: counted.foreign + link.foreign,
+            foreign_reports: self.foreign_reports,
+            refused_exchanges: self.refused_exchanges.into(),
+            clock_steps: self.clock_steps.into(),
+            host_stalled: self.arrivals.host_stalled(),
+            ..*counted
+        }
+    }
+
+    /// The same of a stream that is not played: what turns and frames came to means nothing.
+    fn unplayed(&self, status: &RxStatus) -> Counters {
+        Counters {
+            lost: missing(status),
+            late: 0,
+            repaired: 0,
+            early: 0,
+            unheard: 0,
+            unasked: 0,
+            unbooked: 0,
+            missing_frames: 0,
+            concealed_frames: 0,
+            skipped_frames: 0,
+            resampled_frames: 0,
+            resyncs: 0,
+            host_stalled: 0,
+            ..self.counters()
+        }
+    }
+
+    fn invalid(&self) -> Vec<InvalidCount> {
+        let Some(status) = &self.statistics.status else { return Vec::new() };
+        let packets = Invalid::NAMES.into_iter().zip(status.stream.invalid);
+        packets
+            .chain([("too-long", status.link.truncated), ("report", self.invalid_reports)])
+            .filter(|(_, count)| *count > 0)
+            .map(|(reason, count)| InvalidCount { reason: reason.into(), count })
+            .collect()
+    }
+
+    /// Says what a reader should know before believing the figures.
+    pub(crate) fn note(&self, watch: &mut RunWatch) {
+        let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
+        let (counted, address) = (&status.counters, self.address);
+        if counted.unopened > 0 {
+            watch.conclude(&Note::Unopened { address, datagrams: counted.unopened });
+        }
+        if counted.received == 0 || self.refusal.is_some() {
+            return;
+        }
+        let other = status.stranger.filter(|stranger| !stranger.poses);
+        if let Some(other) = other.filter(|_| counted.foreign > counted.received / 10) {
+            let (packets, host) = (counted.foreign, other.from.host());
+            watch.conclude(&Note::AnotherSender { address, packets, host });
+        }
+        let journal = self.arrivals.journal();
+        if let (LatencyRule::Auto { .. }, Some(first)) = (self.rule, journal.first) {
+            watch.conclude(&Note::Followed { address, journal, first, last: self.link_offset });
+        }
+        if counted.late > counted.received / 2 {
+            let presented = self.statistics.presented_after.is_some() && !self.told;
+            watch.conclude(&Note::MostlyLate { address, presented });
+        }
+        if self.statistics.basis() == Some(Basis::Arrival) {
+            watch.conclude(&Note::PlacedByArrival { address });
+        }
+        // A pause here and there says nothing, and is nothing to worry about.
+        let unfound = self.statistics.unfound.total();
+        if unfound > counted.received / 10 && self.statistics.latency().1 {
+            watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
+        }
+        if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
+            let ReceiverConfig { wire, format, .. } = self.config;
+            let (codings, format) = (wire.codings(), *format);
+            let note = &ReceiveNote::WrongType(WrongType { came, codings, format });
+            watch.conclude(&Note::Receiving { address, note });
+        }
+    }
+}
+
+/// The stages that begin on the sender's clock and end on ours.
+const BETWEEN_CLOCKS: [&str; 2] = [SENDER_STAGE, Stage::Wire.name()];
+
+/// Packets that did not come, by the numbers of those that did.
+fn missing(status: &RxStatus) -> u64 {
+    let losses = status.stream.receiving.and_then(|receiving| receiving.losses);
+    losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
+}
+
+fn curve_point(point: &depth::CurvePoint) -> LatenessPoint {
+    let late_share = point.late as f64 / point.of.max(1) as f64;
+    LatenessPoint { latency_ns: point.latency.as_nanos(), late_share }
+}
+
+pub(crate) fn worst(passage: &Passage) -> WorstPacket {
+    let stages = Stage::ALL
+        .into_iter()
+        .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span)));
+    let sender = passage.sender_stage().map(|span| (SENDER_STAGE, span));
+    WorstPacket {
+        rtp_timestamp: wrap::rtp_timestamp(passage.media.as_frames()),
+        total_ns: passage.total().map(Span::as_nanos),
+        stages: sender
+            .into_iter()
+            .chain(stages)
+            .map(|(name, span)| (name.into(), span.as_nanos()))
+            .collect(),
+    }
+}
+
+/// Whose packets are heard.
+pub(crate) fn sender(status: &RxStatus) -> Option<HeardSender> {
+    let from =
+        status.stream.endpoints.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();
+    Some(HeardSender { from, ssrc: status.stream.receiving?.ssrc })
+}

@@ -1,0 +1,264 @@
+//! Whose fault it was, as a report tells it.
+
+use super::*;
+use tautline_io::link::LinkCounters;
+use tautline_io::thread::stall::{Stall, StallLog};
+use tautline_proto::arrivals::ArrivalsConfig;
+use tautline_proto::clock::{ClockMapping, ClockSource};
+use tautline_proto::device::Settings;
+use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::jitter_buffer::Receiver;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::ledger::Origin;
+use tautline_proto::target_delay::LossTarget;
+use tautline_proto::time::{Frames, LocalTime, MediaTime};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::RtpUnpack;
+
+fn at(millis: i64) -> LocalTime {
+    LocalTime::ZERO + Span::from_millis(millis)
+}
+
+fn format() -> StreamFormat {
+    let sample = tautline_dsp::format::SampleFormat::L24;
+    StreamFormat {
+        coder: None,
+        rate: Rate::HZ_48000,
+        channels: Channels::STEREO,
+        sample,
+        packet: Frames::new(48),
+        payload_type: StreamFormat::default_payload_type(sample),
+    }
+}
+
+/// A stream as of an instant, of which nothing went wrong.
+pub(crate) fn status(millis: i64) -> RxStatus {
+    let receiver = Receiver::without_repairer(ReceiverConfig::new(
+        RtpUnpack::usual(),
+        format(),
+        Span::from_millis(5),
+    ));
+    RxStatus {
+        stream: receiver.status(at(millis)),
+        link: LinkCounters::default(),
+        paths: crate::receive_engine::paths::Paths::default(),
+        unmarked: 0,
+    }
+}
+
+/// The same 10 ms later, all that went wrong meanwhile told from when to when.
+fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
+    let mut status = *before;
+    status.stream.at += Span::from_millis(10);
+    status.stream.faults = Faults::NONE;
+    for (from, to, harm) in faults {
+        status.stream.faults.add(at(*from), at(*to), *harm);
+        status.stream.counters.late += u64::from(harm.late);
+        status.stream.counters.lost += u64::from(harm.lost);
+        status.stream.counters.unheard += u64::from(harm.unheard);
+        status.stream.counters.xruns += u64::from(harm.starved);
+    }
+    status
+}
+
+/// A packet that was under way from one instant to the other, and late.
+fn late(from: i64, to: i64) -> Passage {
+    let (capture, arrival) = (at(from), at(to));
+    Passage {
+        media: MediaTime::ZERO,
+        origin: None,
+        reference: Some(capture),
+        arrival,
+        read: arrival,
+        taken: arrival,
+        written: arrival,
+        resample: Span::ZERO,
+        dac: capture + Span::from_millis(5),
+        late: true,
+    }
+}
+
+/// A witness of two cores that stalled together.
+fn stalled(from: i64, to: i64) -> StallLog {
+    let mut log = StallLog::new(2);
+    let stall = Stall { from: at(from), to: at(to) };
+    log.record(0, stall);
+    log.record(1, stall);
+    log
+}
+
+/// What the ordinary thread knows of a stream.
+struct Told {
+    config: ReceiverConfig,
+    statistics: Statistics,
+    arrivals: Arrivals,
+}
+
+impl Told {
+    fn new() -> Self {
+        let config = ReceiverConfig::new(RtpUnpack::usual(), format(), Span::from_millis(5));
+        let arrivals = Arrivals::new(ArrivalsConfig {
+            loss_target: LossTarget::DEFAULT,
+            device: Settings {
+                rate: Rate::HZ_48000,
+                channels: Channels::STEREO,
+                period: Frames::new(48),
+                periods: 2,
+            },
+            packing_age: Span::from_millis(1),
+            start: config.link_offset,
+            longest: Span::from_millis(500),
+        });
+        Self { config, statistics: Statistics::new(), arrivals }
+    }
+
+    fn look(&mut self, status: RxStatus, witness: &StallLog) {
+        self.statistics.status = Some(status);
+        self.arrivals.stand((&status.stream).into(), |from, to| witness.overlaps(from, to));
+    }
+
+    /// What is told in the end.
+    fn report(mut self, witness: &StallLog) -> StreamReport {
+        self.arrivals.finish(|from, to| witness.overlaps(from, to));
+        let received = ReportSource {
+            address: "rtp://127.0.0.1:5004",
+            sealed: None,
+            config: &self.config,
+            link_offset: self.config.link_offset,
+            told: true,
+            configured: true,
+            rule: LatencyRule::Chosen(Span::from_millis(5)),
+            statistics: &self.statistics,
+            arrivals: &self.arrivals,
+            invalid_reports: 0,
+            foreign_reports: 0,
+            refused_exchanges: 0,
+            clock_steps: 0,
+            sounded: false,
+            refusal: None,
+            wrong_type: None,
+            announced: None,
+        };
+        received.report()
+    }
+}
+
+/// What is the host's of these faults, by this witness.
+fn judged(faults: &[(i64, i64, Harm)], witness: &StallLog) -> u64 {
+    let (mut told, begun) = (Told::new(), status(990));
+    told.look(begun, witness);
+    told.look(later(&begun, faults), witness);
+    told.report(witness).counters.host_stalled
+}
+
+fn lost(lost: u32) -> Harm {
+    Harm { lost, ..Harm::default() }
+}
+
+#[test]
+fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
+    let (mut told, witness) = (Told::new(), stalled(991, 999));
+    let begun = status(990);
+    told.look(begun, &witness);
+    let all = Harm { late: 1, lost: 3, unheard: 89, starved: 2 };
+    let ours = Harm { lost: 1, unheard: 9, ..Harm::default() };
+    told.arrivals.enter(&late(992, 999));
+    let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
+    told.look(next, &witness);
+    // One that was lost comes late after all.
+    told.arrivals.enter(&late(993, 1_005));
+    let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
+    last.stream.counters.lost -= 1;
+    told.look(last, &witness);
+    let told = told.report(&witness);
+    let (counted, gaps) = (told.counters, told.gaps.unwrap());
+    assert_eq!((gaps.host_stalled, counted.xruns), (2 + 2 + 89, 2), "{gaps:?}");
+    assert_eq!(counted.host_stalled, gaps.host_stalled + counted.xruns, "{counted:?}");
+    assert_eq!((gaps.lost, gaps.late_receiver), (1, 9), "{gaps:?}");
+}
+
+#[test]
+fn faults_in_a_stall_of_all_cores_are_the_hosts() {
+    let faults = [(980, 1_000, Harm { late: 0, lost: 3, unheard: 2, starved: 1 })];
+    assert_eq!(judged(&faults, &stalled(991, 999)), 6);
+    // Nothing else went wrong, and no gap is its fault.
+    let starved = [(980, 1_000, Harm { starved: 4, ..Harm::default() })];
+    assert_eq!(judged(&starved, &stalled(991, 999)), 4);
+    assert_eq!(judged(&starved, &stalled(901, 909)), 0);
+}
+
+#[test]
+fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_not() {
+    let faults = [(948, 1_000, lost(4))];
+    assert_eq!(judged(&faults, &stalled(945, 950)), 4);
+    assert_eq!(judged(&faults, &stalled(900, 930)), 0);
+}
+
+#[test]
+fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_window() {
+    // Packets that were lost all the time, and two that were under way in a stall of 5 ms.
+    let faults = [(900, 920, 40), (930, 950, 2), (955, 975, 40), (980, 1_000, 18)]
+        .map(|(from, to, count)| (from, to, lost(count)));
+    assert_eq!(judged(&faults, &stalled(945, 950)), 2);
+    assert_eq!(judged(&faults, &stalled(915, 956)), 82);
+}
+
+#[test]
+fn a_stall_of_one_core_is_the_programs() {
+    let mut log = StallLog::new(2);
+    log.record(0, Stall { from: at(991), to: at(999) });
+    assert_eq!(judged(&[(980, 1_000, Harm { starved: 1, ..lost(3) })], &log), 0);
+}
+
+#[test]
+fn a_lost_packet_that_comes_late_is_one_fault() {
+    let (mut told, witness) = (Told::new(), stalled(980, 1_020));
+    let begun = status(990);
+    told.look(begun, &witness);
+    let next = later(&begun, &[(990, 1_000, lost(1))]);
+    told.look(next, &witness);
+    told.arrivals.enter(&late(995, 1_005));
+    let mut last = later(&next, &[(995, 1_005, Harm { late: 1, ..Harm::default() })]);
+    last.stream.counters.lost = 0;
+    told.look(last, &witness);
+    assert_eq!(told.report(&witness).counters.host_stalled, 1);
+}
+
+#[test]
+fn a_witness_that_speaks_after_the_fault_is_heard() {
+    let (mut told, silent) = (Told::new(), StallLog::new(2));
+    let begun = status(990);
+    told.look(begun, &silent);
+    let next = later(&begun, &[(980, 1_000, Harm { starved: 2, ..lost(5) })]);
+    told.look(next, &silent);
+    assert_eq!(told.report(&stalled(991, 999)).counters.host_stalled, 7);
+}
+
+#[test]
+fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
+    let known = |uncertain: u64, source: ClockSource| {
+        let mut told = Told::new();
+        let mut begun = status(990);
+        begun.stream.counters.uncertain = uncertain;
+        told.look(begun, &StallLog::new(1));
+        let mut clock = ClockMapping::known(Span::ZERO, Span::from_micros(3));
+        clock.source = source;
+        told.statistics.clock = Some(clock);
+        let played = Passage {
+            origin: Some(Origin { capture: at(980), sender: None }),
+            late: false,
+            ..late(981, 982)
+        };
+        // Of few packets no median is told.
+        (0..100).for_each(|_| told.statistics.promise(&played));
+        let report = told.report(&StallLog::new(1));
+        assert_eq!(report.counters.uncertain, uncertain);
+        let (clock, latency) = (report.clock.unwrap(), report.latency);
+        assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_ns.is_some());
+        assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_max_ns.is_some());
+        clock.uncertainty_ns
+    };
+    assert_eq!(known(0, ClockSource::Tai), Some(3_000));
+    assert_eq!(known(1, ClockSource::Tai), None);
+    assert_eq!(known(1, ClockSource::Exchange), Some(3_000), "by another clock than its own");
+}

@@ -1,0 +1,232 @@
+//! Captures and sends: from one device to one stream with any number of destinations, and the
+//! report of it.
+
+mod change;
+mod claimed;
+mod stream;
+mod transmitter;
+
+use tautline_dsp::gain::Volume;
+use tautline_io::clock::host_clock;
+use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_io::link::event_queue::telling;
+use tautline_io::thread::memory;
+use tautline_proto::device::{Device, Stop};
+use tautline_proto::faults::{Faults, UnjudgedFaults};
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::packetizer::Sender;
+use tautline_proto::rtcp_session::{Session, SessionConfig};
+use tautline_proto::send_policy::{PRELUDE, SendPolicy};
+use tautline_proto::stream::PTIME_RANGE;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_report::Report;
+use tautline_report::distribution::Distribution;
+
+use crate::control::{Requests, SendChange};
+use crate::conversation::cname;
+use crate::conversation::{Audience, Conversation, wait_for};
+use crate::error::RunError;
+use crate::fader::Fader;
+use crate::fader::VOLUME_RAMP;
+use crate::link_news::LinkNews;
+use crate::monitor::ledger_file::LedgerFile;
+use crate::monitor::levels::levels;
+use crate::monitor::machine;
+use crate::monitor::note::Note;
+use crate::monitor::observed::Observed;
+use crate::monitor::observers::Observers;
+use crate::monitor::run::{Progress, RunOptions, RunWatch, Running};
+use crate::monitor::xruns::XrunTimes;
+use crate::plan::SendPlan;
+use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
+use crate::plan::random::random;
+use crate::send_engine::claimed::FollowedClaim;
+use crate::send_engine::stream::{PresentationClock, SentStream};
+use crate::send_engine::transmitter::{Transmitter, TxStatus};
+
+pub use crate::send_engine::stream::LostHook;
+
+/// Transmit stamps that wait for the ordinary thread: half a second of class A.
+const STAMPS: usize = 4096;
+
+/// A sender that is ready to run.
+pub struct SendEngine {
+    transmitter: Transmitter,
+    stream: SentStream,
+    /// How long after the last block packets may still wait for their departure.
+    drain: Span,
+    requests: Option<Requests<SendChange>>,
+    observers: Observers,
+}
+
+impl SendEngine {
+    /// Lays out all that the run will need.
+    pub fn new(plan: SendPlan) -> Result<Self, RunError> {
+        let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
+        // A quarter of a second of the shortest packets: a dozen times what one beat brings.
+        let (teller, told) = telling(2048);
+        let measures = plan.probes != Probes::Off;
+        let mut link = plan.link;
+        link.tell(if measures { teller } else { teller.without_departures() });
+        let (status_in, status) = memory::ring(64);
+        let (commands, commanded) = memory::ring(64);
+        let (stamps_in, stamps) = memory::ring(STAMPS);
+        let (levels, level_reader) = levels(plan.map.outputs());
+        let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+        let session = Session::new(SessionConfig {
+            ssrc: plan.policy.identity.stream.ssrc(),
+            cname: cname(&random),
+            wall_offset: wall.offset(),
+            host: host_clock(),
+        });
+        let mut config = plan.policy;
+        let (device, identity) = (config.device, config.identity);
+        config.compressed = plan.encoders.iter().map(|encoder| encoder.coding()).collect();
+        config.held = plan.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
+        if !matches!(config.latency, LatencyRule::Chosen(_)) {
+            config.usual = config.link_offset;
+        }
+        let sender = Sender::compressing(config.sender(wall.offset()), plan.encoders);
+        let block = plan.map.outputs() * device.period.as_len().max(4096);
+        let transmitter = Transmitter {
+            sender,
+            link,
+            volume: Volume::over(plan.gain, VOLUME_RAMP),
+            gain: plan.gain,
+            map: plan.map,
+            channels: device.channels.count(),
+            mapped: vec![0.0; block].into(),
+            commands: commanded,
+            status: status_in,
+            stamps: stamps_in,
+            levels,
+            xruns: 0,
+            faults: Faults::NONE,
+            woke: now(),
+            clock: None,
+            told: LocalTime::ZERO,
+        };
+        // The longest packet may still be asked for.
+        let packing_age = config.format.packing_age(device.period);
+        let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let drain = drain + config.held;
+        let presented = config.form.presents().then(PresentationClock::default);
+        let policy = SendPolicy::new(config);
+        let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.outbound));
+        let stream = SentStream {
+            address: plan.address,
+            policy,
+            identity,
+            fader: Fader { gain: plan.gain, muted: false },
+            outbound: plan.outbound,
+            destined: None,
+            conversation: Conversation::new(
+                session,
+                plan.control,
+                Audience::Everyone(plan.reports_to),
+            ),
+            commands,
+            departures: told.departures,
+            news: LinkNews::of(told.events),
+            unlaunched: Vec::new(),
+            departed: None,
+            probes: plan.probes,
+            left: 0,
+            stamps,
+            status,
+            last: TxStatus::default(),
+            xruns: XrunTimes::default(),
+            unjudged: UnjudgedFaults::default(),
+            stalled: 0,
+            stages: Default::default(),
+            lateness: Distribution::default(),
+            transmit: Distribution::default(),
+            observed: Observed::new(level_reader),
+            ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
+            sealed: plan.sealed,
+            pacing: plan.pacing,
+            presented,
+            claim,
+            on_lost: None,
+        };
+        Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
+    }
+
+    /// Lets these look at how it goes.
+    pub fn show_to(&mut self, observers: Observers) {
+        self.observers = observers;
+    }
+
+    /// Calls this on the ordinary thread with each receiver that stops reporting without a goodbye.
+    pub fn on_lost(&mut self, hook: LostHook) {
+        self.stream.on_lost = Some(hook);
+    }
+
+    /// Makes the changes that are asked for while it runs.
+    pub fn listen(&mut self, requests: Requests<SendChange>) {
+        self.requests = Some(requests);
+    }
+
+    /// Runs until the device's source ends or somebody asks to stop, then reports.
+    pub fn run(
+        self,
+        device: Box<dyn Device>,
+        options: &RunOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Report, RunError> {
+        let Self { transmitter, mut stream, drain, requests, observers } = self;
+        let mut watch = RunWatch::begin(options);
+        stream.last.clock = device.clock();
+        stream.note(&mut watch);
+        let prelude = now() + PRELUDE;
+        // The first report goes out before anything is waited for: it is what others answer.
+        stream.turn(&mut watch);
+        while now() < prelude && !stop.is_requested() {
+            wait_for(&stream.conversation, prelude);
+            stream.turn(&mut watch);
+        }
+        let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
+        // From now on, as a thread may be long in starting.
+        watch.start(options);
+        machine::note_priority(&mut watch.refused, &running.granted);
+        let scheduler = running.granted.effective().to_string();
+        while !watch.is_over(stop) && !running.is_over() {
+            wait_for(&stream.conversation, watch.beat());
+            if let Some(requests) = &requests {
+                requests.serve(|change| stream.change(change, &mut watch));
+            }
+            stream.turn(&mut watch);
+            progress(&stream.progress(&watch));
+            stream.tell_observers(&observers, watch.began);
+        }
+        let ended = now();
+        let process = running.end()?;
+        // What the wire thread still spaces goes out before the link goes.
+        sleep_until(now() + drain + drain);
+        stream.turn(&mut watch);
+        // Its last word: there is room for it now.
+        drop(process);
+        stream.turn(&mut watch);
+        stream.finish(&mut watch);
+        // Of a run that was over before the first beat nothing else is told.
+        progress(&stream.progress(&watch));
+        stream.conversation.leave();
+        stream.note_refusals(&mut watch);
+        let report = stream.report();
+        let unwritten: Vec<_> = stream.ledger.and_then(LedgerFile::finish).into_iter().collect();
+        unwritten.iter().for_each(|flaw| watch.note(&Note::Unwritten(flaw)));
+        Ok(Report {
+            schema: 1,
+            role: "send".into(),
+            began_ns: watch.began.as_nanos(),
+            duration_ns: (ended - watch.began).as_nanos(),
+            streams: vec![report],
+            clock: None,
+            host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
+            unwritten,
+            notes: watch.notes,
+        })
+    }
+}

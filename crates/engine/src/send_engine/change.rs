@@ -1,0 +1,145 @@
+//! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
+
+use tautline_dsp::gain::Gain;
+use tautline_io::clock::now;
+use tautline_io::link::destinations::Destinations;
+use tautline_proto::endpoint::Endpoint;
+
+use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
+use crate::conversation::Audience;
+use crate::monitor::note::Note;
+use crate::monitor::run::RunWatch;
+use crate::plan::too_long::too_long;
+use crate::send_engine::claimed::Follow;
+use crate::send_engine::stream::SentStream;
+use crate::send_engine::transmitter::TransmitterCommand;
+
+impl SentStream {
+    /// Goes where the claim says, if there is one.
+    pub(crate) fn follow_claim(&mut self, watch: &mut RunWatch) {
+        let Some(followed) = &self.claim else { return };
+        let goes_to = self.outbound.destinations.first().and_then(|to| match to {
+            Endpoint::Ethernet { address, .. } => Some(*address),
+            _ => None,
+        });
+        let before = self.address.clone();
+        let (address, destinations) = match followed.next(goes_to) {
+            Follow::Stay => return,
+            // Listeners of the other talker would have both, and nobody can know yet where this stream goes on: what
+            // is sent until another address is claimed is let go.
+            Follow::Leave(to) => {
+                watch.note(&Note::AddressTaken { address: &before, by: followed.endpoint(to) });
+                (before, Destinations::NONE)
+            }
+            Follow::Go(address) => {
+                let goes_to = followed.name(address);
+                watch.note(&Note::AddressMoved { from: &before, to: &goes_to });
+                (goes_to, Destinations::one(followed.endpoint(address)))
+            }
+        };
+        let destined = Destined { address, destinations, reports_to: Vec::new() };
+        self.set_destinations(destined, watch);
+        // By Ethernet nobody is to learn our clock before.
+        self.take_destinations();
+    }
+
+    /// Makes one change, or says why it cannot be made.
+    pub(crate) fn change(&mut self, change: SendChange, watch: &mut RunWatch) -> Answer {
+        let changed = match change {
+            SendChange::Latency(rule) => {
+                self.decide(|policy, context| policy.set_latency(rule, context))?;
+                Changed::Latency(rule)
+            }
+            SendChange::Ptime(ptime) => {
+                self.decide(|policy, context| policy.set_ptime(ptime, context))?;
+                self.note(watch);
+                self.note_fragments(watch);
+                Changed::Ptime(self.policy.format().ptime())
+            }
+            SendChange::Format(coding) => {
+                self.decide(|policy, context| policy.set_coding(coding, context))?;
+                self.note(watch);
+                self.note_fragments(watch);
+                Changed::Format(coding)
+            }
+            SendChange::Volume(gain) => self.set_volume(gain, self.fader.muted)?,
+            SendChange::Mute(muted) => self.set_volume(self.fader.gain, muted)?,
+            SendChange::Redundancy(asked) => {
+                self.policy.set_redundancy(asked)?;
+                Changed::Redundancy(asked, self.policy.bounds().budget)
+            }
+            SendChange::To(destined) => self.set_destinations(*destined, watch),
+            SendChange::Status => Changed::Sending(self.standing()),
+        };
+        self.note(watch);
+        Ok(changed)
+    }
+
+    fn set_volume(&mut self, gain: Gain, muted: bool) -> Result<Changed, CannotChange> {
+        self.set_gain(gain, muted).map(Changed::Volume).map_err(|()| CannotChange::Busy)
+    }
+
+    /// Has all go there soon.
+    pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
+        self.outbound.destinations = destined.destinations.iter().collect();
+        self.address.clone_from(&destined.address);
+        if let Audience::Everyone(told) = &mut self.conversation.audience {
+            let new = destined.reports_to.iter().filter(|one| !told.contains(one));
+            let new: Vec<Endpoint> = new.copied().collect();
+            told.extend(new);
+        }
+        let hosts = self.outbound.destinations.iter().map(Endpoint::host).collect();
+        self.policy.set_destinations(hosts, now());
+        self.destined = Some(destined);
+        self.note_fragments(watch);
+        Changed::To(self.address.clone())
+    }
+
+    /// Sends to the destinations that were set last, once receivers there know our clock.
+    pub(crate) fn go_to_destinations(&mut self) {
+        if self.policy.destinations_due(now()) {
+            self.take_destinations();
+        }
+    }
+
+    /// Sends there from now on.
+    fn take_destinations(&mut self) {
+        let Some(destined) = self.destined.take() else { return };
+        if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
+            // Where the ring is full, at the next turn.
+            self.destined = Some(destined);
+            return;
+        }
+        self.policy.destinations_taken();
+        if let Audience::Everyone(told) = &mut self.conversation.audience {
+            let before = core::mem::replace(told, destined.reports_to);
+            let gone = before.into_iter().filter(|one| !told.contains(one));
+            let gone: Vec<Endpoint> = gone.collect();
+            self.conversation.leave_those(&gone);
+        }
+    }
+
+    fn standing(&self) -> SendStanding {
+        let policy = &self.policy;
+        SendStanding {
+            latency: policy.link_offset(),
+            auto: policy.is_as_needed(),
+            ptime: policy.format().ptime(),
+            format: policy.format().coding(),
+            redundancy: policy.redundancy(),
+            repair_budget: policy.bounds().budget,
+            volume: self.fader,
+            address: self.address.clone(),
+            receivers: policy.receiver_counts(),
+        }
+    }
+
+    fn note_fragments(&self, watch: &mut RunWatch) {
+        let format = self.policy.format();
+        let bytes = self.policy.datagram_bytes();
+        let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);
+        for too_long in too_long(to, bytes, &format) {
+            watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
+        }
+    }
+}

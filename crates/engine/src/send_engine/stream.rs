@@ -1,0 +1,339 @@
+//! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
+//! counted of departures.
+
+mod observed;
+mod report;
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::Gain;
+use tautline_io::clock::{now, tai};
+use tautline_io::link::destinations::Outbound;
+use tautline_io::link::{LinkCounters, TransmitStamp, is_of_an_interface};
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::endpoint::Host;
+use tautline_proto::faults::UnjudgedFaults;
+use tautline_proto::ledger::{Departure, Stage};
+use tautline_proto::packetizer::Identity;
+use tautline_proto::policy::Context;
+use tautline_proto::rtcp_session::Event;
+use tautline_proto::send_policy::{ReceiverCounts, SendCommand, SendNote, SendPolicy};
+use tautline_proto::time::{MediaTime, Span};
+use tautline_report::distribution::Distribution;
+use tautline_report::ledger::SentEntry;
+
+use crate::control::Destined;
+use crate::conversation::Conversation;
+use crate::fader::Fader;
+use crate::link_news::LinkNews;
+use crate::monitor::ledger_file::LedgerFile;
+use crate::monitor::note::Note;
+use crate::monitor::observed::Observed;
+use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
+use crate::monitor::xruns::XrunTimes;
+use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
+use crate::send_engine::claimed::FollowedClaim;
+use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
+
+/// A receiver has reported by then: reports of ours follow each other within half a second.
+const ANSWER: Span = Span::from_secs(2);
+
+/// The stages that a sender knows.
+const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
+
+/// How long they took, as far as there were any.
+fn spans(departure: &Departure) -> [Option<Span>; 4] {
+    let Departure { capture, taken, packed, handed, .. } = *departure;
+    [Some(taken - capture), Some(packed - taken), Some(handed - packed), departure.held()]
+}
+
+/// What the ordinary thread holds.
+pub(crate) struct SentStream {
+    pub(crate) address: String,
+    pub(crate) policy: SendPolicy,
+    pub(crate) identity: Identity,
+    pub(crate) fader: Fader,
+    /// What the link was opened for, with the present destinations.
+    pub(crate) outbound: Outbound,
+    /// Where packets are to go soon.
+    pub(crate) destined: Option<Destined>,
+    pub(crate) conversation: Conversation,
+    pub(crate) commands: Producer<TransmitterCommand>,
+    pub(crate) departures: Consumer<Departure>,
+    pub(crate) news: LinkNews,
+    /// Packets that were not launched, whose lines of the ledger have not come yet.
+    pub(crate) unlaunched: Vec<MediaTime>,
+    /// The newest packet that left.
+    pub(crate) departed: Option<MediaTime>,
+    /// How many packets are measured, of those that left.
+    pub(crate) probes: Probes,
+    pub(crate) left: u64,
+    pub(crate) stamps: Consumer<TransmitStamp>,
+    pub(crate) status: Consumer<TxStatus>,
+    pub(crate) last: TxStatus,
+    pub(crate) xruns: XrunTimes,
+    pub(crate) unjudged: UnjudgedFaults,
+    /// Xruns that the host answers for, of those that are judged.
+    pub(crate) stalled: u64,
+    pub(crate) stages: [Distribution; 4],
+    pub(crate) lateness: Distribution,
+    pub(crate) transmit: Distribution,
+    /// For those who look while it runs.
+    pub(crate) observed: Observed<Departure>,
+    pub(crate) ledger: Option<LedgerFile<SentEntry>>,
+    /// By what they are sealed, if they are.
+    pub(crate) sealed: Option<&'static str>,
+    /// What spaces its packets.
+    pub(crate) pacing: Option<Paced>,
+    /// By what its packets are presented, where they say when.
+    pub(crate) presented: Option<PresentationClock>,
+    /// The address that it goes to, if that was claimed.
+    pub(crate) claim: Option<FollowedClaim>,
+    /// Is called with each receiver that is lost, and the stream's address.
+    pub(crate) on_lost: Option<LostHook>,
+}
+
+/// Is called on the ordinary thread with the host of a receiver that is lost, and the stream's address.
+pub type LostHook = Box<dyn FnMut(&Host, &str) + Send>;
+
+/// What was told last of the clock that packets are presented by.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PresentationClock {
+    /// To the device's thread.
+    clock: Option<(ClockMapping, bool)>,
+    /// To the peers: the wall clock less the local one.
+    wall_offset: Span,
+}
+
+/// What peers are told of the wall clock is moved in steps of this, about what two readings of it differ by.
+const WALL_STEP: Span = Span::from_micros(2);
+
+impl SentStream {
+    /// The two networks that everything goes by, if it does.
+    fn networks(&self) -> Option<(&str, &str)> {
+        networks(&self.outbound)
+    }
+
+    /// Lets the policy decide, with all that it has at hand.
+    pub(crate) fn decide<T>(
+        &mut self,
+        decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
+    ) -> T {
+        let Self { policy, conversation, commands, .. } = self;
+        let mut context = Context {
+            now: now(),
+            session: Some(&mut conversation.session),
+            command: &mut |command| commands.push(TransmitterCommand::Send(command)).is_ok(),
+        };
+        decide(policy, &mut context)
+    }
+
+    /// Tells what the policy has to tell.
+    pub(crate) fn note(&mut self, watch: &mut RunWatch) {
+        let (address, networks) = (&self.address, networks(&self.outbound));
+        for note in &self.policy.notes() {
+            watch.note(&Note::Sending { address, networks, note });
+            if let (SendNote::ReceiverLost { host, .. }, Some(hook)) = (note, &mut self.on_lost) {
+                hook(host, address);
+            }
+        }
+    }
+
+    /// Says what the kernel refused to send, and that nobody answered.
+    pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
+        let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
+        if let Some(note) = report::dropped(&self.address, &self.last.link, self.ledger.is_some()) {
+            watch.conclude(&note);
+        }
+        if let Some((one, other)) = self.networks() {
+            let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
+            for (network, (sent, refused)) in [(one, by_one), (other, also)] {
+                if refused > 0 {
+                    let (network, of) = (Some(network), sent + refused);
+                    watch.note(&Note::SystemRefused { network, refused, of, errno });
+                }
+            }
+        }
+        let uncounted = self.news.take_error(&self.address).filter(|_| send_errors == 0);
+        uncounted.iter().for_each(|error| watch.note(error));
+        let asked = self.conversation.control.is_some() && sent > 0;
+        if asked && self.policy.believed().next().is_none() && send_errors <= sent {
+            let (address, stamps) = (&self.address, self.policy.stamps());
+            watch.note(&Note::NobodyAnswers { address, stamps });
+        }
+        if send_errors > sent || (send_errors > 0 && is_of_an_interface(errno)) {
+            let (refused, of) = (send_errors, send_errors + sent);
+            watch.note(&Note::SystemRefused { network: None, refused, of, errno });
+        }
+    }
+
+    pub(crate) fn turn(&mut self, watch: &mut RunWatch) {
+        watch.look();
+        let policy = &mut self.policy;
+        self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
+        let Self { news, unlaunched, .. } = self;
+        let waited = unlaunched.len();
+        news.hear(&self.address, |note| watch.note(note), |packet| unlaunched.push(packet));
+        while let Ok(departure) = self.departures.pop() {
+            self.enter(&departure);
+        }
+        while let Ok(stamp) = self.stamps.pop() {
+            if self.probes != Probes::Off {
+                self.transmit.record(stamp.left - stamp.handed);
+            }
+            if let Some(line) = line_of(&mut self.ledger, stamp.media) {
+                line.left = Some(stamp.left);
+            }
+        }
+        // One that was told of before its departure waits for its line until the next turn.
+        let Self { unlaunched, ledger, .. } = self;
+        let mut told = 0..;
+        unlaunched.retain(|packet| {
+            let line = line_of(ledger, *packet).map(|line| line.unlaunched = true);
+            told.next() >= Some(waited) && line.is_none()
+        });
+        while let Ok(status) = self.status.pop() {
+            self.xruns.take(&status.faults);
+            let stalled = |from, to| watch.witness.overlaps(from, to);
+            self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).starved);
+            self.last = status;
+        }
+        self.follow_claim(watch);
+        // The sound goes on without it.
+        if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
+            watch.note(&Note::Unwritten(&flaw));
+        }
+        let TxStatus { state, clock, .. } = self.last;
+        self.decide(|policy, context| {
+            policy.follow(state, clock, context);
+            policy.poll(context);
+        });
+        self.go_to_destinations();
+        self.follow_tai();
+        self.note(watch);
+        self.conversation.speak();
+    }
+
+    /// Presents packets by TAI as it is followed, and tells the peers the same clock: to them it is what presentation
+    /// times are read by.
+    fn follow_tai(&mut self) {
+        let Some(presented) = &mut self.presented else { return };
+        let tai = tai::tai();
+        let clock = Some((tai.mapping, tai.uncertain));
+        let command = SendCommand::Presentation(tai.mapping, tai.uncertain);
+        // Where the ring is full, at the next turn.
+        if presented.clock != clock && self.commands.push(TransmitterCommand::Send(command)).is_ok()
+        {
+            presented.clock = clock;
+        }
+        let offset = tai.offset(now());
+        if (offset - presented.wall_offset).abs() > WALL_STEP {
+            presented.wall_offset = offset;
+            self.conversation.session.set_wall_offset(offset);
+        }
+    }
+
+    /// The last word: what is not judged yet is.
+    pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
+        watch.look();
+        let stalled = |from, to| watch.witness.overlaps(from, to);
+        self.stalled += u64::from(self.unjudged.finish(stalled).starved);
+    }
+
+    fn enter(&mut self, departure: &Departure) {
+        // One that is sent again was entered when it left first.
+        if self.departed.is_some_and(|newest| departure.media <= newest) {
+            return;
+        }
+        self.departed = Some(departure.media);
+        let before = self.left;
+        self.left += 1;
+        if !self.probes.take(before) {
+            return;
+        }
+        let Departure { media, due, handed, .. } = *departure;
+        // A wire thread that waits on purpose is not late by that.
+        let due = due + self.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
+        spans(departure)
+            .into_iter()
+            .zip(&mut self.stages)
+            .for_each(|(span, stage)| span.into_iter().for_each(|span| stage.record(span)));
+        self.lateness.record(handed - due);
+        self.observed.take(handed, handed, due - handed, departure);
+        if let Some(ledger) = &mut self.ledger {
+            let start = self.identity.timestamp;
+            let media = tautline_proto::wrap::rtp_timestamp(media.as_frames());
+            let rtp_timestamp = start.wrapping_add(media);
+            ledger.push(SentEntry {
+                rtp_timestamp,
+                departure: *departure,
+                left: None,
+                unlaunched: false,
+            });
+        }
+    }
+
+    /// The latency that the receiver says that hears it last, and how sure it is.
+    fn effective(&self) -> Option<(Span, Span)> {
+        let here = self.policy.believed().filter(|receiver| receiver.is_here());
+        here.filter_map(|receiver| receiver.effective)
+            .max_by_key(|effective| effective.effective)
+            .map(|effective| (effective.effective, effective.uncertainty))
+    }
+
+    pub(crate) fn progress<'a>(&self, watch: &'a RunWatch) -> Progress<'a> {
+        let elapsed = now() - watch.began;
+        Progress {
+            elapsed,
+            packets: self.sent(),
+            missed: self.last.link.send_errors + self.last.link.dropped,
+            xruns: self.last.xruns,
+            latency: self.effective(),
+            late: 0,
+            resyncs: 0,
+            clock: None,
+            known: self
+                .policy
+                .believed()
+                .find_map(|known| known.clock.as_ref())
+                .map(KnownClock::of),
+            heard: false,
+            auto: self.policy.auto(),
+            link_offset: self.policy.link_offset(),
+            peer: self.peer(elapsed),
+            notes: &watch.notes,
+            refused: Some(&watch.refused),
+        }
+    }
+
+    /// How it stands with the receivers, so long after the beginning.
+    fn peer(&self, elapsed: Span) -> PeerState {
+        match self.policy.receiver_counts() {
+            counts if counts.lost > 0 => PeerState::Lost(counts),
+            ReceiverCounts { here: 1.., .. } => PeerState::Here,
+            // Nor can anybody without a control channel.
+            _ if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
+            _ => PeerState::Nobody,
+        }
+    }
+
+    pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
+        let fader = Fader { gain, muted };
+        self.commands.push(TransmitterCommand::Gain(fader.wanted())).map_err(drop)?;
+        self.fader = fader;
+        Ok(fader)
+    }
+}
+
+/// The line of a packet that left a moment ago, if a ledger is kept.
+fn line_of(
+    ledger: &mut Option<LedgerFile<SentEntry>>,
+    packet: MediaTime,
+) -> Option<&mut SentEntry> {
+    ledger.as_mut()?.newest(|line| line.departure.media == packet)
+}
+
+/// The two networks that everything goes by, if it does.
+fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
+    outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
+}

@@ -1,0 +1,235 @@
+//! What is told of a stream that is sent, when its run ends.
+
+use tautline_io::clock::now;
+use tautline_io::link::LinkCounters;
+use tautline_proto::clock::ClockMapping;
+use tautline_proto::ledger::Stage;
+use tautline_proto::redundancy::Redundancy;
+use tautline_proto::send_policy::KnownReceiver;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::wire::avtp::id_of;
+use tautline_proto::wire::rtcp::LossReport;
+use tautline_report::{
+    Counters, GapReport, LatencyReport, PacingReport, RedundancyReport, RemoteReceiver,
+    StageSummary, StreamReport,
+};
+
+use super::{STAGES, SentStream};
+use crate::monitor::note::Note;
+use crate::plan::pacing::Paced;
+use crate::plan::probes::Probes;
+
+impl SentStream {
+    pub(crate) fn report(&self) -> StreamReport {
+        let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
+        let ended = now();
+        StreamReport {
+            address: self.address.clone(),
+            sealed: self.sealed.map(Into::into),
+            stream_id: self.presented.map(|_| id_of(self.identity.stream)),
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.coding_name().into(),
+            played: true,
+            ptime_ns: format.ptime().as_nanos(),
+            latency: LatencyReport {
+                configured_ns: Some(self.policy.link_offset().as_nanos()),
+                basis: "clock".into(),
+                ..LatencyReport::unmeasured("receivers")
+            },
+            probes: self.probes.name().into(),
+            stages: STAGES
+                .into_iter()
+                .zip(&self.stages)
+                .filter(|_| self.probes != Probes::Off)
+                // There is no such stage where nothing is launched.
+                .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
+                .map(|(stage, spans)| StageSummary {
+                    name: stage.name().into(),
+                    summary: spans.summary(),
+                    uncertainty_ns: None,
+                })
+                .collect(),
+            counters: self.counters(),
+            xruns: self.xruns.report(),
+            // A packet that missed its launch was handed over too late by this program.
+            gaps: self.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| GapReport {
+                late_sender: self.last.link.unlaunched,
+                ..GapReport::default()
+            }),
+            redundancy: self.redundancy(),
+            receivers: self
+                .policy
+                .receivers()
+                .map(|known| remote(known, (&format, as_needed), ended))
+                .collect(),
+            transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
+            lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
+            pacing: self.pacing.as_ref().map(|paced| pacing(paced, &self.last.link)),
+            ..StreamReport::default()
+        }
+    }
+
+    /// Packets so far, but for those that were to go nowhere: while a lost address is claimed anew, or where the last
+    /// destination was taken away.
+    pub(super) fn sent(&self) -> u64 {
+        self.last.state.packets.saturating_sub(self.last.link.let_go)
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let counted = &self.last;
+        Counters {
+            sent: self.sent(),
+            invalid: self.conversation.invalid,
+            xruns: counted.xruns,
+            send_errors: counted.link.send_errors + counted.link.dropped,
+            overdue: counted.link.overdue,
+            receivers_lost: self.policy.receivers_lost(),
+            host_stalled: self.stalled,
+            ..Counters::default()
+        }
+    }
+
+    /// What packets carry of earlier ones, if that is asked for.
+    fn redundancy(&self) -> Option<RedundancyReport> {
+        let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
+        let bounds = self.policy.reckoned_with();
+        (asked != Redundancy::Off).then(|| RedundancyReport {
+            asked: asked.to_string(),
+            budget_ns: bounds.budget.as_nanos(),
+            symbols: layout.reaches().len(),
+            window: layout.window(),
+            repeated: layout.repeat().is_some(),
+            bytes: bounds.cost(&self.policy.format(), &layout),
+        })
+    }
+}
+
+/// What of these counts is told in words at the end; `ledger` where one is written.
+pub(super) fn dropped<'a>(address: &'a str, link: &LinkCounters, ledger: bool) -> Option<Note<'a>> {
+    let LinkCounters { sent: of, unlaunched: dropped, unnamed, .. } = *link;
+    let unnamed = if ledger { unnamed } else { 0 };
+    (dropped > 0).then_some(Note::Unlaunched { address, dropped, of, unnamed })
+}
+
+fn pacing(paced: &Paced, link: &LinkCounters) -> PacingReport {
+    PacingReport {
+        rung: paced.rung.name().into(),
+        lead_ns: (paced.lead() > Span::ZERO).then(|| paced.lead().as_nanos()),
+        why: paced.why.clone(),
+        unlaunched: link.unlaunched,
+        unnamed: link.unnamed,
+    }
+}
+
+fn remote(
+    known: &KnownReceiver,
+    (format, as_needed): (&StreamFormat, bool),
+    ended: LocalTime,
+) -> RemoteReceiver {
+    let jitter = known.block.map_or(0, |block| i64::from(block.jitter));
+    let standard = known.block.map_or(0, |block| i64::from(block.cumulative_lost));
+    RemoteReceiver {
+        ssrc: known.ssrc,
+        address: known.host.to_string(),
+        believed: known.is_believed(),
+        state: known.presence().name().into(),
+        silent_ns: known.silence(ended).as_nanos(),
+        times_lost: known.times_lost(),
+        asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
+        // The standard report takes off what came twice, as it does over two networks.
+        lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
+            i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
+        }),
+        jitter_ns: format.rate.span_of(Frames::new(jitter)).as_nanos(),
+        effective_ns: known.effective.map(|effective| effective.effective.as_nanos()),
+        uncertainty_ns: known.effective.map(|effective| effective.uncertainty.as_nanos()),
+        repaired: known.losses.map(|losses| losses.repaired),
+        unrepaired: known.losses.map(|losses| losses.lost),
+        round_trip_ns: known
+            .clock
+            .as_ref()
+            .and_then(ClockMapping::known_round_trip)
+            .map(Span::as_nanos),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_dsp::format::SampleFormat;
+    use tautline_proto::device::Settings;
+    use tautline_proto::endpoint::Host;
+    use tautline_proto::latency::LatencyRule;
+    use tautline_proto::packetizer::Identity;
+    use tautline_proto::redundancy::sizing::Tally;
+    use tautline_proto::rtcp_session::Event;
+    use tautline_proto::send_policy::{Regulator, SendPolicy, SendPolicyConfig};
+    use tautline_proto::units::{Channels, Rate};
+    use tautline_proto::wire::WireForm;
+
+    use super::*;
+    use crate::plan::pacing::PacingRung;
+
+    #[test]
+    fn dropped_packets_that_nobody_could_name_are_told_and_where_a_ledger_lacks_them_in_words() {
+        let link = LinkCounters { sent: 90, unlaunched: 9, unnamed: 2, ..LinkCounters::default() };
+        let paced = Paced {
+            rung: PacingRung::Etf,
+            launch: None,
+            spacing: Default::default(),
+            by_wire_thread: false,
+            why: String::new(),
+        };
+        let told = pacing(&paced, &link);
+        assert_eq!((told.unlaunched, told.unnamed), (9, 2));
+        let unnamed = |ledger| match dropped("avtp://eth0", &link, ledger) {
+            Some(Note::Unlaunched { dropped: 9, of: 90, unnamed, .. }) => Some(unnamed),
+            _ => None,
+        };
+        assert_eq!([true, false].map(unnamed), [Some(2), Some(0)]);
+        assert!(dropped("avtp://eth0", &LinkCounters::default(), true).is_none());
+    }
+
+    #[test]
+    fn what_a_receiver_missed_in_an_outage_is_lost_for_its_sender_too() {
+        let format = StreamFormat {
+            coder: None,
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: SampleFormat::L24,
+            packet: Frames::new(48),
+            payload_type: 97,
+        };
+        let (rate, channels, period) = (format.rate, format.channels, format.packet);
+        let mut policy = SendPolicy::new(SendPolicyConfig {
+            form: WireForm::Rtp,
+            format,
+            identity: Identity { stream: 1.into(), sequence: 0, timestamp: 0 },
+            link_offset: Span::from_millis(5),
+            latency: LatencyRule::Usual,
+            usual: Span::from_millis(5),
+            device: Settings { rate, channels, period, periods: 2 },
+            stamps: true,
+            spaced: false,
+            held: Span::ZERO,
+            redundancy: Regulator::OFF,
+            repair_budget: None,
+            limits: Default::default(),
+            destinations: vec![Host::UNKNOWN],
+            by_two_networks: false,
+            most_bytes: 1472,
+            compressed: Vec::new(),
+        });
+        let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
+        let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
+        // It is not taken back when the receiver leaves.
+        for event in [Event::Losses(2, losses), Event::Left(2)] {
+            policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
+            let told =
+                remote(policy.receivers().next().unwrap(), (&format, false), LocalTime::ZERO);
+            let lost = (told.lost, told.repaired, told.unrepaired);
+            assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The sending side of a device: volume, channel map, packets, link. Called once per period.
+
+#[cfg(test)]
+mod tests;
+
+use rtrb::{Consumer, Producer};
+use tautline_dsp::gain::{Gain, Volume};
+use tautline_dsp::map::ChannelMap;
+use tautline_io::clock::now;
+use tautline_io::link::destinations::Destinations;
+use tautline_io::link::{Link, LinkCounters, TransmitStamp};
+use tautline_io::thread::realtime;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Cycle, Flow, Process};
+use tautline_proto::faults::{Faults, Harm};
+use tautline_proto::packetizer::{BlockTimes, Sender, SenderState};
+use tautline_proto::send_policy::SendCommand;
+use tautline_proto::time::{Frames, LocalTime, Span};
+
+use crate::monitor::levels::LevelTap;
+
+/// What the ordinary thread hands down.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::large_enum_variant, reason = "a box could not be freed on the device's thread")]
+pub(crate) enum TransmitterCommand {
+    Gain(Gain),
+    /// Whether anybody wants to know how loud it is.
+    Levels(bool),
+    Send(SendCommand),
+    Destinations(Destinations),
+}
+
+/// How a transmitter stands, told to the ordinary thread now and then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TxStatus {
+    pub(crate) state: SenderState,
+    pub(crate) link: LinkCounters,
+    pub(crate) xruns: u64,
+    /// When those were that were not told before.
+    pub(crate) faults: Faults,
+    /// What sets the device's pace.
+    pub(crate) clock: Option<ClockId>,
+}
+
+/// What one captured device feeds: one stream, to as many destinations as its link has.
+pub(crate) struct Transmitter {
+    pub(crate) sender: Sender,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) volume: Volume,
+    pub(crate) gain: Gain,
+    pub(crate) map: ChannelMap,
+    /// Samples per frame of the device.
+    pub(crate) channels: usize,
+    /// Room for one mapped block.
+    pub(crate) mapped: Box<[f32]>,
+    pub(crate) commands: Consumer<TransmitterCommand>,
+    pub(crate) status: Producer<TxStatus>,
+    pub(crate) stamps: Producer<TransmitStamp>,
+    pub(crate) levels: LevelTap,
+    pub(crate) xruns: u64,
+    /// When those were that were not told yet.
+    pub(crate) faults: Faults,
+    /// When the device woke last.
+    pub(crate) woke: LocalTime,
+    /// What sets the device's pace.
+    pub(crate) clock: Option<ClockId>,
+    /// When the ordinary thread was told last.
+    pub(crate) told: LocalTime,
+}
+
+/// The ordinary thread is told this often.
+const TELL_EVERY: Span = Span::from_millis(10);
+
+impl Transmitter {
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.pop() {
+            match command {
+                TransmitterCommand::Gain(gain) => self.gain = gain,
+                TransmitterCommand::Levels(wanted) => self.levels.set(wanted),
+                TransmitterCommand::Send(command) => self.sender.obey(command),
+                // Whoever asked made sure that so many fit.
+                TransmitterCommand::Destinations(destinations) => {
+                    self.link.set_destinations(&destinations);
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, samples: &mut [f32], times: BlockTimes) {
+        self.volume.apply(self.gain, self.channels, samples);
+        let (link, sender, levels) = (&mut self.link, &mut self.sender, &mut self.levels);
+        let emit = |packet: tautline_proto::stream::Outgoing<'_>| {
+            // A packet that finds no room is counted by the link.
+            link.queue(&packet);
+        };
+        if self.map.is_identity(self.channels) {
+            levels.hear(samples);
+            return sender.push(samples, times, emit);
+        }
+        let outputs = self.map.outputs();
+        let frames = (samples.len() / self.channels).min(self.mapped.len() / outputs);
+        let mapped = &mut self.mapped[..frames * outputs];
+        self.map.apply(self.channels, samples, mapped);
+        levels.hear(mapped);
+        sender.push(mapped, times, emit);
+    }
+
+    fn skip(&mut self, skipped: Frames) {
+        if skipped <= Frames::ZERO {
+            return;
+        }
+        let link = &mut self.link;
+        self.sender.skip(skipped, now(), |packet| {
+            link.queue(&packet);
+        });
+    }
+}
+
+impl Transmitter {
+    fn tell(&mut self) {
+        self.levels.tell();
+        let status = TxStatus {
+            state: self.sender.state(),
+            link: self.link.counters(),
+            xruns: self.xruns,
+            faults: self.faults,
+            clock: self.clock,
+        };
+        // The newest status is in the next one too, so a full ring loses nothing: when something
+        // went wrong is kept until it is told.
+        if self.status.push(status).is_ok() {
+            self.faults = Faults::NONE;
+        }
+    }
+}
+
+impl Drop for Transmitter {
+    /// The last word: the ring may have been full when the last packets went.
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+impl Process for Transmitter {
+    fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
+        let _realtime = realtime::scope();
+        self.obey();
+        self.xruns += u64::from(cycle.xruns);
+        if cycle.xruns > 0 {
+            let harm = Harm { starved: cycle.xruns, ..Harm::default() };
+            self.faults.add(self.woke, cycle.now, harm);
+        }
+        self.woke = cycle.now;
+        self.clock = cycle.clock;
+        self.skip(cycle.capture.skipped);
+        let times = BlockTimes { capture: cycle.capture.meets, taken: cycle.now, now: now() };
+        self.push(cycle.capture.samples, times);
+        self.link.flush();
+        let stamps = &mut self.stamps;
+        self.link.transmit_stamps(&mut |stamp| {
+            // A full ring costs a sample of a sample.
+            let _ = stamps.push(stamp);
+        });
+        if times.now - self.told >= TELL_EVERY {
+            self.told = times.now;
+            self.tell();
+        }
+        Flow::Continue
+    }
+
+    /// Completes the last packet with silence and sends it, so that nothing is lost at the end.
+    fn finish(&mut self) {
+        let rest = self.sender.until_packet();
+        self.skip(rest);
+        self.link.flush();
+    }
+}

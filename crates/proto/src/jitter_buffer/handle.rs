@@ -1,0 +1,393 @@
+//! What a receiver takes in: datagrams, as packets placed in the playout, each with its turn.
+
+use super::format_proof::FormatProof;
+use super::turns::{PackedSlot, Slot};
+use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
+use crate::clock::ReadingOutcome;
+use crate::codec::Coding;
+use crate::endpoint::{Arrived, Endpoint};
+use crate::frame_count::Sequel;
+use crate::ledger::Passage;
+use crate::packet::{Codings, Invalid, MediaPacket, PacketHead};
+use crate::playout::Placed;
+use crate::renderer::Renderer;
+use crate::source::{Admission, Source};
+use crate::stream::{MOST_DATAGRAM_BYTES, StreamFormat};
+use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
+
+/// The payload of any packet of silence.
+static SILENCE: [u8; MOST_DATAGRAM_BYTES] = [0; MOST_DATAGRAM_BYTES];
+
+/// How long a packet is, in what format (the stream's, or another coding of it), and what it follows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PacketMeasure {
+    frames: Frames,
+    format: StreamFormat,
+    /// What counted its frames says, where that is needed.
+    sequel: Sequel,
+}
+
+impl Receiver {
+    /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`, where
+    /// nobody says from where.
+    pub fn handle<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        arrival: LocalTime,
+        read: LocalTime,
+    ) -> Received<'a> {
+        let arrived = Arrived { from: Endpoint::UNKNOWN, at: arrival, read };
+        self.handle_telling(datagram, &arrived, &mut |_| {})
+    }
+
+    /// Takes one datagram; tells `brought` of what will be played of it, and of every packet that it
+    /// brought back.
+    pub fn handle_telling<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        arrived: &Arrived,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) -> Received<'a> {
+        match &self.config.wire.unpack(datagram) {
+            Ok(packet) => match self.measure(packet) {
+                Ok(measured) if packet.presented.is_some() => {
+                    self.count(packet, measured, arrived, brought)
+                }
+                Ok(measured) => self.admit(packet, measured, arrived, brought),
+                Err(reason) => self.refuse(reason),
+            },
+            Err(reason) => self.refuse(*reason),
+        }
+    }
+
+    /// Takes a packet whose place is to be counted first. Its capture lies as long before its presentation as
+    /// its sender says that it does, or else as the latency was when the stream was opened: whoever changes that
+    /// later asks for another presentation.
+    #[inline(never)]
+    fn count<'a>(
+        &mut self,
+        packet: &MediaPacket<'a>,
+        measured: PacketMeasure,
+        came: &Arrived,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) -> Received<'a> {
+        let Some(presented) = &packet.presented else {
+            return self.admit(packet, measured, came, brought);
+        };
+        let rate = measured.format.rate;
+        let counted = self.counter.count(&packet.head, presented, measured.frames, rate, came.at);
+        let now = self.placement.wall(came.at);
+        let presentation = presented.time.zip(now).map(|(time, now)| time.nearest(now));
+        let after = self.presented_after.unwrap_or(self.config.presented_after);
+        let head = PacketHead {
+            number: counted.number(),
+            media: counted.media(),
+            begins: counted.sequel() == Sequel::SaidAnew,
+            capture: presentation.map(|at| at + -after),
+            ..packet.head
+        };
+        let measured = PacketMeasure { sequel: counted.sequel(), ..measured };
+        let received = self.admit(&MediaPacket { head, ..*packet }, measured, came, brought);
+        if !matches!(received, Received::Foreign | Received::Doubted | Received::Invalid(_)) {
+            self.counter.follow(counted);
+            self.counters.uncertain += u64::from(presented.uncertain);
+        }
+        received
+    }
+
+    #[cold]
+    fn refuse<'a>(&mut self, reason: Invalid) -> Received<'a> {
+        self.counters.invalid += 1;
+        self.invalid[reason.index()] += 1;
+        if let Invalid::PayloadType(got) = reason {
+            self.others.count(got);
+        }
+        Received::Invalid(reason)
+    }
+
+    /// Checks the packet against the stream's format. It may be of another coding: another
+    /// source's, which holds once that one is heard, and that of the source heard where each packet
+    /// says its own, so that a sender may change it (as RFC 3550 §5.1 lets it).
+    pub(super) fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
+        let mut format = self.format;
+        let (wire, coding) = (&self.config.wire, packet.head.coding);
+        let unsettled = || self.source.as_ref().is_none_or(|s| s.stream() != packet.head.stream);
+        if coding != format.payload_type
+            && (wire.codings() == Codings::ByConvention || unsettled())
+            && let Some(Coding { sample, coder }) = wire.coding(coding, &self.config.format)
+        {
+            format = StreamFormat { sample, coder, payload_type: coding, ..format };
+        }
+        if let Some(coder) = format.coder
+            && !self.renderer.playout.coded().is_some_and(|coded| coded.reads(coder))
+        {
+            return Err(Invalid::PayloadType(coding));
+        }
+        let carried = match format.coder {
+            None => StreamFormat { channels: self.carried, ..format },
+            Some(_) => format,
+        };
+        let longest = Frames::new(self.renderer.playout.capacity().count() / 2);
+        let frames = packet.frames(&carried, longest)?;
+        Ok(PacketMeasure { frames, format, sequel: Sequel::GoesOn })
+    }
+
+    fn admit<'a>(
+        &mut self,
+        packet: &MediaPacket<'a>,
+        PacketMeasure { frames, format, sequel }: PacketMeasure,
+        came: &Arrived,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) -> Received<'a> {
+        let &Arrived { at: arrival, read, .. } = came;
+        if self.source.is_none() {
+            self.source = Some(Source::begin(&packet.head, frames, came));
+            self.format = format;
+            self.apply_clock();
+        }
+        let Some(source) = &mut self.source else { return Received::Doubted };
+        let mut newest = (source.received() > 0).then(|| source.highest());
+        let end = source.end();
+        let admission = match sequel {
+            Sequel::GoesOn => source.admit(&packet.head, frames, came, self.format.rate),
+            _ => source.admit_anew(&packet.head, frames, came, self.format.rate),
+        };
+        let (sequence, media) = match admission {
+            Admission::Regular { sequence, media } => (sequence, media),
+            Admission::Renumbered { sequence, media } => {
+                // What packets carry of others goes by the numbers.
+                self.reset_repairer();
+                (sequence, media)
+            }
+            Admission::Resumed { sequence, media } => {
+                // What was sent before is heard to its end, and what comes now at its time, by a line of its own:
+                // a card drifts while its talker is not heard.
+                let playing = self.phase == Phase::Playing;
+                let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
+                self.placement.begin_run(media, end, heard);
+                self.proof.restart_pace();
+                self.stepped |= playing && !heard;
+                self.reset_repairer();
+                (sequence, media)
+            }
+            Admission::Jumped { sequence, media } => {
+                // Its timestamps stand for other times now, which reports and arrivals tell anew.
+                self.placement.begin_run(media, end, false);
+                self.proof.restart_pace();
+                self.restart(Resync::Jump);
+                (sequence, media)
+            }
+            Admission::Restarted { sequence, media, missed } => {
+                self.counters.lost += missed;
+                self.tally.outage(missed);
+                self.was_mapped &= missed > 0;
+                self.format = format;
+                self.placement.forget_all();
+                self.proof = FormatProof::default();
+                self.restart(Resync::NewSource);
+                self.forget_need();
+                self.apply_clock();
+                newest = None;
+                (sequence, media)
+            }
+            Admission::Doubted => {
+                self.counters.doubted += 1;
+                return Received::Doubted;
+            }
+            Admission::Repeated => {
+                self.counters.received += 1;
+                self.counters.duplicate += 1;
+                return Received::Duplicate;
+            }
+            Admission::Foreign => {
+                self.counters.foreign += 1;
+                let poses = packet.head.stream == source.stream();
+                if poses || self.stranger.is_none_or(|before| !before.poses) {
+                    self.stranger = Some(Stranger { from: came.from, poses });
+                }
+                return Received::Foreign;
+            }
+        };
+        self.counters.received += 1;
+        if self.follow_carried() {
+            self.counters.doubted += 1;
+            return Received::Doubted;
+        }
+        self.counters.restarts += u64::from(sequel == Sequel::SaidAnew);
+        if let Some(before) = self.turns.came(sequence) {
+            if before.repaired {
+                // It may still bring others back.
+                self.counters.reordered += 1;
+                self.tally.came(newest.map(|newest| sequence - newest));
+                let came = PackedSlot::from(&Slot { media, frames, ..before });
+                self.repair(packet, &came, &format, brought);
+            } else {
+                self.counters.duplicate += 1;
+            }
+            return Received::Duplicate;
+        }
+        self.tally.came(newest.map(|newest| sequence - newest));
+        let follows = newest.is_some_and(|newest| sequence == newest + 1);
+        self.settle_tail(if follows { media - end } else { Frames::ZERO });
+        let capture = packet.head.capture;
+        self.place_in_time(media, frames, arrival, capture);
+        self.measure_length(frames);
+        let is_unannounced = self.is_unannounced();
+        if is_unannounced {
+            self.proof.observe_arrival(media, arrival, format.rate);
+        }
+        if is_unannounced && format.coder.is_none() {
+            let frame_bytes = self.carried.count() * format.sample.bytes();
+            self.proof.observe_samples(format.sample, frame_bytes, packet.payload);
+        } else {
+            self.proof.trust();
+        }
+        self.order(sequence);
+        if self.source.as_ref().is_some_and(|s| sequence == s.highest()) {
+            self.format = StreamFormat { packet: frames, ..format };
+            let bytes = packet.payload.len();
+            self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
+        }
+        // Muting fades the sound out, and one wrong float may be 10³⁸.
+        let payload = match self.proof.is_silenced() {
+            true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
+            false => packet.payload,
+        };
+        let place = |renderer: &mut Renderer| match format.coder {
+            None => renderer.playout.place(media, format.sample, payload),
+            Some(coder) => renderer.playout.place_coded(media, frames, coder, packet.payload),
+        };
+        let mut placed = place(&mut self.renderer);
+        if matches!(placed, Placed::Beyond(..)) && self.catch_up(read) {
+            placed = place(&mut self.renderer);
+        }
+        let kept = PackedSlot::from(&Slot {
+            sequence,
+            media,
+            frames,
+            capture,
+            instants: packet.head.instants,
+            arrival,
+            read,
+            whole: placed == Placed::Whole,
+            repaired: false,
+        });
+        let given_up = self.turns.make_room(sequence, || {
+            // Where the device stands still, what was due meanwhile is not asked for any more.
+            let (place, due) = (self.renderer.place()?, self.placement.due(read)?);
+            Some(place.frame.max(due.point.frame))
+        });
+        self.counters.lost += given_up.lost;
+        self.counters.unheard += given_up.unheard;
+        self.counters.unbooked += given_up.unfollowed;
+        self.counters.lost -= u64::from(self.turns.keep(kept));
+        self.repair(packet, &kept, &format, brought);
+        let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
+        // What is to be decoded is told of when it is ([`Self::take_decoded`]).
+        if format.coder.is_none() {
+            self.tell_playable(placed, &kept, brought);
+        }
+        self.answer(placed, accepted, &kept, read)
+    }
+
+    fn order(&mut self, sequence: i64) {
+        if self.is_first() {
+            self.turns.begin(sequence);
+        } else if self.source.as_ref().is_some_and(|s| sequence < s.highest()) {
+            self.counters.reordered += 1;
+            if self.phase != Phase::Playing {
+                self.turns.begin_no_later(sequence);
+            }
+        }
+    }
+
+    /// Where no block was asked for in so long that packets do not fit any more: gives up what was
+    /// due before `now`, which nobody will ask for. Tells whether there was any.
+    fn catch_up(&mut self, now: LocalTime) -> bool {
+        let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
+            return false;
+        };
+        if place >= due.point {
+            return false;
+        }
+        self.renderer.catch_up(due.point);
+        self.caught_up = true;
+        true
+    }
+
+    fn tell_playable(
+        &self,
+        placed: Placed,
+        kept: &PackedSlot,
+        brought: &mut dyn FnMut(Playable<'_>),
+    ) {
+        let late = match placed {
+            Placed::Whole => Some(Frames::ZERO),
+            Placed::Partly(late) => Some(late),
+            Placed::Late | Placed::Beyond(..) => None,
+        };
+        if let Some(late) = late {
+            let frames = kept.media + late..kept.end();
+            brought(Playable { frames, sound: self.sound() });
+        }
+    }
+
+    /// What became of a packet; counts it if it came out of time.
+    fn answer<'a>(
+        &mut self,
+        placed: Placed,
+        accepted: Accepted<'a>,
+        kept: &PackedSlot,
+        read: LocalTime,
+    ) -> Received<'a> {
+        match placed {
+            Placed::Whole => {
+                // Before the sound begins any packet fits.
+                if self.phase == Phase::Playing {
+                    self.step.reset();
+                }
+                Received::Placed(accepted)
+            }
+            Placed::Partly(..) => Received::Partly(accepted, self.late(kept, read)),
+            Placed::Late => Received::Late(self.late(kept, read)),
+            Placed::Beyond(..) => {
+                self.counters.early += 1;
+                Received::Early
+            }
+        }
+    }
+
+    /// Counts a packet that came after its turn had begun; its ledger.
+    #[cold]
+    fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> Passage {
+        let dac = self.placement.presentation(kept.media).unwrap_or(read);
+        let passage = kept.passage(&self.placement, read, dac, Span::ZERO);
+        self.counters.late += 1;
+        if !self.follow_step(kept.media, kept.frames(), kept.arrival()) {
+            self.measure_late(&passage);
+        }
+        passage
+    }
+
+    fn place_in_time(
+        &mut self,
+        media: MediaTime,
+        frames: Frames,
+        arrival: LocalTime,
+        capture: Option<WallTime>,
+    ) {
+        self.placement.observe_arrival(media, frames, arrival);
+        let Some(wall) = capture else { return };
+        if self.placement.observe_capture(media, wall) == ReadingOutcome::Jumped {
+            // Where packets are counted by their numbers the sound goes on, by another clock.
+            match self.config.wire.presents() {
+                true => self.stepped = true,
+                false => self.restart(Resync::Jump),
+            }
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_)) && self.renderer.place().is_none()
+    }
+}

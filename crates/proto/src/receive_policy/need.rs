@@ -1,0 +1,82 @@
+//! What packets need of the latency whose sender announces nothing, and what people are told of it.
+
+use super::{ReceiveNote, ReceivePolicy};
+use crate::jitter_buffer::StreamStatus;
+use crate::latency::LatencyRule;
+use crate::time::{LocalTime, Span};
+use crate::unannounced::{Need, tenths};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Needs {
+    /// What the device takes.
+    ring: Span,
+    /// Since when its sender is heard.
+    since: LocalTime,
+    newest: Option<Need>,
+    /// What people were told.
+    told: Option<Need>,
+}
+
+impl Needs {
+    /// Reports follow each other within half a second: whoever is heard for twice as long announces
+    /// nothing. What packets need at the beginning has shown by then, too, and is said in one line.
+    const PATIENCE: Span = Span::from_secs(1);
+
+    /// Of a sender that is heard since then, by a device with a ring of this length.
+    pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
+        Self { ring, since, newest: None, told: None }
+    }
+
+    pub(super) fn set_ring(&mut self, ring: Span) {
+        self.ring = ring;
+    }
+
+    pub(super) fn forget(&mut self, since: LocalTime) {
+        *self = Self::of(self.ring, since);
+    }
+
+    /// The longest packet of those that need more than the latency.
+    pub(super) fn packet(&self) -> Option<Span> {
+        self.newest.map(|need| need.packet)
+    }
+}
+
+impl ReceivePolicy {
+    /// Follows what the device's thread made of the latency.
+    pub(super) fn follow_need(&mut self, status: &StreamStatus) {
+        if self.announced.is_some() || status.need == self.needs.newest {
+            return;
+        }
+        self.needs.newest = status.need;
+        let Some(need) = status.need else { return };
+        self.arrivals.announce(need.packet);
+        if self.rule == LatencyRule::Usual && !self.presents() {
+            self.link_offset = need.latency.min(self.longest);
+        }
+    }
+
+    pub(super) fn note_need(&mut self, now: LocalTime) {
+        if now - self.needs.since >= Needs::PATIENCE {
+            let note = self.untold_need();
+            self.needs.told = self.needs.newest;
+            note.into_iter().for_each(|note| self.notes.note(note));
+        }
+    }
+
+    /// What is to be said of it that was not said yet.
+    pub(super) fn untold_need(&self) -> Option<ReceiveNote> {
+        let fresh = self.announced.is_none() && self.needs.newest != self.needs.told;
+        let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;
+        if self.presents() {
+            let later = tenths(need.latency - self.link_offset);
+            return (later > Span::ZERO).then_some(ReceiveNote::PresentedTooSoon(later));
+        }
+        Some(ReceiveNote::Needs {
+            need,
+            device: self.needs.ring,
+            latency: self.link_offset,
+            longest: self.longest,
+            rule: self.rule,
+        })
+    }
+}

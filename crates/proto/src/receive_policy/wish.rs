@@ -1,0 +1,80 @@
+//! What is asked of a stream while it plays.
+
+use super::{ReceiveContext, ReceivePolicy};
+use crate::jitter_buffer::ReceiveCommand;
+use crate::latency::{LatencyRule, kept_latency};
+use crate::time::Span;
+
+/// Why the latency stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatencyRefused {
+    /// Packets and device take longer.
+    TooShort {
+        /// What was asked for.
+        asked: Span,
+        /// What they take.
+        least: Span,
+    },
+    /// There is no room for so much.
+    TooLong {
+        /// What was asked for.
+        asked: Span,
+        /// What there is room for.
+        longest: Span,
+    },
+    /// The device's thread has not taken what was said before.
+    Busy,
+}
+
+impl ReceivePolicy {
+    /// Another rule for the latency, at once. Answers with the latency that it then has.
+    pub fn set_latency(
+        &mut self,
+        rule: LatencyRule,
+        context: &mut ReceiveContext<'_>,
+    ) -> Result<Span, LatencyRefused> {
+        let packing_age = self.announced.map(|announced| announced.packing_age);
+        let packing_age = packing_age.or(self.needs.packet());
+        let least = self.least(packing_age.unwrap_or(self.format.ptime()));
+        let promised = self.announced.map_or(self.link_offset, |announced| announced.link_offset);
+        let longest = self.longest;
+        let link_offset = match rule {
+            LatencyRule::Chosen(asked) if asked < least => {
+                return Err(LatencyRefused::TooShort { asked, least });
+            }
+            LatencyRule::Chosen(asked) if asked > longest => {
+                return Err(LatencyRefused::TooLong { asked, longest });
+            }
+            LatencyRule::Chosen(asked) => asked,
+            LatencyRule::Usual => kept_latency(promised, least).min(longest),
+            LatencyRule::Auto { most } => {
+                self.arrivals.set_most(most);
+                self.arrivals.start_at(self.link_offset)
+            }
+        };
+        let raises = ReceiveCommand::Raises(rule == LatencyRule::Usual);
+        let taken =
+            (context.command)(raises) && (context.command)(ReceiveCommand::LinkOffset(link_offset));
+        if !taken {
+            self.arrivals.set_most(self.rule.most());
+            return Err(LatencyRefused::Busy);
+        }
+        self.arrivals.set_most(rule.most());
+        (self.rule, self.link_offset) = (rule, link_offset);
+        Ok(link_offset)
+    }
+
+    /// Takes the place of `other`: the rule and, where no sender says it, the latency that were chosen
+    /// there are kept here.
+    pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
+        self.rule = other.rule;
+        self.arrivals.set_most(self.rule.most());
+        let link_offset = other.link_offset.min(self.longest);
+        if self.rule != LatencyRule::Usual
+            && (context.command)(ReceiveCommand::Raises(false))
+            && (context.command)(ReceiveCommand::LinkOffset(link_offset))
+        {
+            self.link_offset = link_offset;
+        }
+    }
+}

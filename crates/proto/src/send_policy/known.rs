@@ -1,0 +1,205 @@
+//! The receivers of a stream, as they told of themselves.
+
+use super::duplicates::Duplicates;
+use super::presence::{Presence, ReportWatch};
+use crate::clock::ClockMapping;
+use crate::endpoint::Host;
+use crate::rtcp_session::Event;
+use crate::send_policy::{Ask, SendNote, Worth};
+use crate::time::{LocalTime, Span};
+use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
+
+/// Receivers that are remembered.
+const MOST: usize = 64;
+
+/// What one receiver said of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownReceiver {
+    /// Its name: an SSRC.
+    pub ssrc: u32,
+    /// Where it said it last.
+    pub host: Host,
+    /// What it asks for.
+    pub ask: Ask,
+    /// Its newest report on the stream.
+    pub block: Option<ReportBlock>,
+    /// The latency that it reaches, where it plays.
+    pub effective: Option<Effective>,
+    /// How to read its clock.
+    pub clock: Option<ClockMapping>,
+    /// How much of the stream did not reach it.
+    pub losses: Option<LossReport>,
+    pub(super) watch: ReportWatch,
+    /// Whether it reports on a stream of its own.
+    sends: bool,
+    /// Whether it gets what goes by two networks by both.
+    pub(super) duplicates: Duplicates,
+}
+
+impl KnownReceiver {
+    /// Whether its word counts.
+    pub fn is_believed(&self) -> bool {
+        self.ask.worth() > Worth::Stranger
+    }
+
+    /// Whether it reports.
+    pub const fn presence(&self) -> Presence {
+        self.watch.presence()
+    }
+
+    /// Whether it reports now.
+    pub fn is_here(&self) -> bool {
+        self.presence() == Presence::Here
+    }
+
+    /// How often it stopped reporting without a goodbye.
+    pub const fn times_lost(&self) -> u32 {
+        self.watch.times_lost()
+    }
+
+    /// The time since its last report.
+    pub fn silence(&self, now: LocalTime) -> Span {
+        self.watch.silence(now)
+    }
+
+    /// Whether it can be lost: it reports on the stream, or is no other sender at the same address.
+    const fn receives(&self) -> bool {
+        !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Receivers {
+    all: Vec<KnownReceiver>,
+    lost: u64,
+}
+
+impl Receivers {
+    pub(super) fn new() -> Self {
+        Self { all: Vec::with_capacity(MOST), lost: 0 }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &KnownReceiver> {
+        self.all.iter()
+    }
+
+    pub(super) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Marks those lost that have not reported for too long, and tells of each.
+    pub(super) fn find_lost(&mut self, now: LocalTime, mut tell: impl FnMut(&KnownReceiver)) {
+        for known in &mut self.all {
+            if !known.watch.is_newly_lost(now) {
+                continue;
+            }
+            // Of a stranger, or of another sender, nothing is missed.
+            if known.is_believed() && known.receives() {
+                self.lost += 1;
+                tell(known);
+            } else {
+                known.watch.end();
+            }
+        }
+    }
+
+    /// Ends those at other hosts than `is_destination` names: they may stop reporting.
+    pub(super) fn end_others(&mut self, is_destination: impl Fn(Host) -> bool) {
+        self.all
+            .iter_mut()
+            .filter(|known| !is_destination(known.host))
+            .for_each(|known| known.watch.end());
+    }
+
+    pub(super) fn believed(&self) -> impl Iterator<Item = &KnownReceiver> {
+        self.all().filter(|known| known.is_believed())
+    }
+
+    pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.all().map(|known| &known.ask)
+    }
+
+    /// Takes what a receiver of this worth said; returns a receiver that is back with it. Under one name
+    /// the hosts that packets go to are one receiver, and every other is another.
+    pub(super) fn hear(
+        &mut self,
+        host: Host,
+        worth: Worth,
+        event: &Event,
+        now: LocalTime,
+    ) -> Option<SendNote> {
+        let ssrc = event.ssrc();
+        let known = self.all.iter().position(|known| {
+            let both = worth.min(known.ask.worth()) == Worth::Destination;
+            known.ssrc == ssrc && (known.host == host || both)
+        });
+        let restarted = known.is_none().then(|| self.end_lost_at(host, now)).flatten();
+        let index = known.or_else(|| self.make_room(ssrc, host, worth, now))?;
+        let known = &mut self.all[index];
+        known.host = host;
+        known.ask.set_worth(worth);
+        let silence = known.watch.silence(now);
+        let was_lost = match event {
+            Event::Left(..) => {
+                known.watch.leave(now);
+                false
+            }
+            _ => known.watch.report(now),
+        };
+        match *event {
+            Event::Mapped(_, mapping) => known.clock = Some(mapping),
+            Event::Reception(_, block) => {
+                known.block = Some(block);
+                known.duplicates.hear(&block);
+            }
+            Event::Effective(_, effective) => {
+                known.effective = Some(effective).filter(|told| told.effective > Span::ZERO);
+                known.ask.need(effective.needed, now);
+            }
+            Event::Losses(_, losses) => {
+                known.ask.miss(losses.tally, now);
+                known.losses = Some(losses);
+            }
+            // What it lost is not taken back.
+            Event::Left(..) => known.ask.leave(),
+            Event::Captured(..) | Event::Announced(..) => known.sends = true,
+        }
+        let same = was_lost.then(|| (silence, known.times_lost()));
+        let (silence, times_lost) = same.or(restarted)?;
+        Some(SendNote::ReceiverBack { ssrc, host, silence, times_lost })
+    }
+
+    /// A lost receiver at `host` is not missed any more: another began there, as after a restart.
+    fn end_lost_at(&mut self, host: Host, now: LocalTime) -> Option<(Span, u32)> {
+        let lost =
+            |known: &&mut KnownReceiver| known.host == host && known.presence() == Presence::Lost;
+        let known = self.all.iter_mut().find(lost)?;
+        known.watch.end();
+        Some((known.watch.silence(now), known.times_lost()))
+    }
+
+    /// A place for another receiver. If all are taken, that of one that is gone or whose word is worth less.
+    fn make_room(&mut self, ssrc: u32, host: Host, worth: Worth, now: LocalTime) -> Option<usize> {
+        let new = KnownReceiver {
+            ssrc,
+            host,
+            ask: Ask::default(),
+            block: None,
+            effective: None,
+            clock: None,
+            losses: None,
+            watch: ReportWatch::new(now),
+            sends: false,
+            duplicates: Duplicates::default(),
+        };
+        if self.all.len() < MOST {
+            self.all.push(new);
+            return Some(self.all.len() - 1);
+        }
+        let less = self.all.iter().position(|known| known.ask.worth() < worth);
+        let gone = || self.all.iter().position(|known| !known.is_here());
+        let index = less.or_else(gone)?;
+        self.all[index] = new;
+        Some(index)
+    }
+}
