@@ -2,7 +2,7 @@
 
 use tautline_audio::echo::WithoutEcho;
 use tautline_audio::{
-    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, conference, open_supervised,
+    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, open_supervised, shared,
 };
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::monitor::run::Running;

@@ -28,7 +28,7 @@ use tautline_io::udp::{FragmentPolicy, UdpOptions};
 use tautline_proto::call::terms::{CallTerms, StreamTerms};
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint as Address;
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
@@ -166,7 +166,7 @@ impl Endpoint {
             ))
         })?;
         let mut receiver =
-            ReceiverConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
+            JitterBufferConfig::new(RtpUnpack::taking(Codings::ByConvention), heard, begins);
         receiver.resampler = Quality::default();
         receiver.decoders = Some(decoder);
         let control = Some(Box::new(hears) as Box<dyn Control>);

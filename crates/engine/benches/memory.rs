@@ -6,10 +6,10 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
-use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes};
+use tautline_proto::ledger::{PacketTrace, Stage};
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -35,8 +35,8 @@ fn main() {
 }
 
 struct Run {
-    sender: Sender,
-    receiver: Receiver,
+    sender: Packetizer,
+    receiver: JitterBuffer,
     stages: [Distribution; Stage::ALL.len()],
     capture: LocalTime,
     /// So that the distributions are spread as those of a real network are.
@@ -53,11 +53,12 @@ impl Run {
             packet: Frames::new(48),
             payload_type: 96,
         };
-        let mut receiver = Receiver::new(ReceiverConfig::new(RtpUnpack::usual(), format, LATENCY));
+        let mut receiver =
+            JitterBuffer::new(JitterBufferConfig::new(RtpUnpack::usual(), format, LATENCY));
         receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         let identity = Identity { stream: StreamId::from(SSRC), sequence: 0, timestamp: 0 };
         Self {
-            sender: Sender::new(SenderConfig {
+            sender: Packetizer::new(PacketizerConfig {
                 wire: PACK,
                 format,
                 identity,
@@ -87,7 +88,7 @@ impl Run {
         });
         let meets = capture + LATENCY - PERIOD;
         let times = PullTimes { now: taken + PERIOD, meets, skipped: Frames::ZERO, clock: None };
-        receiver.pull(&mut [0.0; 96], times, |passage: Passage| {
+        receiver.pull(&mut [0.0; 96], times, |passage: PacketTrace| {
             for (stage, distribution) in Stage::ALL.into_iter().zip(&mut *stages) {
                 passage.stage(stage).into_iter().for_each(|span| distribution.record(span));
             }

@@ -23,7 +23,7 @@ use tautline_io::link::destinations::Outbound;
 use tautline_proto::codec::Encode;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::jitter_buffer::{Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::StreamId;
@@ -103,7 +103,7 @@ pub struct StreamPlan {
     /// As it was given, for the report.
     pub address: String,
     /// What it is and how it is to be placed.
-    pub receiver: ReceiverConfig,
+    pub receiver: JitterBufferConfig,
     /// Who says what its latency is.
     pub latency: LatencyRule,
     /// The share of packets that may come too late for the latency that is advised, or kept where
@@ -128,7 +128,7 @@ impl StreamPlan {
     /// At a latency that was chosen and a gain of one.
     pub fn new(
         address: String,
-        receiver: ReceiverConfig,
+        receiver: JitterBufferConfig,
         link: Box<dyn Link>,
         control: Option<Box<dyn Control>>,
     ) -> Self {
@@ -150,7 +150,7 @@ impl StreamPlan {
     }
 
     /// A receiver with room for what its latency may become, to which repairers are lent.
-    pub(crate) fn receiver(&self) -> Receiver {
+    pub(crate) fn receiver(&self) -> JitterBuffer {
         receiver_with_room(self.receiver.clone(), self.latency)
     }
 }

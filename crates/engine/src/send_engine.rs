@@ -14,7 +14,7 @@ use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
 use tautline_proto::faults::{Faults, UnjudgedFaults};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::packetizer::Sender;
+use tautline_proto::packetizer::Packetizer;
 use tautline_proto::rtcp_session::{Session, SessionConfig};
 use tautline_proto::send_policy::{PRELUDE, SendPolicy};
 use tautline_proto::stream::PTIME_RANGE;
@@ -87,7 +87,7 @@ impl SendEngine {
         if !matches!(config.latency, LatencyRule::Chosen(_)) {
             config.usual = config.link_offset;
         }
-        let sender = Sender::compressing(config.sender(wall.offset()), plan.encoders);
+        let sender = Packetizer::compressing(config.sender(wall.offset()), plan.encoders);
         let block = plan.map.outputs() * device.period.as_len().max(4096);
         let transmitter = Transmitter {
             sender,

@@ -7,7 +7,7 @@ use tautline_engine::receive_engine::RecvEngine;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::Settings;
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::stream::{StreamFormat, packet_frames};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -32,7 +32,7 @@ fn stream(ptime: Span) -> StreamPlan {
     let sample = SampleFormat::L16;
     StreamPlan::new(
         local.0.to_string(),
-        ReceiverConfig::new(
+        JitterBufferConfig::new(
             RtpUnpack::usual(),
             StreamFormat {
                 coder: None,

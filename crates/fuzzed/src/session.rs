@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, HostClock, HostReading, KeptClock};
 use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
-use tautline_proto::packetizer::SenderState;
+use tautline_proto::packetizer::PacketizerState;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::rtcp_session::{
     Event, Receiving, ReportArrival, Sending, Session, SessionConfig,
@@ -140,7 +140,7 @@ impl World {
             packing_age: Span::from_millis(1),
             card: ClockId::from_bits(bytes.byte().into()),
             timestamp: bytes.word(),
-            state: SenderState { packets: 7, octets: 2016, reference },
+            state: PacketizerState { packets: 7, octets: 2016, reference },
         }
     }
 

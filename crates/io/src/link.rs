@@ -16,15 +16,15 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
 use crate::link::destinations::Destinations;
-use crate::link::event_queue::Teller;
+use crate::link::event_queue::EventSender;
 
 pub use crate::socket::{Arrival, LinkCounters, OpenError, TransmitStamp};
 
 /// A link to the network. All methods but [`Link::tell`] are real-time: bounded work, no allocation,
 /// lock or blocking call.
 pub trait Link: Send {
-    /// Gives the link its [`Teller`], once, before the first packet.
-    fn tell(&mut self, _teller: Teller) {}
+    /// Gives the link its [`EventSender`], once, before the first packet.
+    fn tell(&mut self, _teller: EventSender) {}
 
     /// Copies a packet, and the earlier one that leaves again with it, into the next batch. False if there is no room
     /// (counted).

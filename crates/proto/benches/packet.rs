@@ -9,9 +9,9 @@ use tautline_dsp::format::{self, SampleFormat};
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{PullTimes, Received, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes, Received};
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::playout::Playout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
@@ -47,8 +47,8 @@ fn block() -> Vec<f32> {
     (0..SAMPLES).map(|index| (index as f32 * 0.37).sin() * 0.5).collect()
 }
 
-fn sender(sample: SampleFormat, stamps: bool) -> Sender {
-    Sender::new(SenderConfig {
+fn sender(sample: SampleFormat, stamps: bool) -> Packetizer {
+    Packetizer::new(PacketizerConfig {
         wire: PACK,
         format: stream(sample),
         identity: Identity {
@@ -99,14 +99,14 @@ impl Packets {
     }
 }
 
-fn receiver(sample: SampleFormat, mapped: bool) -> Receiver {
+fn receiver(sample: SampleFormat, mapped: bool) -> JitterBuffer {
     receiver_of(sample, mapped, Quality::default())
 }
 
-fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> Receiver {
-    let mut receiver = Receiver::new(ReceiverConfig {
+fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> JitterBuffer {
+    let mut receiver = JitterBuffer::new(JitterBufferConfig {
         resampler,
-        ..ReceiverConfig::new(RtpUnpack::usual(), stream(sample), LATENCY)
+        ..JitterBufferConfig::new(RtpUnpack::usual(), stream(sample), LATENCY)
     });
     if mapped {
         receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
@@ -114,7 +114,7 @@ fn receiver_of(sample: SampleFormat, mapped: bool, resampler: Quality) -> Receiv
     receiver
 }
 
-/// `Receiver::handle` of one packet and `Receiver::pull` of its frames, ledger included.
+/// `JitterBuffer::handle` of one packet and `JitterBuffer::pull` of its frames, ledger included.
 #[divan::bench(args = [(SampleFormat::L16, false), (SampleFormat::L16, true),
     (SampleFormat::L24, false), (SampleFormat::L24, true), (SampleFormat::F32, true)])]
 fn handle_and_pull(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bool)) {
@@ -192,7 +192,7 @@ fn place_and_pull(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     });
 }
 
-/// `Sender::push` of a block that completes one packet.
+/// `Packetizer::push` of a block that completes one packet.
 #[divan::bench(args = [(SampleFormat::L16, false), (SampleFormat::L16, true),
     (SampleFormat::L24, true), (SampleFormat::F32, true)])]
 fn push(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bool)) {

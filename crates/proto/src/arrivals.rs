@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::device::Settings;
 use crate::faults::{Faults, UnjudgedFaults};
 use crate::jitter_buffer::{LateRun, StreamStatus};
-use crate::ledger::Passage;
+use crate::ledger::PacketTrace;
 use crate::target_delay::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::time::{Frames, LocalTime, Span};
 
@@ -75,9 +75,9 @@ pub struct Arrivals {
     /// Whether transits are reckoned from the mapped clock of the sender.
     mapped: Option<bool>,
     /// Late packets of which it is not known yet whether the device starved meanwhile.
-    fresh: Vec<Passage>,
+    fresh: Vec<PacketTrace>,
     /// Late packets that wait for the witness's word.
-    unjudged: Vec<Passage>,
+    unjudged: Vec<PacketTrace>,
     /// Packets lost and unheard, and times that the device starved, since the last time.
     missed: [u64; 3],
     faults: UnjudgedFaults,
@@ -147,7 +147,7 @@ impl Arrivals {
     }
 
     /// Takes one packet, in time or late.
-    pub fn enter(&mut self, passage: &Passage) {
+    pub fn enter(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
         let mapped = passage.origin.is_some();
         if self.mapped.replace(mapped).is_some_and(|before| before != mapped) {
@@ -196,16 +196,16 @@ impl Arrivals {
         let known = self.unjudged.len();
         // What was read after that is judged next time: packets and standing come by ways of their own.
         let (fresh, unjudged) = (&mut self.fresh, &mut self.unjudged);
-        let read_before = |passage: &mut Passage| passage.read <= standing.at;
+        let read_before = |passage: &mut PacketTrace| passage.read <= standing.at;
         unjudged.extend(fresh.extract_if(.., read_before).take(room));
         // Neither if the device starved nor if the sender stepped would another latency have helped.
-        let by_step = |passage: &Passage| {
+        let by_step = |passage: &PacketTrace| {
             let within = |run: LateRun| run.from <= passage.arrival && passage.arrival <= run.to;
             standing.step.is_some_and(within)
         };
-        let by_network = |passage: &&Passage| starved == 0 && !by_step(passage);
+        let by_network = |passage: &&PacketTrace| starved == 0 && !by_step(passage);
         let judged = self.unjudged[known..].iter().filter(by_network);
-        for transit in judged.filter_map(Passage::transit) {
+        for transit in judged.filter_map(PacketTrace::transit) {
             self.depth.observe(transit);
             self.advice.observe(transit);
         }
@@ -234,7 +234,7 @@ impl Arrivals {
     }
 
     /// What packets carry of others may bring a lost one back within `budget` of its own departure;
-    /// so many in 10⁹ do not come by themselves ([`crate::jitter_buffer::Receiver::repair_budget`]).
+    /// so many in 10⁹ do not come by themselves ([`crate::jitter_buffer::JitterBuffer::repair_budget`]).
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.depth.set_repair(budget, lost);
         self.advice.set_repair(budget, lost);

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ledger::Passage;
+use crate::ledger::PacketTrace;
 use crate::target_delay::Histogram;
 use crate::time::{LocalTime, Span};
 
@@ -103,7 +103,7 @@ impl Causes {
     }
 
     /// Takes a packet, whether in time or late: how fast the path is.
-    pub fn observe(&mut self, passage: &Passage) {
+    pub fn observe(&mut self, passage: &PacketTrace) {
         let Some(network_time) = network_time(passage) else { return };
         let mapped = passage.origin.is_some();
         if self.mapped != mapped || self.fastest == [None; 2] {
@@ -122,7 +122,7 @@ impl Causes {
     /// still at some time between two instants.
     pub fn judge(
         &mut self,
-        passage: &Passage,
+        passage: &PacketTrace,
         stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
@@ -146,7 +146,7 @@ impl Causes {
     }
 
     /// Whether the latency is too short, and the device takes more of it than anything else.
-    fn leaves_nothing(&self, passage: &Passage) -> bool {
+    fn leaves_nothing(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
         let longest = network_time(passage).unwrap_or(Span::ZERO).max(late_start);
@@ -159,7 +159,7 @@ impl Causes {
     }
 
     /// Whether the latency has no time for the fastest way.
-    fn is_too_short(&self, passage: &Passage) -> bool {
+    fn is_too_short(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let Some(captured) = passage.reference else { return false };
         if passage.arrival <= passage.dac - takes {
@@ -171,7 +171,7 @@ impl Causes {
         passage.dac - captured - takes - packing <= fastest
     }
 
-    fn cause(&self, passage: &Passage) -> Late {
+    fn cause(&self, passage: &PacketTrace) -> Late {
         let Schedule { packing_age, takes, period } = self.schedule;
         let short = passage.arrival - (passage.dac - takes);
         if short <= Span::ZERO {
@@ -258,7 +258,7 @@ impl Causes {
 }
 
 /// Time on the way: from the launch, where that is known, else from what stands for the capture.
-fn network_time(passage: &Passage) -> Option<Span> {
+fn network_time(passage: &PacketTrace) -> Option<Span> {
     let launched = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.launched);
     launched.or(passage.reference).map(|left| passage.arrival - left)
 }

@@ -1,8 +1,8 @@
 //! The receiver machine of one stream: datagrams in, frames for the DAC out. Without I/O.
 //!
-//! Drive it from the device's thread, once per period: [`Receiver::handle`] every datagram that
-//! has arrived, then [`Receiver::pull`] the period's frames. What an ordinary thread learns of the
-//! sender's clock comes in as values ([`Receiver::set_clock`], [`Receiver::observe_report`]).
+//! Drive it from the device's thread, once per period: [`JitterBuffer::handle`] every datagram that
+//! has arrived, then [`JitterBuffer::pull`] the period's frames. What an ordinary thread learns of the
+//! sender's clock comes in as values ([`JitterBuffer::set_clock`], [`JitterBuffer::observe_report`]).
 
 mod config;
 mod format_proof;
@@ -31,7 +31,7 @@ use crate::units::{Channels, Rate};
 use crate::wire::rtcp::LossReport;
 
 use crate::counters::Counters;
-pub use config::ReceiverConfig;
+pub use config::JitterBufferConfig;
 use format_proof::FormatProof;
 use need::Measuring;
 pub use others::OtherType;
@@ -55,8 +55,8 @@ enum Phase {
 
 /// Receives one stream.
 #[derive(Debug)]
-pub struct Receiver {
-    config: ReceiverConfig,
+pub struct JitterBuffer {
+    config: JitterBufferConfig,
     format: StreamFormat,
     /// Channels that packets hold: those of the format, or one that is played on all of them.
     carried: Channels,
@@ -94,7 +94,7 @@ pub struct Receiver {
     /// Whether the sender's clock has been known while this stream played.
     was_mapped: bool,
     turns: Turns,
-    /// `None` while nobody lends one: see [`Receiver::borrow_repairer`].
+    /// `None` while nobody lends one: see [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
     /// Of a sender that announces nothing.
@@ -122,17 +122,17 @@ fn longest(rate: Rate, renderer: &Renderer) -> Span {
 
 /// The longest latency that there is room for in a receiver that is made for this one.
 pub fn room_for(link_offset: Span, rate: Rate) -> Span {
-    rate.span_of(Receiver::frames_for(link_offset, rate)).divided(4)
+    rate.span_of(JitterBuffer::frames_for(link_offset, rate)).divided(4)
 }
 
-impl Receiver {
+impl JitterBuffer {
     /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
     /// of latency while playing.
     const ROOM: Span = Span::from_millis(250);
 
     /// A receiver with room for four times the link offset and a quarter second more. Allocates;
     /// nothing later does.
-    pub fn new(config: ReceiverConfig) -> Self {
+    pub fn new(config: JitterBufferConfig) -> Self {
         Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
     }
 
@@ -141,7 +141,7 @@ impl Receiver {
     }
 
     /// The same, but for a repairer, which is lent to it: most streams never need one.
-    pub fn without_repairer(config: ReceiverConfig) -> Self {
+    pub fn without_repairer(config: JitterBufferConfig) -> Self {
         let rate = config.format.rate;
         let frames = Self::frames_for(config.link_offset, rate);
         let mut renderer = Renderer::new(rate, config.format.channels, frames, config.resampler);
@@ -297,7 +297,7 @@ impl Receiver {
         self.source.as_ref().is_some_and(told)
     }
 
-    /// Changes the latency, up to [`Receiver::longest_link_offset`].
+    /// Changes the latency, up to [`JitterBuffer::longest_link_offset`].
     pub fn set_link_offset(&mut self, link_offset: Span) {
         let link_offset = link_offset.min(self.longest_link_offset());
         // What is due lies so much earlier in the stream.

@@ -98,7 +98,7 @@ pub struct SenderInstants {
 
 /// What the receiver knows of one packet that was played, on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passage {
+pub struct PacketTrace {
     /// First frame of the packet.
     pub media: MediaTime,
     /// The sender's side, if the clocks are mapped.
@@ -125,7 +125,7 @@ pub struct Passage {
     pub late: bool,
 }
 
-impl Passage {
+impl PacketTrace {
     /// Capture at the sender to the DAC here, by the ledger; `None` where no clock is mapped.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)

@@ -1,9 +1,9 @@
 //! The sender machine: blocks of a device in, datagrams with departure times out. Without I/O.
 //!
-//! Drive it from the device's thread: [`Sender::push`] each captured block in turn, or
-//! [`Sender::skip`] for frames that the device lost. Every complete packet goes to the closure at
+//! Drive it from the device's thread: [`Packetizer::push`] each captured block in turn, or
+//! [`Packetizer::skip`] for frames that the device lost. Every complete packet goes to the closure at
 //! once, in the machine's own buffer; nothing is allocated. How frames are packed may change in
-//! mid-stream ([`Sender::set_packet`], [`Sender::set_sample`]): sequence and media time go on.
+//! mid-stream ([`Packetizer::set_packet`], [`Packetizer::set_sample`]): sequence and media time go on.
 
 use core::ops::Range;
 
@@ -33,7 +33,7 @@ pub struct Identity {
 
 /// How a sender works.
 #[derive(Debug, Clone, Copy)]
-pub struct SenderConfig {
+pub struct PacketizerConfig {
     /// How its packets look.
     pub wire: &'static dyn Pack,
     /// What the stream is.
@@ -45,7 +45,7 @@ pub struct SenderConfig {
     /// Whether packets carry the sender's instants; off for strict peers.
     pub stamps: bool,
     /// Wall clock less local clock of this host, frozen; packets of forms that say when they are to be presented do by
-    /// this as long as nobody knows better ([`Sender::set_presentation_clock`]).
+    /// this as long as nobody knows better ([`Packetizer::set_presentation_clock`]).
     pub wall_offset: Span,
     /// What packets carry of earlier ones.
     pub redundancy: Layout,
@@ -66,7 +66,7 @@ pub struct BlockTimes {
 
 /// What the reports of a session need to know of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SenderState {
+pub struct PacketizerState {
     /// Packets sent.
     pub packets: u64,
     /// Bytes of audio sent.
@@ -77,8 +77,8 @@ pub struct SenderState {
 
 /// Packs one stream.
 #[derive(Debug)]
-pub struct Sender {
-    config: SenderConfig,
+pub struct Packetizer {
+    config: PacketizerConfig,
     /// The format from the next packet on that may have it.
     coming: StreamFormat,
     /// The packet being filled: room for the longest header, which ends where the payload begins.
@@ -102,7 +102,7 @@ pub struct Sender {
     /// The clock that packets are presented by, and whether it is not to be relied upon; before anybody said, by the
     /// wall clock.
     presentation: Option<(ClockMapping, bool)>,
-    state: SenderState,
+    state: PacketizerState,
 }
 
 /// What compresses packets, and those that it may be changed for.
@@ -122,16 +122,16 @@ impl Compressing {
 /// Room for the longest header: no packet becomes longer than this by what it carries of others.
 const HEADER_ROOM: usize = LONGEST;
 
-impl Sender {
+impl Packetizer {
     /// A sender whose first frame has media time zero, with room for packets of the longest time in
     /// the widest coding. Allocates; nothing later does.
-    pub fn new(config: SenderConfig) -> Self {
+    pub fn new(config: PacketizerConfig) -> Self {
         Self::compressing(config, Vec::new())
     }
 
     /// The same of a stream that is compressed by one of these, or may be. One that none of them codes brings no
     /// packets.
-    pub fn compressing(config: SenderConfig, encoders: Vec<Box<dyn Encode>>) -> Self {
+    pub fn compressing(config: PacketizerConfig, encoders: Vec<Box<dyn Encode>>) -> Self {
         vector::prepare();
         let header_bytes = config.wire.head_bytes(config.stamps, 0);
         let longest = StreamFormat {
@@ -160,7 +160,7 @@ impl Sender {
             marker: true,
             restarts: 0,
             presentation: None,
-            state: SenderState::default(),
+            state: PacketizerState::default(),
             config,
         }
     }
@@ -190,14 +190,14 @@ impl Sender {
     /// Changes the packet length, from the next block on: what was being filled then leaves as a
     /// shorter packet, so that packets keep to the grid of the blocks and none is older than
     /// [`StreamFormat::packing_age`] says. False, and nothing changes, if such packets would be
-    /// empty or longer than [`Sender::datagram_bytes`].
+    /// empty or longer than [`Packetizer::datagram_bytes`].
     pub fn set_packet(&mut self, packet: Frames) -> bool {
         self.change(StreamFormat { packet, ..self.coming })
     }
 
     /// Changes the coding of samples from the next packet on, with the payload type that stands for
     /// it: RTP lets a source change that in mid-stream (RFC 3550 §5.1). False, and nothing changes,
-    /// if such packets would be longer than [`Sender::datagram_bytes`].
+    /// if such packets would be longer than [`Packetizer::datagram_bytes`].
     pub fn set_sample(&mut self, sample: SampleFormat, payload_type: u8) -> bool {
         self.set_coding(sample, None, payload_type)
     }
@@ -242,7 +242,7 @@ impl Sender {
     }
 
     /// What the session's reports need.
-    pub const fn state(&self) -> SenderState {
+    pub const fn state(&self) -> PacketizerState {
         self.state
     }
 
@@ -395,7 +395,8 @@ impl Sender {
         let capture = capture + -rate.span_of(delay);
         let media = self.media - self.filled - delay;
         let due = capture + self.config.format.packing_age(self.config.period);
-        let SenderConfig { wire, stamps, identity, wall_offset, presented_after, .. } = self.config;
+        let PacketizerConfig { wire, stamps, identity, wall_offset, presented_after, .. } =
+            self.config;
         let head = PacketHead {
             stream: identity.stream,
             number: Wrapped::of(self.number, wire.number_bits()),

@@ -23,9 +23,9 @@ use crate::clock::{ClockMapping, ClockSource, ToldRate};
 use crate::counters::Counters;
 use crate::device::Settings;
 use crate::endpoint::{Author, Host};
-use crate::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
+use crate::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand, StreamStatus};
 use crate::latency::{LatencyRule, least_latency};
-use crate::ledger::Passage;
+use crate::ledger::PacketTrace;
 use crate::packet::Unpack;
 use crate::policy::{Context, NoteQueue};
 use crate::rtcp_session::{Event, Receiving};
@@ -37,7 +37,7 @@ use contradiction::FormatWatch;
 use need::Needs;
 use recent::Recent;
 
-pub use hearsay::{Believe, Hearsay};
+pub use hearsay::{Announcements, Believe};
 pub use note::{ReceiveNote, Refusal, WrongType};
 pub use wish::LatencyRefused;
 
@@ -114,14 +114,14 @@ pub struct ReceivePolicy {
 type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
 
 /// A receiver with room for what its latency may become by such a rule, without a repairer of its own:
-/// [`Receiver::borrow_repairer`].
-pub fn receiver_with_room(config: ReceiverConfig, rule: LatencyRule) -> Receiver {
+/// [`JitterBuffer::borrow_repairer`].
+pub fn receiver_with_room(config: JitterBufferConfig, rule: LatencyRule) -> JitterBuffer {
     let link_offset = rule.room(config.link_offset);
     let wanted = config.link_offset;
     // What is configured here is no word for when a talker captured what it presents.
     let captures_told = !config.wire.presents();
-    let config = ReceiverConfig { link_offset, captures_told, ..config };
-    let mut receiver = Receiver::without_repairer(config);
+    let config = JitterBufferConfig { link_offset, captures_told, ..config };
+    let mut receiver = JitterBuffer::without_repairer(config);
     receiver.set_link_offset(wanted);
     receiver
 }
@@ -137,7 +137,7 @@ impl ReceivePolicy {
     }
 
     /// Nothing was heard yet. Packets that nobody announces are measured by `receiver`.
-    pub fn new(config: ReceivePolicyConfig, receiver: &mut Receiver) -> Self {
+    pub fn new(config: ReceivePolicyConfig, receiver: &mut JitterBuffer) -> Self {
         let ring = least_latency(Span::ZERO, &config.device);
         let (format, longest) = (*receiver.format(), receiver.longest_link_offset());
         receiver.measure_unannounced(ring, config.latency == LatencyRule::Usual);
@@ -250,7 +250,7 @@ impl ReceivePolicy {
 
     /// Takes a packet whose turn came, or was over. False where what the stream brings is not played and
     /// says nothing.
-    pub fn take(&mut self, passage: &Passage) -> bool {
+    pub fn take(&mut self, passage: &PacketTrace) -> bool {
         // What comes before the sender says what it is is not counted: it may be noise here. So may
         // what somebody announced of whom no packet has come.
         if self.refusal.is_some() || self.watch.is_contradicted() {

@@ -11,7 +11,7 @@ mod report;
 
 use crate::clock::{ClockId, ClockMapping, Exchange, HostClock, KeptClock};
 use crate::endpoint::{Author, Host, SourceEndpoints};
-use crate::packetizer::SenderState;
+use crate::packetizer::PacketizerState;
 use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, NtpTime};
@@ -48,7 +48,7 @@ pub struct Sending {
     /// The RTP timestamp of media time zero.
     pub timestamp: u32,
     /// How far it is.
-    pub state: SenderState,
+    pub state: PacketizerState,
 }
 
 /// What this end receives, as the reports tell it.

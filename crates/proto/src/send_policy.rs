@@ -24,7 +24,7 @@ use crate::codec::Coder;
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
-use crate::packetizer::{Identity, Sender, SenderConfig, SenderState};
+use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState};
 use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy};
 use crate::rtcp_session::{Event, Sending};
@@ -32,7 +32,7 @@ use crate::stream::{Coding, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::WireForm;
 
-pub use asks::{Ask, Limits, Worth};
+pub use asks::{Ask, Limits, TrustLevel};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
@@ -66,9 +66,9 @@ pub enum SendCommand {
     Presentation(ClockMapping, bool),
 }
 
-impl Sender {
+impl Packetizer {
     /// Does as it is told. Whoever tells it made sure that such packets fit.
-    pub fn obey(&mut self, command: SendCommand) {
+    pub fn apply(&mut self, command: SendCommand) {
         match command {
             SendCommand::Packet(packet) => {
                 self.set_packet(packet);
@@ -127,8 +127,8 @@ pub struct SendPolicyConfig {
 
 impl SendPolicyConfig {
     /// What its packets are made by, on a host whose wall clock is so far from its local one.
-    pub fn sender(&self, wall_offset: Span) -> SenderConfig {
-        SenderConfig {
+    pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
+        PacketizerConfig {
             wire: self.form.pack(),
             format: self.format,
             identity: self.identity,
@@ -147,7 +147,7 @@ pub struct SendPolicy {
     config: SendPolicyConfig,
     packing_age: Span,
     receivers: Receivers,
-    state: SenderState,
+    state: PacketizerState,
     card: Option<ClockId>,
     coming: Coming,
     /// Whether it was said that losses ask for more than receivers may ask for.
@@ -175,7 +175,7 @@ impl SendPolicy {
         let mut policy = Self {
             packing_age: config.format.packing_age(config.device.period) + config.held,
             receivers: Receivers::new(),
-            state: SenderState::default(),
+            state: PacketizerState::default(),
             card: None,
             coming: Coming::default(),
             limited: false,
@@ -190,11 +190,11 @@ impl SendPolicy {
 
     /// Takes what `host` said in the conversation.
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
-        let worth = Worth::of(host, self.config.destinations.iter().copied());
+        let worth = TrustLevel::of(host, self.config.destinations.iter().copied());
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
             self.notes.note(back);
         }
-        if let (Event::Reception(_, block), true) = (event, worth > Worth::Stranger) {
+        if let (Event::Reception(_, block), true) = (event, worth > TrustLevel::Stranger) {
             self.expected_loss.told(block.fraction_lost);
         }
     }
@@ -202,7 +202,7 @@ impl SendPolicy {
     /// Takes how far the stream is by the device's thread, and what sets the pace of its card.
     pub fn follow(
         &mut self,
-        state: SenderState,
+        state: PacketizerState,
         card: Option<ClockId>,
         context: &mut SendContext<'_>,
     ) {

@@ -80,7 +80,7 @@ impl Unannounced {
     }
 
     /// Takes a packet that came late for a latency of `kept`, with its transit
-    /// ([`crate::ledger::Passage::transit`]). Tells what such packets need once they have come
+    /// ([`crate::ledger::PacketTrace::transit`]). Tells what such packets need once they have come
     /// again and again.
     pub(crate) fn observe_late(
         &mut self,

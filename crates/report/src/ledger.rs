@@ -8,7 +8,7 @@ mod tests;
 use std::collections::HashMap;
 use std::io::{self, BufRead, Lines, Write};
 
-use tautline_proto::ledger::{Departure, Passage};
+use tautline_proto::ledger::{Departure, PacketTrace};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wrap;
 
@@ -252,7 +252,7 @@ pub struct HeardEntry {
     /// The how many-th stream it is of.
     pub stream: usize,
     /// When it was where.
-    pub passage: Passage,
+    pub passage: PacketTrace,
     /// What the sound itself said, if it was found.
     pub measured: Option<Span>,
 }

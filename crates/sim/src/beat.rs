@@ -6,9 +6,11 @@ use tautline_proto::counters::Counters;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
 use tautline_proto::faults::{Faults, Harm};
-use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig, StreamStatus};
+use tautline_proto::jitter_buffer::{
+    JitterBuffer, JitterBufferConfig, ReceiveCommand, StreamStatus,
+};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::Passage;
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{ReceivePolicy, ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::redundancy::Repairer;
@@ -43,13 +45,13 @@ pub(crate) struct Ordinary {
 /// Lets a receiver's policy decide, whose commands are obeyed at once.
 fn decide<T>(
     policy: &mut ReceivePolicy,
-    receiver: &mut Receiver,
+    receiver: &mut JitterBuffer,
     session: Option<&mut Session>,
     now: LocalTime,
     decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
 ) -> T {
     let mut command = |command| {
-        receiver.obey(command);
+        receiver.apply(command);
         true
     };
     decide(policy, &mut Context { now, session, command: &mut command })
@@ -75,7 +77,7 @@ pub(crate) struct CardWakeup {
 
 impl Ordinary {
     /// The ordinary thread, and the receiver that it sees to.
-    pub(crate) fn new(scenario: &Scenario, card: &CardModel) -> (Self, Receiver) {
+    pub(crate) fn new(scenario: &Scenario, card: &CardModel) -> (Self, JitterBuffer) {
         let device = Settings {
             rate: scenario.format.rate,
             channels: scenario.format.channels,
@@ -83,9 +85,9 @@ impl Ordinary {
             periods: card.periods as u32,
         };
         let latency = rule(scenario);
-        let config = ReceiverConfig {
+        let config = JitterBufferConfig {
             decoders: scenario.format.coder.map(|_| decoder as MakeDecoder),
-            ..ReceiverConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency)
+            ..JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency)
         };
         let mut receiver = receiver_with_room(config, latency);
         receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
@@ -112,7 +114,7 @@ impl Ordinary {
         self.stalls.push((from, to));
     }
 
-    pub(crate) fn take(&mut self, passage: &Passage) {
+    pub(crate) fn take(&mut self, passage: &PacketTrace) {
         self.policy.take(passage);
     }
 
@@ -120,7 +122,7 @@ impl Ordinary {
     pub(crate) fn hear(
         &mut self,
         told: (Host, Vec<Event>),
-        receiver: &mut Receiver,
+        receiver: &mut JitterBuffer,
         session: &mut Session,
         now: LocalTime,
     ) {
@@ -138,7 +140,7 @@ impl Ordinary {
     ///
     /// # Panics
     /// If the policy refuses it.
-    pub(crate) fn choose(&mut self, rule: LatencyRule, receiver: &mut Receiver) {
+    pub(crate) fn choose(&mut self, rule: LatencyRule, receiver: &mut JitterBuffer) {
         let kept = decide(&mut self.policy, receiver, None, self.next, |policy, context| {
             policy.set_latency(rule, context)
         });
@@ -149,7 +151,7 @@ impl Ordinary {
     /// thread runs.
     pub(crate) fn look(
         &mut self,
-        receiver: &mut Receiver,
+        receiver: &mut JitterBuffer,
         session: &mut Session,
         wakeup: CardWakeup,
         heard: &mut Heard,
@@ -175,7 +177,7 @@ impl Ordinary {
     }
 
     /// How the stream stands, with what went wrong since the last look between the two instants.
-    fn status(&mut self, receiver: &Receiver, from: LocalTime, to: LocalTime) -> StreamStatus {
+    fn status(&mut self, receiver: &JitterBuffer, from: LocalTime, to: LocalTime) -> StreamStatus {
         let counters = receiver.counters();
         let before = core::mem::replace(&mut self.counted, *counters);
         let mut faults = Faults::NONE;
@@ -184,7 +186,7 @@ impl Ordinary {
         StreamStatus { counters, faults, ..receiver.status(to) }
     }
 
-    pub(crate) fn finish(&mut self, receiver: &mut Receiver, heard: &mut Heard) {
+    pub(crate) fn finish(&mut self, receiver: &mut JitterBuffer, heard: &mut Heard) {
         let status = self.status(receiver, self.next, self.next);
         let (policy, stalls) = (&mut self.policy, &self.stalls);
         let mut context = Context { now: self.next, session: None, command: &mut |_| true };

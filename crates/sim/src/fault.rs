@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::packetizer::{Identity, Sender};
+use tautline_proto::packetizer::{Identity, Packetizer};
 use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::wrap;
 
@@ -113,7 +113,7 @@ pub(crate) const STRANGE: f32 = 0.4;
 /// An intruder at work.
 pub(crate) struct Intruding {
     pub(crate) model: Intruder,
-    pub(crate) sender: Sender,
+    pub(crate) sender: Packetizer,
 }
 
 /// Which captured frame a position in the stream is, whatever befell it.

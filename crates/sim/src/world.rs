@@ -17,7 +17,7 @@ use tautline_proto::endpoint::{Arrived, Endpoint};
 use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer};
 use tautline_proto::placement::Basis;
 use tautline_proto::policy::Context;
 use tautline_proto::redundancy::{Bounds, Redundancy, Repeats};
@@ -57,7 +57,7 @@ pub struct World {
     order: u64,
     scenario: Scenario,
     host: SimHost,
-    sender: Sender,
+    sender: Packetizer,
     leaving: Leaving,
     policy: SendPolicy,
     /// When the sender's ordinary thread runs next.
@@ -355,7 +355,7 @@ impl World {
         let now = self.host.local(self.now);
         let Self { policy, sender, host, scenario, .. } = self;
         let mut command = |command| {
-            sender.obey(command);
+            sender.apply(command);
             true
         };
         let session = scenario.reports.then_some(&mut host.session);

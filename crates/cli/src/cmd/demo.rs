@@ -20,7 +20,7 @@ use tautline_engine::send_engine::SendEngine;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{Direction, Settings, Stop};
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::{StreamFormat, packet_frames};
@@ -233,7 +233,7 @@ impl DemoReceiver {
         let (rtp, rtcp) = opened.addresses();
         let OpenedStream { link, control, .. } = opened;
         let wire = RtpUnpack::taking(Codings::Exactly);
-        let config = ReceiverConfig::new(wire, scene.format, scene.latency);
+        let config = JitterBufferConfig::new(wire, scene.format, scene.latency);
         let stream = StreamPlan::new(format!("rtp://{rtp}"), config, link, control);
         let plan = RecvPlan { until_bye: true, ..RecvPlan::new(vec![stream], scene.device) };
         let mut engine = RecvEngine::new(plan)?;

@@ -5,7 +5,7 @@ use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::codec::Coding;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes};
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -34,11 +34,11 @@ pub(crate) fn play(channels: Channels, bytes: &[u8]) -> Played {
         payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
     };
     let wire = RtpUnpack::taking(Codings::ByConvention);
-    let config = ReceiverConfig {
+    let config = JitterBufferConfig {
         decoders: Some(decoder),
-        ..ReceiverConfig::new(wire, format, Span::from_millis(20))
+        ..JitterBufferConfig::new(wire, format, Span::from_millis(20))
     };
-    let mut receiver = Receiver::new(config);
+    let mut receiver = JitterBuffer::new(config);
     receiver.measure_unannounced(Span::from_millis(2), true);
     let mut now = LocalTime::from_nanos(1_000_000_000);
     let mut header = Header {

@@ -16,7 +16,7 @@ use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{Cycle, Settings, Side, Stop};
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -236,7 +236,7 @@ fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     let address = local.0;
     let plan = StreamPlan::new(
         address.to_string(),
-        ReceiverConfig::new(RtpUnpack::usual(), FORMAT, LATENCY),
+        JitterBufferConfig::new(RtpUnpack::usual(), FORMAT, LATENCY),
         link,
         control,
     );

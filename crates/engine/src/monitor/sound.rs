@@ -21,7 +21,7 @@ mod window;
 
 use std::collections::VecDeque;
 
-use tautline_proto::ledger::Passage;
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 use tautline_proto::units::Rate;
 
@@ -34,7 +34,7 @@ use recent::RecentFrames;
 use rings::{Reader, rings};
 use search::Search;
 pub(crate) use tap::PacketTap;
-pub(crate) use voices::{Mouth, Voices};
+pub(crate) use voices::{OutputTap, Voices};
 use window::longest_run;
 
 /// A packet waiting to be found in what was heard.
@@ -200,7 +200,7 @@ impl Measurement {
 
     /// Takes what the ledger says of a packet, to be checked. Tells whether it may be found: not where
     /// others sound at its turn.
-    pub(crate) fn expect(&mut self, passage: &Passage, hearing: &Hearing) -> bool {
+    pub(crate) fn expect(&mut self, passage: &PacketTrace, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
         if !hearing.voices.only(self.place, dac, dac) {

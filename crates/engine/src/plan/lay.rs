@@ -9,7 +9,7 @@ use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::{
     DEFAULT_LATENCY, LatencyRule, kept_latency, least_latency, usual_latency,
 };
@@ -153,11 +153,11 @@ impl SendPlan {
 
 impl StreamPlan {
     /// What is heard at an address: with the gain, and as many senders, as it asks for.
-    pub fn of(address: &Address, receiver: ReceiverConfig, opened: OpenedStream) -> Self {
+    pub fn of(address: &Address, receiver: JitterBufferConfig, opened: OpenedStream) -> Self {
         let OpenedStream { link, control, .. } = opened;
         let Address { gain, senders, tolerance, .. } = *address;
         let presentation_tolerance = tolerance.unwrap_or(receiver.presentation_tolerance);
-        let receiver = ReceiverConfig { presentation_tolerance, ..receiver };
+        let receiver = JitterBufferConfig { presentation_tolerance, ..receiver };
         Self { gain, senders, ..Self::new(address.to_string(), receiver, link, control) }
     }
 }
@@ -189,13 +189,17 @@ pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
 }
 
 /// What is to be received of a stream like `format`, as the address describes it if it does.
-pub fn receiver(resolved: &Resolved, format: StreamFormat, link_offset: Span) -> ReceiverConfig {
+pub fn receiver(
+    resolved: &Resolved,
+    format: StreamFormat,
+    link_offset: Span,
+) -> JitterBufferConfig {
     let described = resolved.description.as_ref();
     let wire = match described {
         Some(described) => RtpUnpack::described(described.extensions),
         None => resolved.form.unpack(resolved.stream),
     };
-    ReceiverConfig::new(wire, format, link_offset)
+    JitterBufferConfig::new(wire, format, link_offset)
 }
 
 /// `format`, as far as the address does not describe another.

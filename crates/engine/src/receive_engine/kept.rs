@@ -1,7 +1,7 @@
 //! What came to a link while nobody was ready to play it.
 
 use tautline_io::link::destinations::Destinations;
-use tautline_io::link::event_queue::Teller;
+use tautline_io::link::event_queue::EventSender;
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_proto::endpoint::Endpoint;
@@ -58,7 +58,7 @@ struct UnreadLink {
 }
 
 impl Link for UnreadLink {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         self.link.tell(teller);
     }
 

@@ -16,8 +16,8 @@ use tautline_io::udp::yield_address;
 use tautline_proto::endpoint::Author;
 use tautline_proto::evidence::{Evidence, Proof};
 use tautline_proto::packet::{Invalid, Unpack};
+use tautline_proto::receive_policy::Announcements;
 pub use tautline_proto::receive_policy::Believe;
-use tautline_proto::receive_policy::Hearsay;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
@@ -118,7 +118,7 @@ pub fn learn(
     believe: Believe,
     mut given_up: impl FnMut(CameThere) -> bool,
 ) -> Learnt {
-    let mut hearsay = Hearsay::default();
+    let mut hearsay = Announcements::default();
     let mut packets_since: Option<LocalTime> = None;
     let mut shaped = None;
     let (mut evidence, mut stamped) = (Evidence::default(), false);

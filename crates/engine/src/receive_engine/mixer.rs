@@ -19,11 +19,11 @@ use tautline_proto::device::{Cycle, Flow, Process, Side};
 use tautline_proto::faults::Harm;
 use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::lead::Lead;
-use tautline_proto::ledger::Passage;
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Channels;
 
-use crate::monitor::sound::{Mouth, Voices};
+use crate::monitor::sound::{OutputTap, Voices};
 use crate::plan::select::Select;
 use crate::receive_engine::repairers::Spares;
 pub(crate) use input::{InputRings, MixerCommand, MixerInput, RxStatus};
@@ -33,7 +33,7 @@ pub(crate) use succession::Succession;
 
 /// Passages of one period, kept until it is written: only then is the `render` stage over.
 pub(crate) struct Passages {
-    kept: Vec<(usize, Passage)>,
+    kept: Vec<(usize, PacketTrace)>,
 }
 
 impl Passages {
@@ -42,7 +42,7 @@ impl Passages {
     }
 
     /// Whether there is room for it: packets may be shorter than what a block was reckoned to have.
-    fn push(&mut self, index: usize, passage: Passage) -> bool {
+    fn push(&mut self, index: usize, passage: PacketTrace) -> bool {
         let fits = self.kept.len() < self.kept.capacity();
         if fits {
             self.kept.push((index, passage));
@@ -89,7 +89,7 @@ pub(crate) struct Mixer {
     pub(crate) sum: Box<[f32]>,
     pub(crate) passages: Passages,
     /// Says whose sound the sum is, where a card listens.
-    pub(crate) mouth: Option<Mouth>,
+    pub(crate) mouth: Option<OutputTap>,
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
     /// When the device woke last.
@@ -112,7 +112,7 @@ fn gate(hears: bool) -> Gain {
 }
 
 impl Mixer {
-    fn obey(&mut self) {
+    fn apply_commands(&mut self) {
         while let Ok(gain) = self.gains.pop() {
             self.gain = gain;
         }
@@ -261,7 +261,7 @@ impl Mixer {
 impl Process for Mixer {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
-        self.obey();
+        self.apply_commands();
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
             for input in &mut self.inputs {

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use tautline_proto::ledger::Passage;
+use tautline_proto::ledger::PacketTrace;
 
 use crate::monitor::sound::FoundPacket;
 
 /// The packets of one stream that are not in the statistics yet, in the order of their turns.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    waiting: VecDeque<Passage>,
+    waiting: VecDeque<PacketTrace>,
 }
 
 /// A packet that was not found in the sound after this many others is entered without.
@@ -19,8 +19,8 @@ impl Pending {
     /// A packet whose turn came, or was over.
     pub(crate) fn push(
         &mut self,
-        passage: Passage,
-        mut enter: impl FnMut(&Passage, Option<&FoundPacket>),
+        passage: PacketTrace,
+        mut enter: impl FnMut(&PacketTrace, Option<&FoundPacket>),
     ) {
         self.waiting.push_back(passage);
         if self.waiting.len() > PATIENCE
@@ -34,9 +34,9 @@ impl Pending {
     pub(crate) fn found(
         &mut self,
         found: FoundPacket,
-        mut enter: impl FnMut(&Passage, Option<&FoundPacket>),
+        mut enter: impl FnMut(&PacketTrace, Option<&FoundPacket>),
     ) {
-        let same = |p: &Passage| p.media == found.media && !p.late;
+        let same = |p: &PacketTrace| p.media == found.media && !p.late;
         let Some(before) = self.waiting.iter().position(same) else { return };
         for passage in self.waiting.drain(..=before) {
             enter(&passage, same(&passage).then_some(&found));
@@ -44,7 +44,7 @@ impl Pending {
     }
 
     /// Nothing more will be found.
-    pub(crate) fn finish(&mut self, mut enter: impl FnMut(&Passage, Option<&FoundPacket>)) {
+    pub(crate) fn finish(&mut self, mut enter: impl FnMut(&PacketTrace, Option<&FoundPacket>)) {
         for passage in self.waiting.drain(..) {
             enter(&passage, None);
         }

@@ -3,7 +3,7 @@
 
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
-use tautline_proto::jitter_buffer::Receiver;
+use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::redundancy::Repairer;
 
 /// The ordinary thread's end: lays them out.
@@ -53,7 +53,7 @@ impl RepairerStore {
 
 impl Spares {
     /// Lends `receiver` a repairer while it reads: it keeps it if packets carry others.
-    pub(crate) fn lend(&mut self, receiver: &mut Receiver) {
+    pub(crate) fn lend(&mut self, receiver: &mut JitterBuffer) {
         if self.at_hand.is_none() {
             self.at_hand = self.waiting.pop().ok();
         }
@@ -67,7 +67,7 @@ impl Spares {
     }
 
     /// Takes back what is not needed.
-    pub(crate) fn take_back(&mut self, receiver: &mut Receiver) {
+    pub(crate) fn take_back(&mut self, receiver: &mut JitterBuffer) {
         receiver.return_repairer(&mut self.at_hand);
     }
 }

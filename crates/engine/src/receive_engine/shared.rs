@@ -7,7 +7,7 @@ use tautline_io::control::Control;
 use tautline_io::thread::memory;
 use tautline_proto::demux::Unplaced;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::target_delay::LossTarget;
 
@@ -23,7 +23,7 @@ use crate::receive_engine::stream::ReceivedStream;
 #[derive(Clone)]
 pub(crate) struct StreamTemplate {
     address: String,
-    receiver: ReceiverConfig,
+    receiver: JitterBufferConfig,
     latency: LatencyRule,
     loss_target: LossTarget,
     gain: Gain,

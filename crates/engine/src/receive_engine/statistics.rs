@@ -6,7 +6,7 @@ mod tests;
 
 use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::device::Word;
-use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
+use tautline_proto::ledger::{PacketTrace, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::Span;
 use tautline_report::PresentedReport;
@@ -45,9 +45,9 @@ pub(crate) struct Statistics {
     error: Distribution,
     played_lately: Lately,
     heard_lately: Lately,
-    worst: Vec<Passage>,
+    worst: Vec<PacketTrace>,
     /// For those who look while it runs.
-    pub(crate) observed: Observed<Passage>,
+    pub(crate) observed: Observed<PacketTrace>,
     /// Capture to the presentation that packets tell, if they do.
     pub(crate) presented_after: Option<Span>,
     /// Arrival to that presentation, and from there to the DAC.
@@ -82,7 +82,7 @@ impl Lately {
 }
 
 /// How long a packet waited for its turn; below zero is by how much a late one missed it.
-fn waited(passage: &Passage) -> Span {
+fn waited(passage: &PacketTrace) -> Span {
     let stage = if passage.late { Stage::Device } else { Stage::Buffer };
     let late = Span::from_nanos(i64::from(passage.late));
     passage.stage(stage).unwrap_or(Span::ZERO) - late
@@ -130,7 +130,7 @@ impl Statistics {
     }
 
     /// Whether this packet, which was played or came too late, is to be measured.
-    pub(crate) fn probe(&mut self, passage: &Passage) -> bool {
+    pub(crate) fn probe(&mut self, passage: &PacketTrace) -> bool {
         if passage.late {
             return self.probes != Probes::Off;
         }
@@ -150,7 +150,7 @@ impl Statistics {
     }
 
     /// Takes the device's word for when one packet will be heard.
-    pub(crate) fn promise(&mut self, passage: &Passage) {
+    pub(crate) fn promise(&mut self, passage: &PacketTrace) {
         // Whoever looks now is not to wait until it was found in the sound.
         let (now, at) = match passage.late {
             true => (passage.read, passage.read),
@@ -178,7 +178,7 @@ impl Statistics {
     /// Enters one packet, once it is known when it was heard: `heard` is then its end instead of
     /// what was promised, so that the stages add up to what is measured. A late one was not heard,
     /// and is no more than one of the worst.
-    pub(crate) fn enter(&mut self, passage: &Passage, heard: Option<&FoundPacket>) {
+    pub(crate) fn enter(&mut self, passage: &PacketTrace, heard: Option<&FoundPacket>) {
         let mut passage = *passage;
         if let (Some(found), Some(origin)) = (heard, passage.origin) {
             passage.dac = origin.capture + found.measured;
@@ -200,7 +200,7 @@ impl Statistics {
 
     /// Keeps the packets that were late by the most, and those that came closest to it: that waited
     /// least.
-    fn rank(&mut self, passage: &Passage) {
+    fn rank(&mut self, passage: &PacketTrace) {
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
         }
@@ -293,7 +293,7 @@ impl Statistics {
         sender.chain(stages).filter(|(_, distribution)| distribution.count() > 0)
     }
 
-    pub(crate) fn worst(&self) -> &[Passage] {
+    pub(crate) fn worst(&self) -> &[PacketTrace] {
         &self.worst
     }
 }

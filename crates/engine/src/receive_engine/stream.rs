@@ -12,9 +12,9 @@ use tautline_io::thread::memory;
 use tautline_proto::clock::ToldRate;
 use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
-use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::Passage;
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{
     LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig,
@@ -54,11 +54,11 @@ pub(crate) struct ReceivedStream {
     sealed: Option<&'static str>,
     /// Its gain in the mix.
     pub(crate) fader: Fader,
-    config: ReceiverConfig,
+    config: JitterBufferConfig,
     pub(crate) policy: ReceivePolicy,
     pub(crate) conversation: Conversation,
     commands: Producer<MixerCommand>,
-    passages: Consumer<Passage>,
+    passages: Consumer<PacketTrace>,
     status: Consumer<RxStatus>,
     /// What spoilt it, where labels are written.
     pub(crate) marks: Option<Consumer<LabelMark>>,
@@ -102,7 +102,7 @@ pub(crate) struct Mix<'a> {
 /// The two ends of one stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     mut stream: StreamPlan,
-    mut receiver: Receiver,
+    mut receiver: JitterBuffer,
     heard: Option<(Measurement, PacketTap)>,
     mix: &Mix<'_>,
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
@@ -138,7 +138,7 @@ pub(crate) fn connect(
         // Before the first block, which the device's thread asks for whether or not this one has had a turn: placed
         // by arrivals it would be beside its time, and brought there by resampling.
         let command = &mut |command| {
-            receiver.obey(command);
+            receiver.apply(command);
             true
         };
         policy.present_by(tai::tai().mapping, &mut Context { now: now(), session: None, command });
@@ -181,7 +181,7 @@ fn enter(
     statistics: &mut Statistics,
     ledger: Option<&mut LedgerFile<HeardEntry>>,
     stream: usize,
-    passage: &Passage,
+    passage: &PacketTrace,
     found: Option<&FoundPacket>,
 ) {
     statistics.enter(passage, found);

@@ -6,8 +6,8 @@ pub(crate) mod tests;
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::jitter_buffer::ReceiverConfig;
-use tautline_proto::ledger::{Passage, SENDER_STAGE, Stage};
+use tautline_proto::jitter_buffer::JitterBufferConfig;
+use tautline_proto::ledger::{PacketTrace, SENDER_STAGE, Stage};
 use tautline_proto::packet::Invalid;
 use tautline_proto::placement::Basis;
 use tautline_proto::receive_policy::{ReceiveNote, WrongType};
@@ -33,7 +33,7 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
     /// By what its packets are sealed, if they are.
     pub(crate) sealed: Option<&'static str>,
-    pub(crate) config: &'a ReceiverConfig,
+    pub(crate) config: &'a JitterBufferConfig,
     pub(crate) link_offset: Span,
     /// Whether its sender says that this is the latency, so that something can be measured against it.
     pub(crate) told: bool,
@@ -333,7 +333,7 @@ impl ReportSource<'_> {
             watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
         }
         if let Some(came) = status.other_type.filter(|came| came.packets > counted.received) {
-            let ReceiverConfig { wire, format, .. } = self.config;
+            let JitterBufferConfig { wire, format, .. } = self.config;
             let (codings, format) = (wire.codings(), *format);
             let note = &ReceiveNote::WrongType(WrongType { came, codings, format });
             watch.conclude(&Note::Receiving { address, note });
@@ -350,12 +350,12 @@ fn missing(status: &RxStatus) -> u64 {
     losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)
 }
 
-fn curve_point(point: &depth::CurvePoint) -> LatenessPoint {
+fn curve_point(point: &target_delay::CurvePoint) -> LatenessPoint {
     let late_share = point.late as f64 / point.of.max(1) as f64;
     LatenessPoint { latency_ns: point.latency.as_nanos(), late_share }
 }
 
-pub(crate) fn worst(passage: &Passage) -> WorstPacket {
+pub(crate) fn worst(passage: &PacketTrace) -> WorstPacket {
     let stages = Stage::ALL
         .into_iter()
         .filter_map(|stage| passage.stage(stage).map(|span| (stage.name(), span)));

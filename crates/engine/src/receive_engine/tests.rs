@@ -8,7 +8,7 @@ use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
@@ -33,7 +33,7 @@ fn stream() -> (SocketAddr, StreamPlan) {
     let OpenedStream { link, control, .. } = opened;
     let plan = StreamPlan::new(
         local.0.to_string(),
-        ReceiverConfig::new(
+        JitterBufferConfig::new(
             RtpUnpack::usual(),
             StreamFormat {
                 coder: None,

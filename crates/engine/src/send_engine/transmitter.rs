@@ -13,7 +13,7 @@ use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::faults::{Faults, Harm};
-use tautline_proto::packetizer::{BlockTimes, Sender, SenderState};
+use tautline_proto::packetizer::{BlockTimes, Packetizer, PacketizerState};
 use tautline_proto::send_policy::SendCommand;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -33,7 +33,7 @@ pub(crate) enum TransmitterCommand {
 /// How a transmitter stands, told to the ordinary thread now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TxStatus {
-    pub(crate) state: SenderState,
+    pub(crate) state: PacketizerState,
     pub(crate) link: LinkCounters,
     pub(crate) xruns: u64,
     /// When those were that were not told before.
@@ -44,7 +44,7 @@ pub(crate) struct TxStatus {
 
 /// What one captured device feeds: one stream, to as many destinations as its link has.
 pub(crate) struct Transmitter {
-    pub(crate) sender: Sender,
+    pub(crate) sender: Packetizer,
     pub(crate) link: Box<dyn Link>,
     pub(crate) volume: Volume,
     pub(crate) gain: Gain,
@@ -72,12 +72,12 @@ pub(crate) struct Transmitter {
 const TELL_EVERY: Span = Span::from_millis(10);
 
 impl Transmitter {
-    fn obey(&mut self) {
+    fn apply_commands(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
                 TransmitterCommand::Gain(gain) => self.gain = gain,
                 TransmitterCommand::Levels(wanted) => self.levels.set(wanted),
-                TransmitterCommand::Send(command) => self.sender.obey(command),
+                TransmitterCommand::Send(command) => self.sender.apply(command),
                 // Whoever asked made sure that so many fit.
                 TransmitterCommand::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
@@ -144,7 +144,7 @@ impl Drop for Transmitter {
 impl Process for Transmitter {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let _realtime = realtime::scope();
-        self.obey();
+        self.apply_commands();
         self.xruns += u64::from(cycle.xruns);
         if cycle.xruns > 0 {
             let harm = Harm { starved: cycle.xruns, ..Harm::default() };

@@ -28,7 +28,7 @@ use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{
     Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
 };
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::receive_policy::ReceiveNote;
 use tautline_proto::stream::{StreamFormat, packet_frames};
@@ -143,7 +143,7 @@ impl Road {
         let address = local.0;
         let plan = StreamPlan::new(
             address.to_string(),
-            ReceiverConfig::new(RtpUnpack::usual(), self.format(), self.latency),
+            JitterBufferConfig::new(RtpUnpack::usual(), self.format(), self.latency),
             (self.between)(link),
             control,
         );

@@ -9,11 +9,11 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_engine::plan::StreamPlan;
 use tautline_io::clock::now;
 use tautline_io::link::destinations::Outbound;
-use tautline_io::link::event_queue::{LinkEvent, Teller};
+use tautline_io::link::event_queue::{EventSender, LinkEvent};
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::RtpUnpack;
@@ -32,7 +32,7 @@ type Slot = (usize, [u8; LONGEST]);
 /// The end that sends.
 struct Sending {
     slots: Producer<Slot>,
-    teller: Option<Teller>,
+    teller: Option<EventSender>,
     counters: LinkCounters,
 }
 
@@ -50,7 +50,7 @@ fn memory_link(packets: usize) -> (Sending, Receiving) {
 }
 
 impl Link for Sending {
-    fn tell(&mut self, mut teller: Teller) {
+    fn tell(&mut self, mut teller: EventSender) {
         teller.event(LinkEvent::Connected(FAR));
         self.teller = Some(teller);
     }
@@ -144,7 +144,7 @@ mod exclusive {
         steady(|| {
             let road = Road::default();
             let (near, far) = memory_link(512);
-            let config = ReceiverConfig::new(RtpUnpack::usual(), road.format(), road.latency);
+            let config = JitterBufferConfig::new(RtpUnpack::usual(), road.format(), road.latency);
             let stream = StreamPlan::new(FAR.to_string(), config, Box::new(far), None);
             let loud = Arc::<AtomicU64>::default();
             let counted = Arc::clone(&loud);

@@ -2,7 +2,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::event_queue::Teller;
+use tautline_io::link::event_queue::EventSender;
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head};
@@ -38,7 +38,7 @@ fn soiled<'a>(datagram: &[u8], fatal: &[BlockOfEpoch], room: &'a mut [u8]) -> Op
 }
 
 impl Link for SoiledLink {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         self.link.tell(teller);
     }
 

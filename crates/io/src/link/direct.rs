@@ -9,7 +9,7 @@ use tautline_proto::stream::Outgoing;
 
 use crate::clock::now;
 use crate::link::destinations::Destinations;
-use crate::link::event_queue::{LinkEvent, Teller};
+use crate::link::event_queue::{EventSender, LinkEvent};
 use crate::link::muxed::line::Half;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
 use crate::socket::batch::Batch;
@@ -43,7 +43,7 @@ pub struct DirectLink {
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
-    teller: Option<Teller>,
+    teller: Option<EventSender>,
     /// The `errno` that was reported last.
     failed: i32,
     counters: LinkCounters,
@@ -205,13 +205,13 @@ impl Pollable for DirectLink {
 }
 
 impl Half for DirectLink {
-    fn release(&mut self) -> Option<Teller> {
+    fn release(&mut self) -> Option<EventSender> {
         self.teller.take()
     }
 }
 
 impl Link for DirectLink {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         self.teller = Some(teller);
     }
 
@@ -302,7 +302,7 @@ impl Link for DirectLink {
 struct DropTally<'a> {
     launcher: Option<&'a mut Launcher>,
     counters: &'a mut LinkCounters,
-    teller: Option<&'a mut Teller>,
+    teller: Option<&'a mut EventSender>,
 }
 
 impl DropTally<'_> {

@@ -8,7 +8,7 @@ use rtrb::{Consumer, Producer};
 use tautline_proto::stream::Outgoing;
 
 use super::destinations::Destinations;
-use super::event_queue::Teller;
+use super::event_queue::EventSender;
 use super::{Arrival, Link, LinkCounters, TransmitStamp};
 use crate::socket::ArrivalHead;
 use crate::thread::memory;
@@ -69,7 +69,7 @@ impl SetAside {
 }
 
 impl Link for DividedLink {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         self.link.tell(teller);
     }
 

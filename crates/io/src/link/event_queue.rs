@@ -22,7 +22,7 @@ pub enum LinkEvent {
 
 /// The link's end.
 #[derive(Debug)]
-pub struct Teller {
+pub struct EventSender {
     departures: Option<Producer<Departure>>,
     events: Producer<LinkEvent>,
 }
@@ -41,16 +41,16 @@ const CONNECTIONS: usize = EVENTS / 2;
 
 /// Both ends, with room for the departures of so many packets and as many names of dropped ones: a packet without a
 /// departure has nothing that its name could be reported for.
-pub fn telling(departures: usize) -> (Teller, LinkReports) {
+pub fn telling(departures: usize) -> (EventSender, LinkReports) {
     let (events_in, events) = memory::ring(departures + EVENTS);
     let (departures_in, departures) = memory::ring(departures);
     (
-        Teller { departures: Some(departures_in), events: events_in },
+        EventSender { departures: Some(departures_in), events: events_in },
         LinkReports { departures, events },
     )
 }
 
-impl Teller {
+impl EventSender {
     /// Tells of no departures.
     pub fn without_departures(self) -> Self {
         Self { departures: None, ..self }

@@ -20,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use self::waking::{Bell, Rhythm};
 use crate::clock::now;
 use crate::link::destinations::Destinations;
-use crate::link::event_queue::Teller;
+use crate::link::event_queue::EventSender;
 use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
 use crate::socket::ArrivalHead;
 use crate::socket::TOTALS;
@@ -79,7 +79,7 @@ pub struct Ringed {
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
     destinations: Producer<Destinations>,
-    tellers: Producer<Teller>,
+    tellers: Producer<EventSender>,
     bell: Arc<Bell>,
     landed: Arc<Bell>,
     datagram_bytes: usize,
@@ -178,7 +178,7 @@ impl Ringed {
 }
 
 impl Link for Ringed {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         let _ = self.tellers.push(teller);
         self.bell.ring();
     }
@@ -260,7 +260,7 @@ struct WireThread<L> {
     landing: Landing,
     left: Producer<TransmitStamp>,
     redirected: Consumer<Destinations>,
-    given: Consumer<Teller>,
+    given: Consumer<EventSender>,
     bell: Arc<Bell>,
     landed: Arc<Bell>,
     counters: Arc<SharedCounters>,

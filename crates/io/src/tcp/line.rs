@@ -18,7 +18,7 @@ use super::outflow::QueuedReport;
 use super::outflow::WaitingFrames;
 use super::{TcpOptions, unusable};
 use crate::clock::now;
-use crate::link::event_queue::Teller;
+use crate::link::event_queue::EventSender;
 use crate::link::muxed::line::{
     Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
@@ -92,7 +92,7 @@ struct TcpSender {
     growth: Option<WindowGrowth>,
     packets: u64,
     seal: Option<Box<dyn Seal>>,
-    teller: Option<Teller>,
+    teller: Option<EventSender>,
     counters: LinkCounters,
     connection: Arc<Connection>,
 }
@@ -146,7 +146,7 @@ impl AsFd for TcpSender {
 }
 
 impl Link for TcpSender {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         self.teller = Some(teller);
     }
 
@@ -210,7 +210,7 @@ impl Pollable for TcpSender {
 }
 
 impl Half for TcpSender {
-    fn release(&mut self) -> Option<Teller> {
+    fn release(&mut self) -> Option<EventSender> {
         self.teller.take()
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
-use tautline_io::link::event_queue::{LinkEvent, Teller, telling};
+use tautline_io::link::event_queue::{EventSender, LinkEvent, telling};
 use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
 use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
@@ -25,7 +25,7 @@ struct Unix {
     queued: Vec<(usize, [u8; LONGEST])>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
-    teller: Option<Teller>,
+    teller: Option<EventSender>,
 }
 
 fn pair() -> [Unix; 2] {
@@ -40,7 +40,7 @@ fn pair() -> [Unix; 2] {
 const FAR: Endpoint = Endpoint::Connection(1);
 
 impl Link for Unix {
-    fn tell(&mut self, mut teller: Teller) {
+    fn tell(&mut self, mut teller: EventSender) {
         teller.event(LinkEvent::Connected(FAR));
         self.teller = Some(teller);
     }

@@ -28,11 +28,11 @@ fn at(millis: i64) -> LocalTime {
 }
 
 /// A packet that arrives so many microseconds after its capture, and meets the DAC after 5 ms.
-fn packet(millis: i64, transit: i64) -> Passage {
+fn packet(millis: i64, transit: i64) -> PacketTrace {
     let (capture, arrival) = (at(millis), at(millis) + Span::from_micros(transit));
     let handed = capture + Span::from_micros(1_010);
     let sender = Some(SenderInstants { taken: handed, packed: handed, handed, launched: handed });
-    Passage {
+    PacketTrace {
         media: MediaTime::from_frames(48 * millis),
         origin: Some(Origin { capture, sender }),
         reference: Some(capture),
@@ -149,7 +149,7 @@ fn a_late_packet_is_judged_when_the_witness_has_spoken() {
 fn a_way_that_another_clock_measured_excuses_no_late_packet_by_a_stall() {
     let mut arrivals = arrivals();
     // The path's own delay is in what stands for the capture, until the sender's clock is known.
-    (0..500).for_each(|millis| arrivals.enter(&Passage { origin: None, ..packet(millis, 0) }));
+    (0..500).for_each(|millis| arrivals.enter(&PacketTrace { origin: None, ..packet(millis, 0) }));
     for millis in 500..1_000 {
         arrivals.enter(&packet(millis, 9_000));
         arrivals.stand(standing(millis, (millis as u64 - 499, 0, 0)), |_, _| true);
@@ -186,9 +186,9 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
     let mut arrivals = arrivals();
     for millis in 0..2_000 {
         let passage = match millis < 1_000 {
-            true => Passage { late: false, ..packet(millis, 6_000) },
+            true => PacketTrace { late: false, ..packet(millis, 6_000) },
             // The path's own delay is in what stands for the capture.
-            false => Passage { origin: None, ..packet(millis, 0) },
+            false => PacketTrace { origin: None, ..packet(millis, 0) },
         };
         arrivals.enter(&passage);
         if millis % 20 == 19 {

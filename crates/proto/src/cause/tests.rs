@@ -17,14 +17,14 @@ const SCHEDULE: Schedule = Schedule {
 
 /// A packet captured at zero, at a latency of 5 ms: handed over, arrived and read after so many
 /// microseconds.
-fn packet([handed, arrival, read]: [i64; 3]) -> Passage {
+fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
     let sender = SenderInstants {
         taken: at(1_000),
         packed: at(1_000),
         handed: at(handed),
         launched: at(handed),
     };
-    Passage {
+    PacketTrace {
         media: MediaTime::ZERO,
         origin: Some(Origin { capture: at(0), sender: Some(sender) }),
         reference: Some(at(0)),
@@ -39,8 +39,8 @@ fn packet([handed, arrival, read]: [i64; 3]) -> Passage {
 }
 
 /// The same of a sender that says nothing of itself.
-fn silent(instants: [i64; 3]) -> Passage {
-    Passage { origin: None, ..packet(instants) }
+fn silent(instants: [i64; 3]) -> PacketTrace {
+    PacketTrace { origin: None, ..packet(instants) }
 }
 
 /// Has seen a path that takes 200 µs when it is free.
@@ -50,7 +50,7 @@ fn causes() -> Causes {
     causes
 }
 
-fn judged(passage: &Passage) -> Late {
+fn judged(passage: &PacketTrace) -> Late {
     causes().judge(passage, |_, _| false)
 }
 
@@ -121,7 +121,7 @@ fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
     let mut causes = causes();
     let later = |seconds: i64, [handed, arrival, read]: [i64; 3]| {
         let on = seconds * 1_000_000;
-        let Passage { media, .. } = packet([0; 3]);
+        let PacketTrace { media, .. } = packet([0; 3]);
         let sender = SenderInstants {
             taken: at(on),
             packed: at(on),
@@ -129,7 +129,7 @@ fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
             launched: at(on + handed),
         };
         let origin = Some(Origin { capture: at(on), sender: Some(sender) });
-        Passage {
+        PacketTrace {
             media,
             origin,
             reference: Some(at(on)),
@@ -157,7 +157,7 @@ fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
     let mut causes = Causes::new(SCHEDULE);
     // Of 5 ms the device takes 2 and packing 1: two are left for the way, which takes 3.
     let slow = packet([1_010, 4_010, 4_900]);
-    let later = Passage { arrival: slow.arrival + Span::from_millis(250), ..slow };
+    let later = PacketTrace { arrival: slow.arrival + Span::from_millis(250), ..slow };
     causes.observe(&slow);
     assert_eq!(
         causes.judge(&slow, |_, _| true),

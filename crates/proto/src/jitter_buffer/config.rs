@@ -12,7 +12,7 @@ use crate::time::Span;
 
 /// How a receiver works.
 #[derive(Debug, Clone)]
-pub struct ReceiverConfig {
+pub struct JitterBufferConfig {
     /// What the stream is. The packet length is a hint: packets of any length are taken.
     pub format: StreamFormat,
     /// How its packets look, and which codings are taken.
@@ -33,7 +33,7 @@ pub struct ReceiverConfig {
     pub decoders: Option<MakeDecoder>,
 }
 
-impl ReceiverConfig {
+impl JitterBufferConfig {
     /// Of a stream of which nothing else is said: the usual resampler.
     pub fn new(wire: Arc<dyn Unpack>, format: StreamFormat, link_offset: Span) -> Self {
         let (presented_after, resampler) = (link_offset, Quality::default());

@@ -2,12 +2,12 @@
 
 use super::format_proof::FormatProof;
 use super::turns::{PackedSlot, Slot};
-use super::{Accepted, Phase, Playable, Received, Receiver, Resync, Stranger};
+use super::{Accepted, JitterBuffer, Phase, Playable, Received, Resync, Stranger};
 use crate::clock::ReadingOutcome;
 use crate::codec::Coding;
 use crate::endpoint::{Arrived, Endpoint};
 use crate::frame_count::Sequel;
-use crate::ledger::Passage;
+use crate::ledger::PacketTrace;
 use crate::packet::{Codings, Invalid, MediaPacket, PacketHead};
 use crate::playout::Placed;
 use crate::renderer::Renderer;
@@ -27,7 +27,7 @@ pub(super) struct PacketMeasure {
     sequel: Sequel,
 }
 
-impl Receiver {
+impl JitterBuffer {
     /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`, where
     /// nobody says from where.
     pub fn handle<'a>(
@@ -359,7 +359,7 @@ impl Receiver {
 
     /// Counts a packet that came after its turn had begun; its ledger.
     #[cold]
-    fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> Passage {
+    fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> PacketTrace {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
         let passage = kept.passage(&self.placement, read, dac, Span::ZERO);
         self.counters.late += 1;

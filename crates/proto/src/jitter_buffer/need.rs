@@ -1,8 +1,8 @@
 //! What is done about packets that need more than the latency while their sender does not say what
 //! it promises.
 
-use super::Receiver;
-use crate::ledger::Passage;
+use super::JitterBuffer;
+use crate::ledger::PacketTrace;
 use crate::time::{Frames, Span};
 use crate::unannounced::{Need, Unannounced};
 
@@ -16,9 +16,9 @@ pub(super) struct Measuring {
     raises: bool,
 }
 
-impl Receiver {
+impl JitterBuffer {
     /// Measures packets whose sender announces nothing, for a device with a ring of this length. With
-    /// `raises` the latency becomes what they need, up to [`Receiver::longest_link_offset`].
+    /// `raises` the latency becomes what they need, up to [`JitterBuffer::longest_link_offset`].
     pub fn measure_unannounced(&mut self, ring: Span, raises: bool) {
         let packets = Unannounced::new(ring + self.look_ahead());
         self.measuring = Some(Measuring { packets, need: None, announced: None, raises });
@@ -92,7 +92,7 @@ impl Receiver {
     }
 
     /// After a packet was placed too late.
-    pub(super) fn measure_late(&mut self, passage: &Passage) {
+    pub(super) fn measure_late(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
         self.ask(|packets, kept| packets.observe_late(passage.arrival, transit, kept));
     }

@@ -6,7 +6,7 @@ use tautline_dsp::format::SampleFormat;
 
 use crate::clock::ClockId;
 use crate::endpoint::Endpoint;
-use crate::ledger::Passage;
+use crate::ledger::PacketTrace;
 use crate::packet::Invalid;
 use crate::renderer::Renderer;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
@@ -37,9 +37,9 @@ pub enum Received<'a> {
     /// Its frames will be played.
     Placed(Accepted<'a>),
     /// Its first frames came too late, the others will be played.
-    Partly(Accepted<'a>, Passage),
+    Partly(Accepted<'a>, PacketTrace),
     /// Its turn was over.
-    Late(Passage),
+    Late(PacketTrace),
     /// It had come before, or had been rebuilt before it came.
     Duplicate,
     /// It does not fit the timeline yet; another like it will move the timeline.
@@ -54,7 +54,7 @@ pub enum Received<'a> {
 
 impl Received<'_> {
     /// Its ledger, if it came too late, be it wholly or in part.
-    pub const fn late(&self) -> Option<Passage> {
+    pub const fn late(&self) -> Option<PacketTrace> {
         match self {
             Self::Late(passage) | Self::Partly(_, passage) => Some(*passage),
             _ => None,

@@ -2,15 +2,15 @@
 
 use core::ops::Range;
 
-use super::{Hole, Phase, PlayoutSound, PullTimes, Pulled, Receiver, Resync};
-use crate::ledger::Passage;
+use super::{Hole, JitterBuffer, Phase, PlayoutSound, PullTimes, Pulled, Resync};
+use crate::ledger::PacketTrace;
 use crate::placement::{Basis, Cards, Due};
 use crate::renderer::Rendered;
 use crate::source::Source;
 use crate::time::{Frames, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
 
-impl Receiver {
+impl JitterBuffer {
     /// How often it is looked at what is due, at the least.
     const LOOK: Span = Span::from_millis(20);
     /// What is due may move so far, and so may the device's instants, before it is looked at.
@@ -32,7 +32,7 @@ impl Receiver {
         &mut self,
         out: &mut [f32],
         times: PullTimes,
-        passage: impl FnMut(Passage),
+        passage: impl FnMut(PacketTrace),
     ) -> Pulled {
         let frames = self.format.channels.frames_in(out.len());
         let resync = self.keep_to_what_is_due(&times, frames);
@@ -160,7 +160,7 @@ impl Receiver {
         &mut self,
         rendered: &Rendered,
         times: PullTimes,
-        mut passage: impl FnMut(Passage),
+        mut passage: impl FnMut(PacketTrace),
     ) {
         let Some(source) = &self.source else { return };
         let (placement, renderer) = (&self.placement, &self.renderer);

@@ -1,7 +1,7 @@
 //! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
 
 use super::turns::PackedSlot;
-use super::{Phase, Playable, PlayoutSound, Receiver};
+use super::{JitterBuffer, Phase, Playable, PlayoutSound};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
 use crate::redundancy::Repairer;
@@ -10,7 +10,7 @@ use crate::renderer::Renderer;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
-impl Receiver {
+impl JitterBuffer {
     /// Takes the spare repairer, if it has none: to be lent before datagrams are handled, so that
     /// nothing is lost of the first packet that carries others.
     pub fn borrow_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{LateRun, OtherType, Receiver, Stranger};
+use super::{JitterBuffer, LateRun, OtherType, Stranger};
 use crate::clock::{ClockId, ClockMapping, ToldRate};
 use crate::counters::Counters;
 use crate::endpoint::{Author, SourceEndpoints};
@@ -77,15 +77,15 @@ pub struct StreamStatus {
     pub card: Option<Ppm>,
     /// Packets that were sent, by the numbers of those that came.
     pub expected: u64,
-    /// See [`Receiver::repair_budget`].
+    /// See [`JitterBuffer::repair_budget`].
     pub repair: (Span, u32),
     /// How much faster the card runs than the sender's, while frames are resampled.
     pub drift: Option<Ppm>,
     /// Whether it runs too far off the sender's to be followed.
     pub out_of_reach: bool,
-    /// See [`Receiver::need`].
+    /// See [`JitterBuffer::need`].
     pub need: Option<Need>,
-    /// See [`Receiver::other_type`].
+    /// See [`JitterBuffer::other_type`].
     pub other_type: Option<OtherType>,
     /// The last time that the sender paused without moving its timestamps on, or the path became longer.
     pub step: Option<LateRun>,
@@ -103,9 +103,9 @@ pub struct StreamStatus {
     pub lead: Option<Span>,
 }
 
-impl Receiver {
+impl JitterBuffer {
     /// Does as it is told.
-    pub fn obey(&mut self, command: ReceiveCommand) {
+    pub fn apply(&mut self, command: ReceiveCommand) {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
             ReceiveCommand::Presentation(clock) => self.set_presentation_clock(clock),

@@ -1,7 +1,7 @@
 //! A sender that paused without moving its timestamps on, or a path that became longer: from then on all packets are late
 //! by the same time. That is a step, not jitter: the stream is placed again, at the same latency.
 
-use super::{Receiver, Resync};
+use super::{JitterBuffer, Resync};
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 
@@ -80,7 +80,7 @@ impl StepFinder {
     }
 }
 
-impl Receiver {
+impl JitterBuffer {
     /// Takes a late packet. Places the stream again if its sender stepped; returns whether it did.
     pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
         let Some(behind) = self.placement.behind(media, frames, at) else { return false };

@@ -6,7 +6,7 @@ mod tests;
 
 use core::ops::Range;
 
-use crate::ledger::{Origin, Passage, SenderInstants};
+use crate::ledger::{Origin, PacketTrace, SenderInstants};
 use crate::packet::{Instants, held_of, held_steps};
 use crate::placement::Placement;
 use crate::source::Source;
@@ -84,7 +84,7 @@ impl PackedSlot {
         now: LocalTime,
         dac: LocalTime,
         resample: Span,
-    ) -> Passage {
+    ) -> PacketTrace {
         let capture = match self.capture {
             Some(wall) => placement.local(wall),
             None => placement.capture(self.media),
@@ -100,7 +100,7 @@ impl PackedSlot {
             })
         });
         let stands_in = || Some(placement.presentation(self.media)? - placement.link_offset());
-        Passage {
+        PacketTrace {
             media: self.media,
             reference: capture.or_else(stands_in),
             origin: capture

@@ -14,12 +14,12 @@ pub enum Believe {
 
 /// Who speaks and who sends. A flood of either fills what there is room for, and is not believed.
 #[derive(Debug, Default)]
-pub struct Hearsay {
+pub struct Announcements {
     announced: Vec<(Author, Announcement)>,
     senders: Vec<Author>,
 }
 
-impl Hearsay {
+impl Announcements {
     const MOST: usize = 64;
 
     /// The newest word of each counts.
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn who_sends_is_believed_whoever_spoke_before() {
         let (own, stranger, posing) = (author(1, 7), author(2, 8), author(2, 7));
-        let mut hearsay = Hearsay::default();
+        let mut hearsay = Announcements::default();
         assert_eq!(hearsay.believed(Believe::Anybody), None);
         hearsay.announced(stranger, says(44_100));
         hearsay.announced(posing, says(44_100));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_flood_takes_no_more_room_than_there_is() {
-        let mut hearsay = Hearsay::default();
+        let mut hearsay = Announcements::default();
         for ssrc in 0..1000 {
             hearsay.announced(author(2, ssrc), says(44_100));
             hearsay.sends(author(3, ssrc));

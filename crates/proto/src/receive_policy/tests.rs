@@ -46,7 +46,7 @@ fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
 /// has a period of 64 frames, and so many of them in its buffer.
 struct Heard {
     policy: ReceivePolicy,
-    receiver: Receiver,
+    receiver: JitterBuffer,
     told: Vec<ReceiveCommand>,
 }
 
@@ -63,7 +63,7 @@ impl Heard {
     fn of(wire: std::sync::Arc<dyn Unpack>, periods: u32, latency: LatencyRule) -> Self {
         let (rate, channels, period) = (Rate::HZ_48000, Channels::MONO, Frames::new(64));
         let format = StreamFormat { channels, packet: period, ..format(SampleFormat::L24, 97) };
-        let config = ReceiverConfig::new(wire, format, Span::from_millis(5));
+        let config = JitterBufferConfig::new(wire, format, Span::from_millis(5));
         let mut receiver = receiver_with_room(config, latency);
         let config = ReceivePolicyConfig {
             latency,
@@ -222,10 +222,10 @@ fn that_a_talker_does_not_rely_on_its_clock_is_noted_once() {
 }
 
 /// A packet that arrives 2 ms after its capture.
-fn packet(frame: i64) -> Passage {
+fn packet(frame: i64) -> PacketTrace {
     let capture = LocalTime::ZERO + frames(frame);
     let arrival = capture + Span::from_millis(2);
-    Passage {
+    PacketTrace {
         media: crate::time::MediaTime::from_frames(frame),
         origin: None,
         reference: Some(capture),

@@ -10,7 +10,7 @@ use crate::time::{LocalTime, Span};
 
 /// Where a receiver's reports come from, by what its word is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Worth {
+pub enum TrustLevel {
     /// From where no packets go: it is not believed.
     #[default]
     Stranger,
@@ -20,7 +20,7 @@ pub enum Worth {
     Destination,
 }
 
-impl Worth {
+impl TrustLevel {
     /// That of a host whose reports come `from` there, where packets go to these.
     pub fn of(from: Host, destinations: impl IntoIterator<Item = Host>) -> Self {
         let by = |destination: Host| match destination {
@@ -65,7 +65,7 @@ impl Limits {
 /// What one receiver asks for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ask {
-    worth: Worth,
+    worth: TrustLevel,
     /// The latency it needs, and when it said so.
     needs: Option<(Span, LocalTime)>,
     longest: Option<Span>,
@@ -79,11 +79,11 @@ impl Ask {
     const FORGOTTEN: Span = Span::from_secs(5);
 
     /// What its word is worth.
-    pub const fn worth(&self) -> Worth {
+    pub const fn worth(&self) -> TrustLevel {
         self.worth
     }
 
-    pub(crate) fn set_worth(&mut self, worth: Worth) {
+    pub(crate) fn set_worth(&mut self, worth: TrustLevel) {
         self.worth = worth;
     }
 
@@ -122,7 +122,7 @@ impl Ask {
     }
 
     fn counts(&self) -> bool {
-        self.worth > Worth::Stranger
+        self.worth > TrustLevel::Stranger
     }
 }
 

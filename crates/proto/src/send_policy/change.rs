@@ -6,7 +6,7 @@ use crate::codec::NotCoded;
 use crate::endpoint::Host;
 use crate::latency::LatencyRule;
 use crate::rtcp_session::Session;
-use crate::send_policy::Worth;
+use crate::send_policy::TrustLevel;
 use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
@@ -165,7 +165,8 @@ impl SendPolicy {
     pub fn set_destinations(&mut self, destinations: Vec<Host>, now: LocalTime) {
         self.config.destinations = destinations;
         let destinations = &self.config.destinations;
-        let is_destination = |host| Worth::of(host, destinations.iter().copied()) > Worth::Stranger;
+        let is_destination =
+            |host| TrustLevel::of(host, destinations.iter().copied()) > TrustLevel::Stranger;
         self.receivers.end_others(is_destination);
         // As at the beginning: receivers then know our clock when the first packet comes.
         self.coming.destinations = Some(now + PRELUDE);

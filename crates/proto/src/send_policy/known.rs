@@ -5,7 +5,7 @@ use super::presence::{Presence, ReportWatch};
 use crate::clock::ClockMapping;
 use crate::endpoint::Host;
 use crate::rtcp_session::Event;
-use crate::send_policy::{Ask, SendNote, Worth};
+use crate::send_policy::{Ask, SendNote, TrustLevel};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
@@ -39,7 +39,7 @@ pub struct KnownReceiver {
 impl KnownReceiver {
     /// Whether its word counts.
     pub fn is_believed(&self) -> bool {
-        self.ask.worth() > Worth::Stranger
+        self.ask.worth() > TrustLevel::Stranger
     }
 
     /// Whether it reports.
@@ -124,13 +124,13 @@ impl Receivers {
     pub(super) fn hear(
         &mut self,
         host: Host,
-        worth: Worth,
+        worth: TrustLevel,
         event: &Event,
         now: LocalTime,
     ) -> Option<SendNote> {
         let ssrc = event.ssrc();
         let known = self.all.iter().position(|known| {
-            let both = worth.min(known.ask.worth()) == Worth::Destination;
+            let both = worth.min(known.ask.worth()) == TrustLevel::Destination;
             known.ssrc == ssrc && (known.host == host || both)
         });
         let restarted = known.is_none().then(|| self.end_lost_at(host, now)).flatten();
@@ -179,7 +179,13 @@ impl Receivers {
     }
 
     /// A place for another receiver. If all are taken, that of one that is gone or whose word is worth less.
-    fn make_room(&mut self, ssrc: u32, host: Host, worth: Worth, now: LocalTime) -> Option<usize> {
+    fn make_room(
+        &mut self,
+        ssrc: u32,
+        host: Host,
+        worth: TrustLevel,
+        now: LocalTime,
+    ) -> Option<usize> {
         let new = KnownReceiver {
             ssrc,
             host,

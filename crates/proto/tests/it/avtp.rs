@@ -4,10 +4,10 @@
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
-use tautline_proto::ledger::Passage;
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes, ReceiveCommand};
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::packet::{Pack, StreamId};
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -51,8 +51,8 @@ fn config(
     identity: Identity,
     latency: Span,
     wall: Span,
-) -> SenderConfig {
-    SenderConfig {
+) -> PacketizerConfig {
+    PacketizerConfig {
         wire,
         format,
         identity,
@@ -80,9 +80,9 @@ struct Road {
     wall: Span,
     /// Packets whose way was told.
     passages: u64,
-    passage: Option<Passage>,
-    sender: Sender,
-    receiver: Receiver,
+    passage: Option<PacketTrace>,
+    sender: Packetizer,
+    receiver: JitterBuffer,
     blocks: i64,
     packets: i64,
     /// What was heard: the instant of each frame's DAC, and the frame, or none.
@@ -119,9 +119,9 @@ impl Road {
             Encapsulation::Udp => UDP_PACK,
         };
         let identity = Identity { stream: STREAM, sequence: 0, timestamp: 0 };
-        let sender = Sender::new(config(pack, format, identity, latency, wall));
+        let sender = Packetizer::new(config(pack, format, identity, latency, wall));
         let wire = AafUnpack::of(encapsulation, Some(STREAM));
-        let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, latency));
+        let mut receiver = JitterBuffer::new(JitterBufferConfig::new(wire, format, latency));
         let clock = ClockMapping::known(wall, Span::from_micros(1));
         receiver.set_clock(Author::of(STREAM.ssrc()), clock);
         let heard = Vec::new();
@@ -154,7 +154,7 @@ impl Road {
         if again {
             let identity = Identity { stream: STREAM, sequence: 117, timestamp: 0 };
             let (format, latency) = (*self.sender.format(), self.latency);
-            self.sender = Sender::new(config(self.wire, format, identity, latency, self.wall));
+            self.sender = Packetizer::new(config(self.wire, format, identity, latency, self.wall));
         }
     }
 
@@ -171,7 +171,7 @@ impl Road {
     fn carry(
         &mut self,
         periods: i64,
-        mut network: impl FnMut(&mut Receiver, i64, &mut [u8], LocalTime),
+        mut network: impl FnMut(&mut JitterBuffer, i64, &mut [u8], LocalTime),
     ) {
         for _ in 0..periods {
             let first = self.blocks * PERIOD.count() + self.beside;
@@ -368,26 +368,26 @@ fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_t
 #[test]
 fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation_it_was() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
-    let config = ReceiverConfig {
+    let config = JitterBufferConfig {
         captures_told: false,
-        ..ReceiverConfig::new(
+        ..JitterBufferConfig::new(
             AafUnpack::of(Encapsulation::Ethernet, Some(STREAM)),
             format(SampleFormat::L16),
             LATENCY,
         )
     };
-    road.receiver = Receiver::new(config);
+    road.receiver = JitterBuffer::new(config);
     road.receiver.set_presentation_clock(ClockMapping::known(WALL, Span::from_micros(1)));
     road.play(100, |_, _| true);
     assert_eq!(road.unheard(), [], "it is heard at its presentation whoever knows its capture");
     let passage = road.passage.expect("a packet was played");
     assert_eq!((passage.origin, passage.total(), passage.sender_stage()), (None, None, None));
     assert_eq!(passage.dac - passage.reference.unwrap(), LATENCY);
-    road.receiver.obey(ReceiveCommand::PresentedAfter(Some(LATENCY)));
+    road.receiver.apply(ReceiveCommand::PresentedAfter(Some(LATENCY)));
     road.play(100, |_, _| true);
     assert_eq!(road.passage.unwrap().total(), Some(LATENCY));
     // Another talker follows, of whom nobody says anything.
-    road.receiver.obey(ReceiveCommand::PresentedAfter(None));
+    road.receiver.apply(ReceiveCommand::PresentedAfter(None));
     road.play(100, |_, _| true);
     assert_eq!(road.passage.unwrap().origin, None);
 }
@@ -433,7 +433,7 @@ fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
     let offset = Span::from_nanos(first + 37_000_000_000 - START.as_nanos());
     // Of its latency nothing is known but that its packets came 50 ms before they were to be heard.
     let latency = Span::from_millis(60);
-    let mut receiver = Receiver::new(ReceiverConfig::new(wire, format, latency));
+    let mut receiver = JitterBuffer::new(JitterBufferConfig::new(wire, format, latency));
     receiver.set_clock(Author::of(0xEEFF_0001), ClockMapping::known(offset, Span::from_micros(1)));
     let (mut came, mut heard, mut now) = (came.into_iter().peekable(), Vec::new(), START);
     while came.peek().is_some() || now < START + Span::from_millis(600) {

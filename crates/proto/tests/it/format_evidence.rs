@@ -2,7 +2,7 @@
 
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::evidence::Contradiction;
-use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes};
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -12,7 +12,7 @@ use tautline_proto::wire::rtp::{HEADER_BYTES, Header, RtpUnpack};
 const PERIOD: usize = 48;
 const LATENCY: Span = Span::from_millis(5);
 
-fn receiver(sample: SampleFormat, channels: Channels) -> Receiver {
+fn receiver(sample: SampleFormat, channels: Channels) -> JitterBuffer {
     let format = StreamFormat {
         coder: None,
         rate: Rate::HZ_48000,
@@ -21,13 +21,13 @@ fn receiver(sample: SampleFormat, channels: Channels) -> Receiver {
         packet: Frames::from_len(PERIOD),
         payload_type: 97,
     };
-    Receiver::new(ReceiverConfig::new(RtpUnpack::taking(Codings::Any), format, LATENCY))
+    JitterBuffer::new(JitterBufferConfig::new(RtpUnpack::taking(Codings::Any), format, LATENCY))
 }
 
 /// Sends packets of 1 ms from `number` on, of so many channels; every sample of frame `n` is n / 2²⁰. Returns what is
 /// played, of `channels` per frame.
 fn play(
-    receiver: &mut Receiver,
+    receiver: &mut JitterBuffer,
     (sample, carried): (SampleFormat, usize),
     numbers: core::ops::Range<u32>,
 ) -> Vec<f32> {

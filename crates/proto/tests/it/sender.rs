@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::ledger::Departure;
 use tautline_proto::packet::{Instants, StreamId};
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig, SenderState};
+use tautline_proto::packetizer::{
+    BlockTimes, Identity, Packetizer, PacketizerConfig, PacketizerState,
+};
 use tautline_proto::redundancy::{ETHERNET, Layout};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
@@ -117,8 +119,8 @@ fn format(packet: i64, sample: SampleFormat) -> StreamFormat {
     }
 }
 
-fn config(format: StreamFormat, redundancy: Layout) -> SenderConfig {
-    SenderConfig {
+fn config(format: StreamFormat, redundancy: Layout) -> PacketizerConfig {
+    PacketizerConfig {
         wire: PACK,
         format,
         identity: IDENTITY,
@@ -140,7 +142,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let layout = if redundancy { Layout::copies(1, 3) } else { Layout::NONE };
-        let mut sender = Sender::new(config(format(packet, SampleFormat::L24), layout));
+        let mut sender = Packetizer::new(config(format(packet, SampleFormat::L24), layout));
         let mut model = Model {
             format: *sender.format(),
             frames: Vec::new(),
@@ -218,7 +220,7 @@ proptest! {
             let open = Frames::from_len(model.frames.len() - model.open);
             let until = if open == Frames::ZERO { open } else { model.format.packet - open };
             prop_assert_eq!(sender.until_packet(), until);
-            let SenderState { packets, octets, .. } = sender.state();
+            let PacketizerState { packets, octets, .. } = sender.state();
             prop_assert_eq!((packets, octets), (model.packets, model.octets));
         }
     }
@@ -228,24 +230,24 @@ proptest! {
 fn the_room_is_that_of_the_longest_datagram_that_can_be_asked_for() {
     let mono = |packet, sample| StreamFormat { channels: Channels::MONO, ..format(packet, sample) };
     // 20 ms of float at 48 kHz, and 40 bytes of header.
-    let short = Sender::new(config(mono(48, SampleFormat::L16), Layout::NONE));
+    let short = Packetizer::new(config(mono(48, SampleFormat::L16), Layout::NONE));
     assert_eq!(short.datagram_bytes(), 40 + 960 * 4);
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..mono(48, SampleFormat::L16) };
-    assert_eq!(Sender::new(config(wide, Layout::NONE)).datagram_bytes(), MOST_DATAGRAM_BYTES);
+    assert_eq!(Packetizer::new(config(wide, Layout::NONE)).datagram_bytes(), MOST_DATAGRAM_BYTES);
     // At 8 kHz no packet is longer than an Ethernet frame; what it carries of others may be.
     let slow =
         StreamFormat { rate: Rate::new(8000).expect("supported"), ..mono(8, SampleFormat::L16) };
-    assert_eq!(Sender::new(config(slow, Layout::NONE)).datagram_bytes(), ETHERNET);
+    assert_eq!(Packetizer::new(config(slow, Layout::NONE)).datagram_bytes(), ETHERNET);
     let jumbo = Layout::copies(2, 4).within(8000);
-    assert_eq!(Sender::new(config(slow, jumbo)).datagram_bytes(), 8000);
+    assert_eq!(Packetizer::new(config(slow, jumbo)).datagram_bytes(), 8000);
 }
 
 #[test]
 fn what_does_not_fit_the_room_is_refused() {
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..format(48, SampleFormat::L16) };
-    let mut sender = Sender::new(config(wide, Layout::NONE));
+    let mut sender = Packetizer::new(config(wide, Layout::NONE));
     let most = (MOST_DATAGRAM_BYTES - 40) / (64 * 2);
     assert!(!sender.set_packet(Frames::ZERO));
     assert!(!sender.set_packet(Frames::from_len(most + 1)));
@@ -257,7 +259,7 @@ fn what_does_not_fit_the_room_is_refused() {
 
 #[test]
 fn nothing_is_repaired_across_frames_that_the_card_lost() {
-    let mut sender = Sender::new(config(format(40, SampleFormat::L16), Layout::copies(1, 2)));
+    let mut sender = Packetizer::new(config(format(40, SampleFormat::L16), Layout::copies(1, 2)));
     let block = [0.25; 80];
     let mut carries = Vec::new();
     for number in 0..8 {
@@ -280,7 +282,7 @@ fn nothing_is_repaired_across_frames_that_the_card_lost() {
 
 #[test]
 fn what_packets_carry_changes_with_the_next_one() {
-    let mut sender = Sender::new(config(format(40, SampleFormat::L16), Layout::NONE));
+    let mut sender = Packetizer::new(config(format(40, SampleFormat::L16), Layout::NONE));
     let mut carried = Vec::new();
     for number in 0..6 {
         let now = LocalTime::from_nanos(1_000_000 * number);
@@ -301,7 +303,7 @@ fn what_packets_carry_changes_with_the_next_one() {
 
 #[test]
 fn a_packet_that_leaves_again_is_told_by_how_many_left_since_and_packed_once() {
-    let mut sender = Sender::new(config(format(40, SampleFormat::L16), Layout::repeated(3)));
+    let mut sender = Packetizer::new(config(format(40, SampleFormat::L16), Layout::repeated(3)));
     let mut sent = Vec::new();
     for number in 0..8 {
         let now = LocalTime::from_nanos(1_000_000 * number);

@@ -2,7 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{LateRun, PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, LateRun, PullTimes};
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
@@ -17,7 +17,7 @@ fn millis(millis: i64) -> LocalTime {
 }
 
 /// Takes a packet of 1 ms and gives out a block, at `now`.
-fn pass(receiver: &mut Receiver, number: u32, now: LocalTime) {
+fn pass(receiver: &mut JitterBuffer, number: u32, now: LocalTime) {
     let header = Header {
         sequence: number as u16,
         timestamp: number * 48,
@@ -32,7 +32,7 @@ fn pass(receiver: &mut Receiver, number: u32, now: LocalTime) {
     pull(receiver, now);
 }
 
-fn pull(receiver: &mut Receiver, now: LocalTime) {
+fn pull(receiver: &mut JitterBuffer, now: LocalTime) {
     let meets = now + LATENCY - Span::from_millis(3);
     let times = PullTimes { now, meets, skipped: Frames::ZERO, clock: None };
     receiver.pull(&mut [0.0; 48], times, |_| {});
@@ -49,8 +49,8 @@ fn reports_within_a_step_do_not_split_it() {
         payload_type: 97,
     };
     let unpack = RtpUnpack::taking(Codings::Any);
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack, format, LATENCY));
-    let report = |receiver: &mut Receiver, number: i64, at: i64| {
+    let mut receiver = JitterBuffer::new(JitterBufferConfig::new(unpack, format, LATENCY));
+    let report = |receiver: &mut JitterBuffer, number: i64, at: i64| {
         let wall = WallTime::from_unix_nanos((1_000_000 + at) * 1_000_000);
         receiver.observe_report(Author::of(SSRC), (number * 48) as u32, wall);
     };

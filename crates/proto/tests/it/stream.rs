@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -22,7 +22,7 @@ fn format(rate: Rate, packet: i64) -> StreamFormat {
 
 /// The greatest age seen over every phase of packet and period, by playing them out.
 fn oldest(format: StreamFormat, period: i64) -> Span {
-    let mut sender = Sender::new(SenderConfig {
+    let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
         format,
         identity: Identity { stream: StreamId(1), sequence: 0, timestamp: 0 },

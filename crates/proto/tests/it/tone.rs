@@ -7,9 +7,9 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes};
 use tautline_proto::packet::{Codings, StreamId};
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -40,7 +40,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         packet: PERIOD,
         payload_type: StreamFormat::default_payload_type(SampleFormat::F32),
     };
-    let mut sender = Sender::new(SenderConfig {
+    let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
         format,
         identity: IDENTITY,
@@ -50,9 +50,9 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         redundancy: Layout::NONE,
         presented_after: Span::ZERO,
     });
-    let mut receiver = Receiver::new(ReceiverConfig {
+    let mut receiver = JitterBuffer::new(JitterBufferConfig {
         resampler: quality,
-        ..ReceiverConfig::new(RtpUnpack::taking(Codings::Exactly), format, LATENCY)
+        ..JitterBufferConfig::new(RtpUnpack::taking(Codings::Exactly), format, LATENCY)
     });
     receiver.set_clock(
         Author::of(IDENTITY.stream.ssrc()),

@@ -3,9 +3,9 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::crf_follower::{CrfCounters, CrfFollower, CrfNews, CrfState};
-use tautline_proto::jitter_buffer::{PullTimes, Received, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes, Received};
 use tautline_proto::packet::{Instants, Invalid, StreamId, Unpack};
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
@@ -73,8 +73,8 @@ fn aaf() -> StreamFormat {
 }
 
 /// A talker whose packets are numbered from there on.
-fn talker(form: WireForm, sequence: u16) -> Sender {
-    Sender::new(SenderConfig {
+fn talker(form: WireForm, sequence: u16) -> Packetizer {
+    Packetizer::new(PacketizerConfig {
         wire: form.pack(),
         format: aaf(),
         identity: Identity { stream: StreamId(7), sequence, timestamp: 0 },
@@ -86,8 +86,9 @@ fn talker(form: WireForm, sequence: u16) -> Sender {
     })
 }
 
-fn listener(form: WireForm, only: Option<StreamId>) -> Receiver {
-    let mut receiver = Receiver::new(ReceiverConfig::new(form.unpack(only), aaf(), LATENCY));
+fn listener(form: WireForm, only: Option<StreamId>) -> JitterBuffer {
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(form.unpack(only), aaf(), LATENCY));
     receiver.set_presentation_clock(ClockMapping::known(WALL, Span::from_micros(1)));
     receiver
 }

@@ -1,6 +1,6 @@
 //! Faults of the stream's sender, and another sender beside it.
 
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::rtcp_session::{Session, SessionConfig};
 use tautline_proto::send_policy::SendPolicy;
@@ -14,8 +14,8 @@ use crate::fault::{Intruding, STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
 /// A sender of the scenario's stream under this name.
-pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Sender {
-    let config = SenderConfig {
+pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Packetizer {
+    let config = PacketizerConfig {
         wire: PACK,
         format: scenario.format,
         identity,
@@ -25,7 +25,7 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
         redundancy: Layout::NONE,
         presented_after: Span::ZERO,
     };
-    Sender::compressing(config, encoders(&scenario.format))
+    Packetizer::compressing(config, encoders(&scenario.format))
 }
 
 impl World {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::jitter_buffer::Receiver;
+use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::rtcp_session::{Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
 
@@ -30,7 +30,7 @@ pub(super) struct SimReceiver {
     pub(super) there: Path,
     pub(super) also_there: Option<Path>,
     pub(super) back: Path,
-    pub(super) receiver: Receiver,
+    pub(super) receiver: JitterBuffer,
     pub(super) arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
     pub(super) ordinary: Ordinary,
     pub(super) heard: Heard,

@@ -8,10 +8,10 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockMapping, TaiClock, TaiReading};
 use tautline_proto::counters::Counters;
 use tautline_proto::device::Settings;
-use tautline_proto::jitter_buffer::{PullTimes, ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes, ReceiveCommand};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{ReceivePolicy, ReceivePolicyConfig};
 use tautline_proto::redundancy::Layout;
@@ -51,9 +51,14 @@ impl FollowedTai {
     }
 }
 
-fn obey(policy: &mut ReceivePolicy, receiver: &mut Receiver, now: LocalTime, tai: ClockMapping) {
+fn apply(
+    policy: &mut ReceivePolicy,
+    receiver: &mut JitterBuffer,
+    now: LocalTime,
+    tai: ClockMapping,
+) {
     let command = &mut |command: ReceiveCommand| {
-        receiver.obey(command);
+        receiver.apply(command);
         true
     };
     policy.present_by(tai, &mut Context { now, session: None, command });
@@ -67,7 +72,7 @@ fn listened(seed: u64) -> (Counters, usize) {
     let sample = SampleFormat::L24;
     let (channels, payload_type) = (Channels::MONO, format_of(sample));
     let format = StreamFormat { coder: None, rate: RATE, channels, sample, packet, payload_type };
-    let mut sender = Sender::new(SenderConfig {
+    let mut sender = Packetizer::new(PacketizerConfig {
         wire: form.pack(),
         format,
         identity: Identity { stream: StreamId(7), sequence: 0, timestamp: 0 },
@@ -78,7 +83,8 @@ fn listened(seed: u64) -> (Counters, usize) {
         presented_after: LATENCY,
     });
     let device = Settings { rate: RATE, channels, period: PERIOD, periods: 2 };
-    let mut receiver = Receiver::new(ReceiverConfig::new(form.unpack(None), format, LATENCY));
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(form.unpack(None), format, LATENCY));
     let config = ReceivePolicyConfig {
         latency: LatencyRule::Chosen(LATENCY),
         link_offset: LATENCY,
@@ -100,7 +106,7 @@ fn listened(seed: u64) -> (Counters, usize) {
             sender.set_presentation_clock(theirs.read(now), true);
         }
         if number == joins || number > joins && number % 1000 == joins % 1000 {
-            obey(&mut policy, &mut receiver, now, ours.read(now));
+            apply(&mut policy, &mut receiver, now, ours.read(now));
         }
         let first = number * PERIOD.count();
         let block: Vec<f32> = (first..first + PERIOD.count()).map(value).collect();

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
-use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes};
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -36,7 +36,7 @@ type OnTheWay = VecDeque<(LocalTime, usize, Vec<u8>)>;
 
 /// What is sent in a minute, in the order of its arrival.
 fn carried(form: WireForm, format: StreamFormat, preset: Preset, seed: u64) -> OnTheWay {
-    let mut sender = Sender::new(SenderConfig {
+    let mut sender = Packetizer::new(PacketizerConfig {
         wire: form.pack(),
         format,
         identity: Identity { stream: StreamId(7), sequence: 0, timestamp: 0 },
@@ -80,7 +80,8 @@ fn a_talkers_sound_is_heard_at_its_time_at_every_place() {
         };
         let mut arriving = carried(form, format, preset, seed);
         let latency = preset.suits();
-        let mut receiver = Receiver::new(ReceiverConfig::new(form.unpack(None), format, latency));
+        let mut receiver =
+            JitterBuffer::new(JitterBufferConfig::new(form.unpack(None), format, latency));
         receiver.set_presentation_clock(ClockMapping::known(TAI, Span::from_micros(1)));
         let (mut out, mut missing, mut astray) = ([0.0; 48], 0, 0);
         for number in 0..MINUTE {

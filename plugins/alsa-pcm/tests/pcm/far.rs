@@ -13,7 +13,7 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::card_clock::{CardClock, PlaybackRing};
 use tautline_proto::device::{Cycle, Device, Ended, Process, Settings, Side, Stop};
-use tautline_proto::jitter_buffer::ReceiverConfig;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
@@ -103,7 +103,7 @@ impl Far {
         };
         let stream = StreamPlan::new(
             port.to_string(),
-            ReceiverConfig::new(RtpUnpack::usual(), format, latency),
+            JitterBufferConfig::new(RtpUnpack::usual(), format, latency),
             link,
             control,
         );

@@ -10,7 +10,7 @@ use tautline_proto::units::Rate;
 use super::REACH;
 use super::between::WINDOW;
 use super::rings::{Reader, Writer, rings};
-use super::voices::{Chorus, Mouth, voices};
+use super::voices::{Chorus, OutputTap, voices};
 use crate::plan::packets_within;
 
 /// What the rings hold: the ordinary thread may be away that long.
@@ -49,7 +49,7 @@ pub(crate) struct Hearing {
 }
 
 /// The hearing of a card, its ear, and what the mixer tells whose sound it is by.
-pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, CardEar, Mouth) {
+pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, CardEar, OutputTap) {
     let (writer, heard) =
         rings(rate.frames_within(HELD).as_len(), packets_within(HELD, PTIME_RANGE.0));
     let (mouth, voices) = voices();

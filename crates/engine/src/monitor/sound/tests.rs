@@ -22,7 +22,7 @@ const ROUNDING: Span = Span::from_nanos(2);
 struct World {
     rate: Rate,
     hearing: Hearing,
-    mouth: Mouth,
+    mouth: OutputTap,
     measurement: Measurement,
     tap: PacketTap,
     ear: CardEar,
@@ -55,7 +55,7 @@ impl World {
         let origin = Some(Origin { capture: dac - LATENCY, sender: None });
         let (media, arrival) = (MediaTime::from_frames(frame as i64), dac);
         let (read, taken, written) = (dac, dac, dac);
-        let passage = Passage {
+        let passage = PacketTrace {
             media,
             origin,
             reference: origin.map(|origin| origin.capture),

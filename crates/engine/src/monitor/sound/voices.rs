@@ -33,7 +33,7 @@ impl Voices {
 }
 
 /// Says whose sound the mix is. Real-time.
-pub(crate) struct Mouth {
+pub(crate) struct OutputTap {
     ring: Producer<(LocalTime, Voices)>,
     said: Voices,
 }
@@ -42,13 +42,13 @@ pub(crate) struct Mouth {
 const WAITING: usize = 256;
 
 /// The mixer's end, and the measurement's.
-pub(super) fn voices() -> (Mouth, Chorus) {
+pub(super) fn voices() -> (OutputTap, Chorus) {
     let (ring, changes) = memory::ring(WAITING);
-    let mouth = Mouth { ring, said: Voices::Nobody };
+    let mouth = OutputTap { ring, said: Voices::Nobody };
     (mouth, Chorus { changes, known: VecDeque::new() })
 }
 
-impl Mouth {
+impl OutputTap {
     /// What meets the DAC from `at` on is the sound of these. Silence is the pause of who sounded
     /// last.
     pub(crate) fn say(&mut self, at: LocalTime, voices: Voices) {

@@ -56,7 +56,7 @@ impl Offloaded {
     /// Hands the host's inputs out and gives it what is to be played now; the run began at `began`.
     pub fn run(&mut self, block: &mut dyn HostBlock, began: LocalTime) -> RunOutcome {
         let _realtime = scope();
-        self.obey();
+        self.apply_commands();
         let frames = block.frames();
         let offline = self.pace.observe(frames as u32, began, self.held_up);
         self.held_up = HeldUp::default();
@@ -101,7 +101,7 @@ impl Offloaded {
     }
 
     /// Takes up what the ordinary thread decided; whether a worker was taken off.
-    fn obey(&mut self) -> bool {
+    fn apply_commands(&mut self) -> bool {
         let mut taken_off = false;
         // What is taken off must find room: nothing is dropped here. As a rule there is nothing to obey, and then the other
         // thread's ring is not looked at.
@@ -243,7 +243,7 @@ impl Offloaded {
                 [worker, spare].map(|end| end.as_mut().map_or([None, None], WorkerEnd::awaited));
             await_any(awaited.into_iter().flatten(), until.min(insist));
             // Whoever has the time also has it for a worker that comes in the place of one that went.
-            taken_off |= patient && self.obey();
+            taken_off |= patient && self.apply_commands();
             self.take_in();
             let at = now();
             if self.is_here(due, patient) && !(taken_off && self.is_unanswered(due)) {

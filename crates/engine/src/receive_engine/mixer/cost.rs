@@ -25,9 +25,9 @@ use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
 use tautline_proto::clock::{ClockEstimator, Exchange};
 use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::{Author, Endpoint};
-use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::placement::Basis;
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::{Outgoing, StreamFormat};
@@ -108,7 +108,7 @@ struct OrdinaryEnd {
     arrived: Queue,
     clock: ClockEstimator,
     commands: Producer<MixerCommand>,
-    passages: Consumer<Passage>,
+    passages: Consumer<PacketTrace>,
     status: Consumer<RxStatus>,
     measurement: Measurement,
     heard: u64,
@@ -119,7 +119,7 @@ struct CostWorld {
     hearing: Hearing,
     ends: Vec<OrdinaryEnd>,
     /// Sends what all streams are but for their names: a hundred senders would be in the caches.
-    sender: Sender,
+    sender: Packetizer,
     /// Sent and not yet arrived.
     under_way: VecDeque<(Vec<u8>, LocalTime)>,
     captured: LocalTime,
@@ -138,8 +138,8 @@ const FORMAT: StreamFormat = StreamFormat {
     payload_type: StreamFormat::default_payload_type(SampleFormat::L24),
 };
 
-fn sender(everything: bool) -> Sender {
-    Sender::new(SenderConfig {
+fn sender(everything: bool) -> Packetizer {
+    Packetizer::new(PacketizerConfig {
         wire: PACK,
         format: FORMAT,
         identity: Identity { stream: StreamId(0), sequence: 65_000, timestamp: u32::MAX - 5_000 },
@@ -152,8 +152,8 @@ fn sender(everything: bool) -> Sender {
 }
 
 fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
-    let config = ReceiverConfig::new(RtpUnpack::usual(), FORMAT, LATENCY);
-    let mut receiver = Receiver::without_repairer(config);
+    let config = JitterBufferConfig::new(RtpUnpack::usual(), FORMAT, LATENCY);
+    let mut receiver = JitterBuffer::without_repairer(config);
     receiver.measure_unannounced(RING, false);
     let ssrc = number as u32 + 1;
     let longest = receiver.longest_link_offset();

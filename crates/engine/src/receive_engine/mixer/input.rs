@@ -6,8 +6,10 @@ use tautline_io::link::{Arrival, Link, LinkCounters};
 use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::Arrived;
 use tautline_proto::faults::{Faults, Harm};
-use tautline_proto::jitter_buffer::{Playable, PullTimes, ReceiveCommand, Receiver, StreamStatus};
-use tautline_proto::ledger::Passage;
+use tautline_proto::jitter_buffer::{
+    JitterBuffer, Playable, PullTimes, ReceiveCommand, StreamStatus,
+};
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::marks::LabelMarks;
@@ -41,7 +43,7 @@ pub(crate) struct RxStatus {
 
 /// One stream on its way to the device.
 pub(crate) struct MixerInput {
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: JitterBuffer,
     pub(crate) link: Box<dyn Link>,
     /// Whether its packets come by a link that other senders share.
     pub(crate) shares: bool,
@@ -56,7 +58,7 @@ pub(crate) struct MixerInput {
     /// Where labels are written.
     pub(crate) marks: Option<LabelMarks>,
     pub(crate) commands: Consumer<MixerCommand>,
-    pub(crate) passages: Producer<Passage>,
+    pub(crate) passages: Producer<PacketTrace>,
     pub(crate) status: Producer<RxStatus>,
     /// Since when it brings nothing; `NEVER` before it brought anything.
     pub(crate) silent_since: LocalTime,
@@ -71,7 +73,7 @@ pub(crate) struct MixerInput {
 /// The device's ends of what a stream and the ordinary thread hand each other.
 pub(crate) struct InputRings {
     pub(crate) commands: Consumer<MixerCommand>,
-    pub(crate) passages: Producer<Passage>,
+    pub(crate) passages: Producer<PacketTrace>,
     pub(crate) status: Producer<RxStatus>,
 }
 
@@ -85,7 +87,7 @@ impl MixerInput {
     /// The `number`-th stream, that nothing came of yet, selected and not measured.
     pub(crate) fn new(
         number: usize,
-        receiver: Receiver,
+        receiver: JitterBuffer,
         link: Box<dyn Link>,
         gain: Gain,
         rings: InputRings,
@@ -114,10 +116,10 @@ impl MixerInput {
         }
     }
 
-    fn obey(&mut self) {
+    fn apply_commands(&mut self) {
         while let Ok(command) = self.commands.pop() {
             match command {
-                MixerCommand::Receive(command) => self.receiver.obey(command),
+                MixerCommand::Receive(command) => self.receiver.apply(command),
                 MixerCommand::Gain(gain) => self.gain = gain,
                 MixerCommand::Levels(wanted) => self.levels.set(wanted),
             }
@@ -132,7 +134,7 @@ impl MixerInput {
         listens: bool,
         spares: &mut Spares,
     ) -> LocalTime {
-        self.obey();
+        self.apply_commands();
         spares.lend(&mut self.receiver);
         let latest = self.read(woke, listens);
         spares.take_back(&mut self.receiver);

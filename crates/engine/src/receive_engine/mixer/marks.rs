@@ -1,8 +1,8 @@
 //! What spoils a stream's sound on the device, handed up as it happens. Real-time.
 
 use rtrb::Producer;
-use tautline_proto::jitter_buffer::{PullTimes, Pulled, Receiver};
-use tautline_proto::ledger::Passage;
+use tautline_proto::jitter_buffer::{JitterBuffer, PullTimes, Pulled};
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
 /// Frames at the DAC, from an instant on.
@@ -53,7 +53,7 @@ impl LabelMarks {
 
     /// A block was pulled.
     #[inline]
-    pub(crate) fn pulled(&mut self, receiver: &Receiver, times: &PullTimes, pulled: &Pulled) {
+    pub(crate) fn pulled(&mut self, receiver: &JitterBuffer, times: &PullTimes, pulled: &Pulled) {
         if !self.begun {
             self.begun = true;
             self.tell(LabelMark::Begin(times.meets));
@@ -67,7 +67,7 @@ impl LabelMarks {
     #[inline(never)]
     fn note_holes(
         &mut self,
-        receiver: &Receiver,
+        receiver: &JitterBuffer,
         times: &PullTimes,
         start: MediaPoint,
         concealed: bool,
@@ -93,7 +93,7 @@ impl LabelMarks {
 
     /// A datagram was taken, before which so many frames were missing.
     #[inline]
-    pub(crate) fn took(&mut self, receiver: &Receiver, missing: u64) {
+    pub(crate) fn took(&mut self, receiver: &JitterBuffer, missing: u64) {
         if self.tail.is_some() && !receiver.has_tail() {
             let tail = self.tail.take();
             let counts = receiver.counters().missing_frames > missing;
@@ -102,7 +102,7 @@ impl LabelMarks {
     }
 
     /// A packet came too late.
-    pub(crate) fn late(&mut self, passage: &Passage, frames: Frames) {
+    pub(crate) fn late(&mut self, passage: &PacketTrace, frames: Frames) {
         self.tell(LabelMark::Late(Spoilt { meets: passage.dac, frames }));
     }
 

@@ -12,7 +12,7 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
 use super::{Mixer, MixerInput};
-use crate::monitor::sound::Mouth;
+use crate::monitor::sound::OutputTap;
 use crate::receive_engine::repairers::Spares;
 
 /// What the ordinary thread is told of a shared link.
@@ -132,7 +132,7 @@ fn hand_on(
     shared: &mut SharedLink,
     inputs: &mut Vec<MixerInput>,
     spares: &mut Spares,
-    mouth: Option<&Mouth>,
+    mouth: Option<&OutputTap>,
 ) {
     let Some(place) = shared.input_of(arrival, inputs) else { return };
     let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, inputs.len()));

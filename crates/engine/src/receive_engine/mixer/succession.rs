@@ -10,7 +10,7 @@ use tautline_proto::time::{LocalTime, Span};
 use super::{MixerInput, Passages};
 
 /// A stream that is to take the place of another.
-pub(crate) struct Heir {
+pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
     /// Since when it brings sound; `NEVER` before.
     sounds_since: LocalTime,
@@ -20,7 +20,7 @@ pub(crate) struct Heir {
 
 /// The heirs of a mix, one for each place at most.
 pub(crate) struct Succession {
-    heirs: Box<[Option<Heir>]>,
+    heirs: Box<[Option<PendingStream>]>,
     /// How many there are: none, mostly, and then no place is asked for its own.
     waiting: usize,
     /// Streams that are to take a place: its index, and the stream.
@@ -50,7 +50,7 @@ impl Succession {
 
     /// The heirs by place, or nothing where there are none.
     #[inline]
-    pub(crate) fn heirs(&mut self) -> &mut [Option<Heir>] {
+    pub(crate) fn heirs(&mut self) -> &mut [Option<PendingStream>] {
         if self.waiting == 0 { &mut [] } else { &mut self.heirs }
     }
 
@@ -79,7 +79,7 @@ impl Succession {
     fn take_in(&mut self) {
         while !self.coming.is_empty() && !self.gone.is_full() {
             let Ok((index, input)) = self.coming.pop() else { return };
-            let heir = Heir { input, sounds_since: LocalTime::NEVER, crossing: false };
+            let heir = PendingStream { input, sounds_since: LocalTime::NEVER, crossing: false };
             let before = match self.heirs.get_mut(index) {
                 Some(slot) => slot.replace(heir),
                 None => Some(heir),
@@ -110,7 +110,7 @@ impl Succession {
     }
 }
 
-impl Heir {
+impl PendingStream {
     /// Takes the block's frames into `out`.
     pub(crate) fn pull(
         &mut self,

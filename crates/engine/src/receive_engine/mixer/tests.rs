@@ -16,9 +16,9 @@ use crate::receive_engine::repairers::repairers;
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
-use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::packet::{Codings, StreamId};
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::stream::StreamFormat;
@@ -88,14 +88,14 @@ fn format() -> StreamFormat {
 }
 
 fn incoming(queue: &Queue) -> MixerInput {
-    let config = ReceiverConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
+    let config = JitterBufferConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
     let rings = InputRings {
         commands: RingBuffer::new(1).1,
         passages: RingBuffer::new(1).0,
         status: RingBuffer::new(1).0,
     };
     let link = Box::new(Fed(Arc::clone(queue), LinkCounters::default()));
-    MixerInput::new(0, Receiver::without_repairer(config), link, Gain::UNITY, rings)
+    MixerInput::new(0, JitterBuffer::without_repairer(config), link, Gain::UNITY, rings)
 }
 
 impl World {
@@ -152,7 +152,7 @@ impl World {
             let meets = now + LATENCY - TICK;
             let samples = &mut block;
             let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
-            self.mixer.obey();
+            self.mixer.apply_commands();
             self.mixer.play(&mut side, now, None);
             self.played.extend_from_slice(&block);
             self.tick += 1;
@@ -291,7 +291,7 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
     assert!(waiting < 6);
     // At the latency of the others a packet is due with the block that it comes with.
     world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
-    let mut sender = Sender::new(SenderConfig {
+    let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
         format: format(),
         identity: Identity { stream: StreamId(9), sequence: 0, timestamp: 0 },
@@ -372,7 +372,7 @@ fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
 fn a_stream_that_cannot_be_played_is_never_selected() {
     for select in [Select::Priority, Select::FirstAlive] {
         let mut world = World::new(select, &[0.5, 0.25]);
-        world.mixer.inputs[0].receiver.obey(ReceiveCommand::Mute(true));
+        world.mixer.inputs[0].receiver.apply(ReceiveCommand::Mute(true));
         assert_eq!(ends(world.play(10, &[0, 1])), 0.25);
     }
 }

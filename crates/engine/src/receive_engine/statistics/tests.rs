@@ -10,10 +10,10 @@ fn at(millis: i64) -> LocalTime {
 }
 
 /// A packet that was played so long after it was captured, if that is known.
-fn passage(total: Option<Span>) -> Passage {
+fn passage(total: Option<Span>) -> PacketTrace {
     let (arrival, dac) = (at(1_000), at(1_010));
     let capture = total.map(|total| dac - total);
-    Passage {
+    PacketTrace {
         media: MediaTime::ZERO,
         origin: capture.map(|capture| tautline_proto::ledger::Origin { capture, sender: None }),
         reference: capture,
@@ -28,7 +28,7 @@ fn passage(total: Option<Span>) -> Passage {
 }
 
 /// A packet is played, and measured if it is one of those that are.
-fn play(statistics: &mut Statistics, passage: &Passage) {
+fn play(statistics: &mut Statistics, passage: &PacketTrace) {
     if statistics.probe(passage) {
         statistics.promise(passage);
     }
@@ -105,7 +105,7 @@ fn who_looks_sees_a_whole_second_also_of_a_device_that_plays_what_it_took_long_b
         let (written, dac) = (at(millis), at(millis + 1_500));
         // It waited for as long in the buffer of the stream.
         let arrival = at(millis - 300);
-        let passage = Passage { arrival, read: arrival, written, dac, ..passage(None) };
+        let passage = PacketTrace { arrival, read: arrival, written, dac, ..passage(None) };
         play(&mut statistics, &passage);
     }
     let heard: Vec<_> = statistics.observed.packets(at(5_000)).map(|passage| passage.dac).collect();

@@ -1,6 +1,6 @@
 //! What those who look at a received stream are told.
 
-use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::ledger::{PacketTrace, Stage};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
 
@@ -9,7 +9,7 @@ use crate::receive_engine::mixer::MixerCommand;
 use crate::receive_engine::summary;
 
 /// Playout deadline less arrival; of a late packet by how much it missed its turn, below zero.
-fn headroom(passage: &Passage) -> Option<Span> {
+fn headroom(passage: &PacketTrace) -> Option<Span> {
     match passage.late {
         true => passage.stage(Stage::Device),
         false => Some(passage.taken - passage.arrival),

@@ -7,7 +7,7 @@ use tautline_proto::arrivals::ArrivalsConfig;
 use tautline_proto::clock::{ClockMapping, ClockSource};
 use tautline_proto::device::Settings;
 use tautline_proto::faults::{Faults, Harm};
-use tautline_proto::jitter_buffer::Receiver;
+use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::Origin;
 use tautline_proto::target_delay::LossTarget;
@@ -33,7 +33,7 @@ fn format() -> StreamFormat {
 
 /// A stream as of an instant, of which nothing went wrong.
 pub(crate) fn status(millis: i64) -> RxStatus {
-    let receiver = Receiver::without_repairer(ReceiverConfig::new(
+    let receiver = JitterBuffer::without_repairer(JitterBufferConfig::new(
         RtpUnpack::usual(),
         format(),
         Span::from_millis(5),
@@ -62,9 +62,9 @@ fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
 }
 
 /// A packet that was under way from one instant to the other, and late.
-fn late(from: i64, to: i64) -> Passage {
+fn late(from: i64, to: i64) -> PacketTrace {
     let (capture, arrival) = (at(from), at(to));
-    Passage {
+    PacketTrace {
         media: MediaTime::ZERO,
         origin: None,
         reference: Some(capture),
@@ -89,14 +89,14 @@ fn stalled(from: i64, to: i64) -> StallLog {
 
 /// What the ordinary thread knows of a stream.
 struct Told {
-    config: ReceiverConfig,
+    config: JitterBufferConfig,
     statistics: Statistics,
     arrivals: Arrivals,
 }
 
 impl Told {
     fn new() -> Self {
-        let config = ReceiverConfig::new(RtpUnpack::usual(), format(), Span::from_millis(5));
+        let config = JitterBufferConfig::new(RtpUnpack::usual(), format(), Span::from_millis(5));
         let arrivals = Arrivals::new(ArrivalsConfig {
             loss_target: LossTarget::DEFAULT,
             device: Settings {
@@ -244,7 +244,7 @@ fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
         let mut clock = ClockMapping::known(Span::ZERO, Span::from_micros(3));
         clock.source = source;
         told.statistics.clock = Some(clock);
-        let played = Passage {
+        let played = PacketTrace {
             origin: Some(Origin { capture: at(980), sender: None }),
             late: false,
             ..late(981, 982)

@@ -8,7 +8,7 @@ use tautline_io::link::Arrival;
 use tautline_io::thread::realtime::permit;
 use tautline_proto::device::{Direction, Side};
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{Identity, SenderConfig};
+use tautline_proto::packetizer::{Identity, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::{Outgoing, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
@@ -75,7 +75,7 @@ impl World {
     /// Two channels are captured, and these are sent.
     fn new(map: ChannelMap) -> Self {
         let sample = SampleFormat::F32;
-        let sender = Sender::new(SenderConfig {
+        let sender = Packetizer::new(PacketizerConfig {
             wire: PACK,
             format: StreamFormat {
                 coder: None,

@@ -14,7 +14,7 @@ use tautline_proto::stream::Outgoing;
 use crate::control::{Control, Waiter};
 use crate::link::destinations::Destinations;
 use crate::link::divided::SetAside;
-use crate::link::event_queue::Teller;
+use crate::link::event_queue::EventSender;
 use crate::link::muxed::held::Held;
 use crate::link::muxed::line::{Hears, ReceivingLine, ReportLine, SendingLine};
 use crate::link::muxed::peer::{Newest, is_report};
@@ -237,7 +237,7 @@ pub struct MuxedSender {
     pub(super) line: Held<SendingLine>,
     pub(super) bell: Arc<EventDescriptor>,
     pub(super) datagram_bytes: usize,
-    pub(super) teller: Option<Teller>,
+    pub(super) teller: Option<EventSender>,
     /// Of earlier lines, and of none.
     pub(super) before: LinkCounters,
 }
@@ -265,7 +265,7 @@ impl MuxedSender {
 }
 
 impl Link for MuxedSender {
-    fn tell(&mut self, teller: Teller) {
+    fn tell(&mut self, teller: EventSender) {
         match self.line.now() {
             Some(line) => line.link.tell(teller),
             None => self.teller = Some(teller),

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::link::Pollable;
-use crate::link::event_queue::Teller;
+use crate::link::event_queue::EventSender;
 use crate::link::muxed::peer::PeerAddress;
 use crate::socket::seal::Seal;
 
 pub(crate) trait Half: Pollable {
-    fn release(&mut self) -> Option<Teller> {
+    fn release(&mut self) -> Option<EventSender> {
         None
     }
 

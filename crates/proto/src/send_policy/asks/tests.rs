@@ -17,7 +17,7 @@ fn at(millis: i64) -> LocalTime {
 /// A host that asks at time zero for so much, where packets go to these.
 fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
     let mut ask = Ask::default();
-    ask.set_worth(Worth::of(host(from), destinations.iter().copied().map(host)));
+    ask.set_worth(TrustLevel::of(host(from), destinations.iter().copied().map(host)));
     ask.need(Some(Span::from_millis(millis)), at(0));
     // Every other packet does not reach it.
     for report in 0..20 {
@@ -32,7 +32,7 @@ fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
 fn a_stranger_moves_neither_latency_nor_redundancy() {
     let to = ["10.0.0.2", "10.0.0.3"];
     let stranger = asks("10.0.0.9", &to, 2000);
-    assert_eq!(stranger.worth(), Worth::Stranger);
+    assert_eq!(stranger.worth(), TrustLevel::Stranger);
     assert_eq!(latency([&stranger], LIMITS.latency(false), at(1)), None);
     assert_eq!(losses([&stranger], at(1)), Losses::UNKNOWN);
     assert_eq!(stranger.longest(), Some(Span::from_secs(2)), "it is told of all the same");
@@ -46,7 +46,7 @@ fn a_stranger_moves_neither_latency_nor_redundancy() {
 #[test]
 fn a_member_of_a_group_moves_no_more_than_the_limit() {
     let member = asks("10.0.0.9", &["239.1.2.3"], 2000);
-    assert_eq!(member.worth(), Worth::Member);
+    assert_eq!(member.worth(), TrustLevel::Member);
     assert_eq!(latency([&member], LIMITS.latency(true), at(1)), Some(Limits::GROUP_LATENCY));
     let limits = Limits { latency: Some(Span::from_millis(80)), ..LIMITS };
     assert_eq!(latency([&member], limits.latency(true), at(1)), Some(Span::from_millis(80)));
@@ -56,7 +56,7 @@ fn a_member_of_a_group_moves_no_more_than_the_limit() {
 #[test]
 fn a_destination_moves_no_more_than_the_limit() {
     let receiver = asks("10.0.0.2", &["239.1.2.3", "10.0.0.2"], 2000);
-    assert_eq!(receiver.worth(), Worth::Destination);
+    assert_eq!(receiver.worth(), TrustLevel::Destination);
     assert_eq!(latency([&receiver], LIMITS.latency(false), at(1)), Some(Limits::LATENCY));
     assert_eq!((LIMITS.symbols(false), LIMITS.symbols(true)), (8, 1));
 }

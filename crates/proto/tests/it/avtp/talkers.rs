@@ -64,6 +64,6 @@ impl Road {
     fn talk(&mut self, packet: Frames) {
         let identity = Identity { stream: STREAM, sequence: 9, timestamp: 0 };
         let format = StreamFormat { packet, ..*self.sender.format() };
-        self.sender = Sender::new(config(self.wire, format, identity, self.latency, self.wall));
+        self.sender = Packetizer::new(config(self.wire, format, identity, self.latency, self.wall));
     }
 }

@@ -8,7 +8,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::resample::Quality;
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::{PullTimes, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, PullTimes};
 use tautline_proto::packet::Codings;
 use tautline_proto::packet::Instants;
 use tautline_proto::placement::Due;
@@ -23,9 +23,9 @@ use bytes::Bytes;
 
 /// What the run is made of, and where it stands.
 struct Run {
-    receiver: Receiver,
+    receiver: JitterBuffer,
     clock: ClockEstimator,
-    config: ReceiverConfig,
+    config: JitterBufferConfig,
     now: LocalTime,
     header: Header,
     datagram: Vec<u8>,
@@ -66,11 +66,11 @@ impl Run {
             payload_type: StreamFormat::default_payload_type(sample),
         };
         let codings = [Codings::Exactly, Codings::Any, Codings::ByConvention];
-        let config = ReceiverConfig {
+        let config = JitterBufferConfig {
             wire: RtpUnpack::taking(codings[usize::from(bytes.byte()) % 3]),
             link_offset: Span::from_millis(i64::from(bytes.byte() % 101)),
             resampler: Quality::ALL[usize::from(bytes.byte()) % 3],
-            ..ReceiverConfig::new(RtpUnpack::usual(), format, Span::ZERO)
+            ..JitterBufferConfig::new(RtpUnpack::usual(), format, Span::ZERO)
         };
         let header = Header {
             sequence: bytes.short(),
@@ -80,7 +80,7 @@ impl Run {
             payload_type: format.payload_type,
             stamps: None,
         };
-        let mut receiver = Receiver::new(config.clone());
+        let mut receiver = JitterBuffer::new(config.clone());
         receiver.measure_unannounced(Span::from_millis(2), true);
         Self {
             receiver,

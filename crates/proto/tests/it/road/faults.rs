@@ -3,7 +3,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::jitter_buffer::Resync;
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{Identity, Packetizer, PacketizerConfig};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
 use tautline_proto::wrap::Wrapped;
@@ -138,9 +138,9 @@ fn a_sender_of_another_coding_may_follow_one_that_left() {
 }
 
 /// The same host starts its program anew without a pause.
-fn restarted(scene: Scene, identity: Identity) -> Sender {
+fn restarted(scene: Scene, identity: Identity) -> Packetizer {
     let format = *World::new(scene).receiver.format();
-    Sender::new(SenderConfig {
+    Packetizer::new(PacketizerConfig {
         wire: PACK,
         format,
         identity,

@@ -7,7 +7,7 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::counters::Counters;
 use tautline_proto::endpoint::Author;
 use tautline_proto::jitter_buffer::*;
-use tautline_proto::ledger::{Passage, Stage};
+use tautline_proto::ledger::{PacketTrace, Stage};
 use tautline_proto::packet::StreamId;
 use tautline_proto::packetizer::*;
 use tautline_proto::redundancy::{ETHERNET, Layout, Repeats};
@@ -36,13 +36,13 @@ pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
 
 /// A sender, and what a link keeps of what it sends.
 pub(crate) struct Sending {
-    sender: Sender,
+    sender: Packetizer,
     repeats: Repeats,
 }
 
 pub(crate) fn sender(format: StreamFormat, redundancy: Layout) -> Sending {
     let repeats = Repeats::within(vec![0; Repeats::room_for(ETHERNET)].into());
-    let sender = Sender::new(SenderConfig {
+    let sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
         format,
         identity: Identity { stream: StreamId(1), sequence: 65_530, timestamp: u32::MAX - 500 },
@@ -87,7 +87,8 @@ pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
 fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, layout);
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(unpack(), format, Span::from_millis(20)));
     let mut wrong = 0;
     for number in 0..count + 40 {
         let arrival = at(number + 1);
@@ -154,10 +155,10 @@ fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
 
 /// The passages of packets 0 to 40, each sent again five later, of which packet 20 is lost the first
 /// time, at so much latency; with a path of one millisecond.
-fn passages(latency: Span) -> Vec<Passage> {
+fn passages(latency: Span) -> Vec<PacketTrace> {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::repeated(5));
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, latency));
+    let mut receiver = JitterBuffer::new(JitterBufferConfig::new(unpack(), format, latency));
     receiver.set_clock(Author::of(1), ClockMapping::known(Span::ZERO, Span::from_micros(10)));
     let mut passages = Vec::new();
     for number in 0..40 {
@@ -179,7 +180,7 @@ fn passages(latency: Span) -> Vec<Passage> {
 fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_sender() {
     let millis = Span::from_millis;
     let passages = passages(millis(20));
-    let (again, first): (Vec<Passage>, Vec<Passage>) =
+    let (again, first): (Vec<PacketTrace>, Vec<PacketTrace>) =
         passages.iter().copied().partition(|passage| passage.stage(Stage::Wire) != Some(millis(1)));
     // The bytes are those of the first, with its hand-over.
     assert_eq!(again.len(), 1, "{again:?}");
@@ -204,7 +205,8 @@ fn what_was_lost_and_came_again_too_late_is_laid_at_the_networks_door() {
 fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::code(1, 8));
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(unpack(), format, Span::from_millis(20)));
     for number in 0..60 {
         if number == 30 {
             let other = SampleFormat::L16;
@@ -225,7 +227,8 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
 fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::copies(2, 4));
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(unpack(), format, Span::from_millis(20)));
     let sent: Vec<_> = (0..10).flat_map(|number| send(&mut sender, number)).collect();
     for number in [0, 1, 2, 4, 5, 6, 3, 7, 8, 9] {
         receiver.handle(&sent[number], at(8), at(8));
@@ -239,7 +242,8 @@ fn a_packet_that_comes_after_it_was_rebuilt_is_reordered_and_not_a_duplicate() {
 fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::copies(1, 32));
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(50)));
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(unpack(), format, Span::from_millis(50)));
     let mut budget = |sender: &mut Sending, numbers: core::ops::Range<i64>| {
         for number in numbers {
             for datagram in send(sender, number) {
@@ -262,7 +266,8 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
 fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::code(2, 6));
-    let mut receiver = Receiver::new(ReceiverConfig::new(unpack(), format, Span::from_millis(20)));
+    let mut receiver =
+        JitterBuffer::new(JitterBufferConfig::new(unpack(), format, Span::from_millis(20)));
     for number in 0..20 {
         for mut datagram in send(&mut sender, number) {
             if number > 9 {
@@ -295,7 +300,7 @@ fn the_first_packet_of_all_may_be_the_one_that_is_lost() {
 fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_packets_carry_others()
 {
     let format = format(SampleFormat::L24);
-    let config = ReceiverConfig::new(unpack(), format, Span::from_millis(20));
+    let config = JitterBufferConfig::new(unpack(), format, Span::from_millis(20));
     let mut spare = Some(Box::default());
     // By what it is sent, whether it has the spare one in the end, and what it repaired.
     for (layout, keeps, repaired) in [
@@ -303,7 +308,7 @@ fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_pac
         (Layout::copies(1, 1), true, 1),
         (Layout::copies(1, 1), false, 0),
     ] {
-        let mut receiver = Receiver::without_repairer(config.clone());
+        let mut receiver = JitterBuffer::without_repairer(config.clone());
         let mut sender = sender(format, layout);
         for number in 0..10 {
             let sent = send(&mut sender, number);

@@ -5,10 +5,10 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
 use tautline_proto::codec::{Coder, MakeDecoder};
 use tautline_proto::endpoint::{Arrived, Author, Endpoint};
-use tautline_proto::jitter_buffer::{Hole, PullTimes, Pulled, Receiver, ReceiverConfig};
-use tautline_proto::ledger::Passage;
+use tautline_proto::jitter_buffer::{Hole, JitterBuffer, JitterBufferConfig, PullTimes, Pulled};
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender, SenderConfig};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
@@ -89,15 +89,15 @@ pub(crate) struct Datagram {
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) samples: Vec<(LocalTime, f32)>,
-    pub(crate) passages: Vec<Passage>,
+    pub(crate) passages: Vec<PacketTrace>,
     pub(crate) pulled: Vec<Pulled>,
     pub(crate) holes: Vec<Hole>,
 }
 
 pub(crate) struct World {
     pub(crate) scene: Scene,
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
+    pub(crate) sender: Packetizer,
+    pub(crate) receiver: JitterBuffer,
     pub(crate) heard: Heard,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
@@ -155,9 +155,9 @@ impl World {
             packet: scene.packet,
             payload_type: StreamFormat::usual_payload_type(scene.sample, scene.coder),
         };
-        let config = ReceiverConfig::new(unpack(), format, scene.latency);
+        let config = JitterBufferConfig::new(unpack(), format, scene.latency);
         let decoders = scene.coder.map(|_| toy::decoder as MakeDecoder);
-        let mut receiver = Receiver::new(ReceiverConfig { decoders, ..config });
+        let mut receiver = JitterBuffer::new(JitterBufferConfig { decoders, ..config });
         if scene.mapped {
             receiver.set_clock(Author::of(SSRC), ClockMapping::known(WALL, Span::from_micros(10)));
         }
@@ -333,11 +333,11 @@ impl World {
     }
 }
 
-fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
+fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
     // Both counters wrap within the first packets of every scenario.
     let identity =
         Identity { stream: StreamId::from(ssrc), sequence: 65_530, timestamp: u32::MAX - 500 };
-    let config = SenderConfig {
+    let config = PacketizerConfig {
         wire: PACK,
         format,
         identity,
@@ -348,7 +348,7 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Sender {
         presented_after: Span::ZERO,
     };
     let encoder = scene.coder.map(|coder| toy::encoder(coder, scene.channels));
-    Sender::compressing(config, encoder.into_iter().collect())
+    Packetizer::compressing(config, encoder.into_iter().collect())
 }
 
 /// A network that does nothing to a packet.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Host as From;
-use tautline_proto::packetizer::SenderState;
+use tautline_proto::packetizer::PacketizerState;
 use tautline_proto::rtcp_session::{Event, ReportArrival, Sending, Session, SessionConfig};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
@@ -172,7 +172,7 @@ impl Talk {
 }
 
 pub(crate) fn sending() -> Sending {
-    let state = SenderState {
+    let state = PacketizerState {
         packets: 7,
         octets: 2016,
         reference: Some((MediaTime::from_frames(288), LocalTime::from_nanos(5_001_000_000_000))),

@@ -4,7 +4,7 @@
 use tautline_proto::counters::Counters;
 use tautline_proto::demux::{Senders, Unplaced};
 use tautline_proto::endpoint::{Arrived, Author};
-use tautline_proto::jitter_buffer::{ReceiveCommand, Receiver, ReceiverConfig};
+use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::time::LocalTime;
 use tautline_proto::wire::rtp::RtpUnpack;
 
@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 
 /// A receiver, and whom it plays.
 pub(super) struct Input {
-    pub(super) receiver: Receiver,
+    pub(super) receiver: JitterBuffer,
     /// The number of the sender whose packet it was given first; only the simulator knows it.
     pub(super) hears: Option<usize>,
     /// What the receiver had counted when that one came.
@@ -33,7 +33,7 @@ pub(super) struct SimSharedLink {
     /// By the sender's place: its input.
     places: Box<[Option<usize>]>,
     pub(super) inputs: Vec<Option<Input>>,
-    config: ReceiverConfig,
+    config: JitterBufferConfig,
 }
 
 /// The input whose link it is.
@@ -41,8 +41,8 @@ const HOST: usize = 0;
 
 impl SimSharedLink {
     pub(super) fn new(most: usize, scenario: &Scenario) -> Self {
-        let config = ReceiverConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
-        let receiver = Receiver::new(config.clone());
+        let config = JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
+        let receiver = JitterBuffer::new(config.clone());
         let host = Input { receiver, hears: None, since: Counters::default() };
         let places = vec![None; most].into();
         Self { senders: Senders::new(most), places, inputs: vec![Some(host)], config }
@@ -74,7 +74,7 @@ impl SimSharedLink {
     }
 
     fn lay_out(&mut self) -> usize {
-        let receiver = Receiver::new(self.config.clone());
+        let receiver = JitterBuffer::new(self.config.clone());
         let input = Some(Input { receiver, hears: None, since: Counters::default() });
         if let Some(free) = self.inputs.iter().position(Option::is_none) {
             self.inputs[free] = input;
@@ -98,7 +98,7 @@ impl SimSharedLink {
     /// Somebody said goodbye: every receiver is told, and judges whether it was its own sender.
     pub(super) fn say_goodbye(&mut self, author: Author) {
         for input in self.inputs.iter_mut().flatten() {
-            input.receiver.obey(ReceiveCommand::Left(author));
+            input.receiver.apply(ReceiveCommand::Left(author));
         }
     }
 

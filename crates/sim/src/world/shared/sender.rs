@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Sender};
+use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer};
 use tautline_proto::time::Span;
 
 use super::{SenderModel, Stint};
@@ -18,7 +18,7 @@ use crate::world::hosts::SimHost;
 pub(super) struct SimSender {
     model: SenderModel,
     host: SimHost,
-    sender: Sender,
+    sender: Packetizer,
     path: Path,
     /// The RTP timestamp of the first frame that its card captured.
     pub(super) timestamp: u32,
