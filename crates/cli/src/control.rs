@@ -6,8 +6,8 @@ use tautline_engine::control::{Answer, Asker};
 use tautline_proto::device::Stop;
 
 use crate::failure::Failure;
+use crate::messages::{cannot_change, changed};
 use crate::screen::Answers;
-use crate::words::{cannot_change, changed};
 
 /// The longest line that is read: a few times sixteen addresses.
 const LONGEST: u64 = 8192;

@@ -6,7 +6,7 @@ mod files;
 #[cfg(test)]
 mod tests;
 mod trust;
-mod words;
+mod values;
 mod work;
 
 #[cfg(not(feature = "lab"))]
@@ -43,8 +43,8 @@ pub(crate) use tautline_ui::readers::{
 };
 pub(crate) use tautline_ui::report_file::{PlainKind, ReportKind};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
-pub(crate) use words::coding_in_line;
-use words::{CodingOrAuto, RungOrAuto, coding_or_auto, fragment, link, pacing};
+pub(crate) use values::coding_in_line;
+use values::{CodingOrAuto, RungOrAuto, coding_or_auto, fragment, link, pacing};
 pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.

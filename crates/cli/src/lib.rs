@@ -9,6 +9,7 @@ mod flags;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod help;
+mod messages;
 mod on_lost;
 mod outcome;
 mod page;
@@ -18,7 +19,6 @@ mod show;
 mod sound_files;
 mod unheard;
 mod voice;
-mod words;
 
 use std::process::ExitCode;
 

@@ -17,13 +17,13 @@ use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::{ReportKind, RunFlags};
 use crate::live::ANSWER;
+use crate::messages;
 use crate::outcome::{self, Blame};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen::{self, Answers, LiveLine};
 use crate::unheard::Unheard;
 use crate::voice::Voice;
-use crate::words;
 
 pub(crate) struct Show {
     line: LiveLine,
@@ -136,7 +136,7 @@ impl Show {
     pub(crate) fn unopened<'a>(&mut self, from: impl Iterator<Item = &'a Address>, datagrams: u64) {
         if !std::mem::replace(&mut self.told_unopened, true) {
             let from: Vec<_> = from.map(ToString::to_string).collect();
-            self.tell(&words::unopened(&from.join(" "), datagrams));
+            self.tell(&messages::unopened(&from.join(" "), datagrams));
         }
     }
 

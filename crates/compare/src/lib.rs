@@ -7,6 +7,7 @@
 mod changes;
 mod exact;
 mod fit;
+mod messages;
 mod pieces;
 mod remix;
 mod residue;
@@ -19,7 +20,6 @@ mod tone;
 mod verdict;
 mod walk;
 mod why;
-mod words;
 
 use exact::Both;
 use walk::PieceWalk;

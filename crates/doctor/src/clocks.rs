@@ -1,10 +1,10 @@
 //! Whether time is read quickly, timers are fine, and clocks of several machines agree.
 
-use tautline_io::clock::kept::{HardwareClock, KernelClock};
+use tautline_io::clock::disciplined::{HardwareClock, KernelClock};
 use tautline_io::clock::ptp4l::Ptp4l;
 use tautline_io::thread::limits::timer_slack;
 use tautline_io::thread::{Scheduler, spawn};
-use tautline_proto::clock::{ClockSource, KeptClock};
+use tautline_proto::clock::{ClockSource, DisciplinedClock};
 use tautline_proto::time::Span;
 use tautline_proto::wire::ptp::{Domain, PortState, PtpState};
 
@@ -65,7 +65,7 @@ pub(crate) fn slack(slack: Span) -> Finding {
 
 pub(crate) fn kept(
     kernel: Option<KernelClock>,
-    clock: Option<KeptClock>,
+    clock: Option<DisciplinedClock>,
     hardware: &[HardwareClock],
 ) -> Finding {
     if let Some(clock) = clock {
@@ -236,7 +236,8 @@ mod tests {
         let found = kept(Some(kernel), None, &[clock]);
         snapshot!("with hardware", found.what);
         let uncertainty = Span::from_nanos(350_200);
-        let clock = KeptClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
+        let clock =
+            DisciplinedClock { offset: Span::ZERO, uncertainty, source: ClockSource::System };
         let most = Span::from_micros(350);
         let kernel = KernelClock { synchronised: true, most, ..kernel };
         let found = kept(Some(kernel), Some(clock), &[]);

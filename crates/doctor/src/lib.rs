@@ -18,7 +18,7 @@ mod sound;
 
 use serde::Serialize;
 use tautline_host::confinement::Confinement;
-use tautline_io::clock::kept::{KernelClock, hardware_clocks, kept_clock};
+use tautline_io::clock::disciplined::{KernelClock, hardware_clocks, kept_clock};
 use tautline_io::network::ethtool::moderation;
 use tautline_io::network::qdisc::queue_disciplines;
 use tautline_io::thread::limits::{ResourceLimits, timer_resolution};

@@ -1,7 +1,7 @@
 //! How fast the cores are when a thread wakes, how soon they are awake, and whether they run at all.
 
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::thread::stall::{Stall, StallWitness};
+use tautline_io::thread::stall::{Stall, StallMonitor};
 use tautline_proto::time::Span;
 
 use crate::Verdict::{Spoils, Warns};
@@ -74,7 +74,7 @@ pub(crate) struct Watched {
 }
 
 pub(crate) fn watch() -> Watched {
-    let mut witness = StallWitness::start_dense();
+    let mut witness = StallMonitor::start_dense();
     let end = now() + WATCHED;
     while now() < end {
         sleep_until(end.min(now() + BEAT));

@@ -1,7 +1,7 @@
 //! Reports on a control channel, if there is one: the session machine, its channel, and where the
 //! peer's reports come from.
 
-use tautline_io::clock::kept::kept_clock;
+use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::Arrival;

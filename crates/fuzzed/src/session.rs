@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockId, ClockSource, HostClock, HostReading, KeptClock};
+use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostClock, HostReading};
 use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
 use tautline_proto::packetizer::PacketizerState;
 use tautline_proto::redundancy::sizing::Tally;
@@ -165,14 +165,16 @@ impl World {
             }
             12 => self.change(bytes),
             13 => {
-                let kept = |offset| KeptClock {
+                let kept = |offset| DisciplinedClock {
                     offset,
                     uncertainty: Span::from_micros(1),
                     source: ClockSource::System,
                 };
                 let wider = bytes.micros();
-                let wide =
-                    |kept: KeptClock| KeptClock { uncertainty: kept.uncertainty + wider, ..kept };
+                let wide = |kept: DisciplinedClock| DisciplinedClock {
+                    uncertainty: kept.uncertainty + wider,
+                    ..kept
+                };
                 let is_kept = !bytes.one_in(4);
                 self.ours.set_kept(is_kept.then(|| wide(kept(UTC))));
                 self.peer.set_kept(is_kept.then(|| wide(kept(UTC - self.ahead))));
@@ -315,8 +317,11 @@ impl World {
         let clock = HostClock::of(b"one").told(bytes.span());
         let has = bytes.byte();
         let info = SenderInfo { ntp, rtp_timestamp: bytes.word(), packets: 1, octets: 1 };
-        let kept =
-            KeptClock { offset: bytes.span(), uncertainty: bytes.span(), source: ClockSource::Ptp };
+        let kept = DisciplinedClock {
+            offset: bytes.span(),
+            uncertainty: bytes.span(),
+            source: ClockSource::Ptp,
+        };
         let report = RtcpReport {
             sender: (has & 1 > 0).then_some(info),
             blocks: &blocks,

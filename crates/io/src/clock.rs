@@ -1,6 +1,6 @@
 //! The machine's clocks: the monotonic one that everything runs on, and the wall clock for RTCP.
 
-pub mod kept;
+pub mod disciplined;
 pub mod ptp4l;
 pub mod tai;
 

@@ -5,7 +5,7 @@ use tautline_io::link::direct::DirectLink;
 use tautline_io::link::ringed::{Ringed, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::memory::{lock, release_start};
-use tautline_io::thread::stall::StallWitness;
+use tautline_io::thread::stall::StallMonitor;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
 use tautline_trial::{Lack, skipped};
@@ -30,7 +30,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     let (direct, control) = open_pair(&options).unwrap();
     let wire = WireOptions::below(Scheduler::Fifo(70), options.ring_packets());
     let ringed = Ringed::start(DirectLink::open(&options).unwrap(), wire).unwrap();
-    let witness = StallWitness::start();
+    let witness = StallMonitor::start();
     assert!(status("VmLck") > 0);
     // A receiver may have 12 MB in all; what is here leaves most of it to audio and reports.
     let resident = status("VmRSS");

@@ -13,11 +13,11 @@
 
 mod correlation;
 mod fitting;
+mod messages;
 mod periodic;
 mod series;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use core::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ use crate::answer::{Answer, Reporting, check_room};
 use crate::devices::{DevicePace, at_ports, open_measured};
 use crate::recording::{DeviceRecording, RecordOptions, record};
 use crate::report::LabReport;
-pub use words::QUESTION;
+pub use messages::QUESTION;
 
 const HELP: &str = r#"How much later the second tap has the sound than the first: two channels of one
 recording, such as what goes into a box and what comes out of it:

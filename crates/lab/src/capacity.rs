@@ -27,7 +27,7 @@ use std::time::Duration;
 use clap::Args;
 use tautline_audio::jack::{JackSpec, open_with_word};
 use tautline_io::thread::affinity::usable_cores;
-use tautline_io::thread::stall::StallWitness;
+use tautline_io::thread::stall::StallMonitor;
 use tautline_io::thread::{Scheduler, spawn};
 use tautline_proto::device::{DeviceError, Settings, Stop};
 use tautline_proto::time::Span;
@@ -317,7 +317,7 @@ fn measure(
 ) -> (LabReport, Option<String>) {
     let mut report = LabReport::asking("capacity");
     report.notes.extend(lock_memory());
-    let witness = StallWitness::start_dense();
+    let witness = StallMonitor::start_dense();
     report.notes.extend(jack.as_ref().map(|jack| jack.note()));
     let mut measuring = point::CapacityMeasuring { options, stop, witness, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());

@@ -4,10 +4,10 @@
 //! [`Relay`] runs it between real sockets. What a path does to packets is the simulator's
 //! [`PathModel`], so that what was simulated can be tried.
 
+mod parse;
 mod presets;
 mod relay;
 mod report;
-mod words;
 
 use core::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -31,9 +31,9 @@ use tautline_ui::readers::span;
 use tautline_ui::report_file::PlainKind;
 use tautline_ui::{answer, screen, stop_on_signals};
 
+pub use parse::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 pub use relay::{Relay, RelayOptions};
 pub use report::{LegReport, PortReport, RelayReport};
-pub use words::{BitRate, Outage, PathChanges, Reordering, Share, WordError};
 
 const IMPAIR: &str = r#"A stream through a bad network, in three terminals, the receiver first:
   taut recv --from rtp://0.0.0.0:5004 --output file:heard.wav --until-bye

@@ -6,20 +6,20 @@
 
 mod bars;
 mod ladder;
+pub(crate) mod markup;
 mod over_time;
 mod periods;
 mod plot;
 mod scatter;
 mod spread;
 mod svg;
-pub(crate) mod words;
 
 use crate::compare::{Compared, ComparedRow};
 use crate::report::text::{columns, freezes, nanos, shown};
 use crate::report::{Figure, HostDescription, LabReport, ReportRow, Worst};
+use markup::{aside, cells, command, escaped, table};
 use svg::Chart;
 use tautline_report::ledger::STAGES;
-use words::{aside, cells, command, escaped, table};
 
 /// The page of a report.
 pub fn page(report: &LabReport) -> String {

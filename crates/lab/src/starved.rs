@@ -39,14 +39,14 @@ of the processor it got; one that cannot be made is void and says why."#;
 pub struct StarvedFlags {
     /// Only this: 100%, 50%, 20%, 10%, shared or memory; any number of times
     #[arg(long, value_name = "SHARE", help_heading = "Run")]
-    only: Vec<Hunger>,
+    only: Vec<ResourceLimit>,
     #[command(flatten)]
     streams: StreamFlags,
 }
 
 /// What the receiver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hunger {
+pub enum ResourceLimit {
     /// Percent of one processor for itself; 100 is no cap.
     Cpu(u32),
     /// The same, of which a program beside it takes all it gets.
@@ -55,23 +55,23 @@ pub enum Hunger {
     Memory(u64),
 }
 
-pub const HUNGERS: [Hunger; 6] = [
-    Hunger::Cpu(100),
-    Hunger::Cpu(50),
-    Hunger::Cpu(20),
-    Hunger::Cpu(10),
-    Hunger::Shared(50),
-    Hunger::Memory(64 << 20),
+pub const RESOURCE_LIMITS: [ResourceLimit; 6] = [
+    ResourceLimit::Cpu(100),
+    ResourceLimit::Cpu(50),
+    ResourceLimit::Cpu(20),
+    ResourceLimit::Cpu(10),
+    ResourceLimit::Shared(50),
+    ResourceLimit::Memory(64 << 20),
 ];
 
 /// What each is called on the command line.
 pub const NAMES: [&str; 6] = ["100%", "50%", "20%", "10%", "shared", "memory"];
 
-impl FromStr for Hunger {
+impl FromStr for ResourceLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut all = NAMES.iter().zip(HUNGERS);
+        let mut all = NAMES.iter().zip(RESOURCE_LIMITS);
         let found = all.find(|(name, _)| **name == text).map(|(_, hunger)| hunger);
         found.ok_or_else(|| {
             format!("`{text}` is no share of a machine; there are {}", NAMES.join(", "))
@@ -85,17 +85,17 @@ const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
 /// A receiver in a control group.
 #[derive(Debug, Clone)]
 pub struct StarvedStep {
-    hunger: Hunger,
+    hunger: ResourceLimit,
     scheduler: Option<String>,
 }
 
 /// Each of these with the scheduler that is asked for, or with real time and without.
-pub fn steps(hungers: &[Hunger], scheduler: Option<&str>) -> Vec<StarvedStep> {
+pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<StarvedStep> {
     let schedulers = match scheduler {
         Some(scheduler) => vec![Some(scheduler)],
         None => SCHEDULERS.to_vec(),
     };
-    let each = |hunger: &Hunger| {
+    let each = |hunger: &ResourceLimit| {
         let hunger = *hunger;
         let all = schedulers.iter();
         all.map(move |scheduler| StarvedStep { hunger, scheduler: scheduler.map(str::to_owned) })
@@ -107,20 +107,20 @@ impl StarvedStep {
     fn name(&self) -> String {
         let scheduler = self.scheduler.as_deref().unwrap_or("real time");
         match self.hunger {
-            Hunger::Cpu(100) => format!("no cap, {scheduler}"),
-            Hunger::Cpu(percent) => format!("{percent} %, {scheduler}"),
-            Hunger::Shared(percent) => format!("{percent} %, shared, {scheduler}"),
-            Hunger::Memory(bytes) => format!("{} MiB, shared, {scheduler}", bytes >> 20),
+            ResourceLimit::Cpu(100) => format!("no cap, {scheduler}"),
+            ResourceLimit::Cpu(percent) => format!("{percent} %, {scheduler}"),
+            ResourceLimit::Shared(percent) => format!("{percent} %, shared, {scheduler}"),
+            ResourceLimit::Memory(bytes) => format!("{} MiB, shared, {scheduler}", bytes >> 20),
         }
     }
 
     fn limits(&self) -> ChildLimits {
         match self.hunger {
-            Hunger::Cpu(percent) | Hunger::Shared(percent) => {
+            ResourceLimit::Cpu(percent) | ResourceLimit::Shared(percent) => {
                 ChildLimits { cpu_percent: Some(percent), ..ChildLimits::default() }
             }
             // Watched as the others are.
-            Hunger::Memory(bytes) => {
+            ResourceLimit::Memory(bytes) => {
                 ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), beside: None }
             }
         }
@@ -129,16 +129,16 @@ impl StarvedStep {
     /// What is beside it in its group.
     fn burden(&self) -> Option<Burden> {
         match self.hunger {
-            Hunger::Cpu(_) => None,
-            Hunger::Shared(_) => Some(Burden::Cpu { threads: 1 }),
-            Hunger::Memory(bytes) => Some(Burden::Memory { bytes: bytes * 2 }),
+            ResourceLimit::Cpu(_) => None,
+            ResourceLimit::Shared(_) => Some(Burden::Cpu { threads: 1 }),
+            ResourceLimit::Memory(bytes) => Some(Burden::Memory { bytes: bytes * 2 }),
         }
     }
 }
 
 pub(crate) fn run(flags: &StarvedFlags) -> Result<(), Failure> {
     let plan = flags.streams.plan();
-    let hungers = if flags.only.is_empty() { &HUNGERS[..] } else { &flags.only };
+    let hungers = if flags.only.is_empty() { &RESOURCE_LIMITS[..] } else { &flags.only };
     let steps = steps(hungers, plan.schedulers[1].as_deref());
     flags.streams.run("starved", counted_down(steps.len(), line), |ends, cases, _| {
         cases.note(NOTE);
@@ -211,20 +211,21 @@ mod tests {
 
     #[test]
     fn each_hunger_is_felt_with_real_time_and_without_unless_one_is_asked_for() {
-        let names: Vec<String> = steps(&HUNGERS, None).iter().map(StarvedStep::name).collect();
-        assert_eq!(names.len(), 2 * HUNGERS.len());
+        let names: Vec<String> =
+            steps(&RESOURCE_LIMITS, None).iter().map(StarvedStep::name).collect();
+        assert_eq!(names.len(), 2 * RESOURCE_LIMITS.len());
         assert_eq!(names[..3], ["no cap, real time", "no cap, other", "50 %, real time"]);
         let asked: Vec<String> =
-            steps(&HUNGERS, Some("rr:5")).iter().map(StarvedStep::name).collect();
-        assert_eq!(asked.len(), HUNGERS.len());
+            steps(&RESOURCE_LIMITS, Some("rr:5")).iter().map(StarvedStep::name).collect();
+        assert_eq!(asked.len(), RESOURCE_LIMITS.len());
         assert_eq!(asked[5], "64 MiB, shared, rr:5");
-        assert_eq!("shared".parse(), Ok(Hunger::Shared(50)));
-        assert!("5%".parse::<Hunger>().unwrap_err().contains("100%, 50%"));
+        assert_eq!("shared".parse(), Ok(ResourceLimit::Shared(50)));
+        assert!("5%".parse::<ResourceLimit>().unwrap_err().contains("100%, 50%"));
     }
 
     #[test]
     fn what_shares_a_group_wants_more_than_the_group_has() {
-        for step in steps(&HUNGERS, None) {
+        for step in steps(&RESOURCE_LIMITS, None) {
             if let (Some(high), Some(Burden::Memory { bytes })) =
                 (step.limits().memory_high, step.burden())
             {

@@ -6,11 +6,11 @@ mod by_second;
 mod clocks;
 mod losses;
 mod machines;
+mod messages;
 mod row;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unsent;
-mod words;
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -33,8 +33,8 @@ use crate::report::HostDescription;
 pub use clocks::MOST_UNSURE;
 use machines::MachineSamplers;
 pub use machines::{SampledMachines, SampledQuantity};
-pub use words::LabWire;
-use words::StreamPath;
+pub use messages::LabWire;
+use messages::StreamPath;
 
 /// What a stream is.
 #[derive(Debug, Clone)]

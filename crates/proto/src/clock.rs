@@ -6,10 +6,10 @@
 //! a path cannot be seen from its ends, plus what the peer's reply was rounded to, plus what two
 //! clocks may drift apart while the exchanges age.
 
+mod disciplined;
 mod estimator;
 mod floor;
 mod identity;
-mod kept;
 mod line;
 mod mapping;
 mod media;
@@ -18,10 +18,10 @@ mod tai;
 
 use crate::time::{LocalTime, Span, WallTime};
 
+pub use disciplined::{Choice, DisciplinedClock};
 pub use estimator::ClockEstimator;
 pub(crate) use floor::Floor;
 pub use identity::{ClockId, HostClock, HostReading};
-pub use kept::{Choice, KeptClock};
 pub(crate) use line::{Belief, Line};
 pub use mapping::{ClockMapping, ClockSource};
 pub use media::{MediaClock, ReadingOutcome, ToldRate};

@@ -9,7 +9,7 @@
 mod peer;
 mod report;
 
-use crate::clock::{ClockId, ClockMapping, Exchange, HostClock, KeptClock};
+use crate::clock::{ClockId, ClockMapping, DisciplinedClock, Exchange, HostClock};
 use crate::endpoint::{Author, Host, SourceEndpoints};
 use crate::packetizer::PacketizerState;
 use crate::stream::StreamFormat;
@@ -132,7 +132,7 @@ pub struct Session {
     heard: Option<(u32, SourceEndpoints)>,
     /// Reports in its name from elsewhere.
     foreign: u64,
-    kept: Option<KeptClock>,
+    kept: Option<DisciplinedClock>,
     /// Expected and received at the last report, for the fraction lost.
     reported: (u64, u64),
     /// Our last questions: what they said, and the true instant.
@@ -225,7 +225,7 @@ impl Session {
 
     /// Says how the system clock of this host is kept: UTC less the local clock, and how sure that is.
     /// `None` where it is not.
-    pub fn set_kept(&mut self, kept: Option<KeptClock>) {
+    pub fn set_kept(&mut self, kept: Option<DisciplinedClock>) {
         self.kept = kept;
     }
 

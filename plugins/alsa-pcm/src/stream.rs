@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use tautline_engine::monitor::note::words::claimed;
+use tautline_engine::monitor::note::messages::claimed;
 use tautline_engine::monitor::observers::Observers;
 use tautline_engine::monitor::run::{Progress, RunOptions};
 use tautline_engine::receive_engine::RecvEngine;
@@ -23,8 +23,8 @@ use tautline_proto::units::Ppm;
 
 use crate::card::{BufferEnd, DeviceProcess};
 use crate::complaint::Complaint;
+use crate::messages::words;
 use crate::wire::{Reached, recv_plan, send_plan};
-use crate::words::words;
 
 pub(crate) enum SoundEnd {
     Playing(Arc<ProgramBuffer>),

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tautline_io::socket::forks::{at_forks, leave_sockets};
 
-use crate::clerk;
+use crate::client_thread;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -19,7 +19,7 @@ pub(crate) fn watch() -> std::io::Result<()> {
 
 extern "C" fn leave() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    clerk::forget_all();
+    client_thread::forget_all();
 }
 
 pub(crate) fn generation() -> u32 {

@@ -15,7 +15,7 @@
 
 mod ahead;
 mod block;
-mod clerk;
+mod client_thread;
 pub mod edges;
 mod forked;
 mod instance;

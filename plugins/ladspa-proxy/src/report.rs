@@ -8,7 +8,7 @@ use tautline_engine::offload::attendant::Standing as Seen;
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::offload::returns::{Cause, Damage, StandIn};
 
-use crate::clerk::standing::ClerkStanding;
+use crate::client_thread::standing::ClerkStanding;
 use crate::options::OffloadOptions;
 use crate::record::RunRecord;
 use crate::shelf::ShelfOffer;

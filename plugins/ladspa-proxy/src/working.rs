@@ -19,9 +19,9 @@ use tautline_proto::units::Rate;
 
 use crate::ahead::Ahead;
 use crate::block::HostPorts;
-use crate::clerk::standing::ClerkStanding;
-use crate::clerk::{self, Desk, StreamErrand};
-use crate::clerk::{OrderBehind, StreamOrder};
+use crate::client_thread::standing::ClerkStanding;
+use crate::client_thread::{self, Desk, StreamErrand};
+use crate::client_thread::{OrderBehind, StreamOrder};
 use crate::options::{OffloadOptions, WaitOffline};
 use crate::ports::Connections;
 use crate::shelf::{self, ShelfOffer};
@@ -178,7 +178,7 @@ impl Working {
         for (which, address) in Which::ALL.into_iter().zip(addresses) {
             let Some(address) = address else { continue };
             let errand = StreamErrand::new(which, order.clone(), Arc::clone(&standing));
-            desks.push(clerk::leave(address, errand));
+            desks.push(client_thread::leave(address, errand));
         }
         let twin = options.compare_local.then(|| {
             let plugin = &offer.plugin;

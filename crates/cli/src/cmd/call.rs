@@ -20,7 +20,7 @@ use super::stop_on_signals;
 use crate::control::{self, nothing};
 use crate::failure::Failure;
 use crate::flags::{CallFlags, TransportFlag, bitrate, coding_in_line, latency, parse, span};
-use crate::words::cannot_change;
+use crate::messages::cannot_change;
 
 /// Displayed next to the calls.
 const KEYS: &str =

@@ -16,10 +16,10 @@ use tautline_report::text;
 
 use crate::failure::Failure;
 use crate::flags::{EchoFlag, EndFlags, ReportKind, RunFlags};
+use crate::messages::{self, cannot_change, changed};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 use crate::screen;
-use crate::words::{self, cannot_change, changed};
 
 /// Whose calls these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn config(
                 Direction::Capture => &specs.0,
                 Direction::Playback => &specs.1,
             };
-            voice.tell(&words::long_coding(long, (spec, *direction), *streams, format));
+            voice.tell(&messages::long_coding(long, (spec, *direction), *streams, format));
         }
         Event::Note(sentence) => voice.tell(sentence),
         Event::EchoCancelled => {
@@ -76,7 +76,7 @@ pub(super) fn config(
             EchoFlag::Auto if input.is_real() && output.is_real() => Some(false),
             EchoFlag::Auto | EchoFlag::Keep => None,
         },
-        note_words: words::in_a_call,
+        note_words: messages::in_a_call,
         change_words: changed,
         refusal_words: cannot_change,
         events: Arc::new(events),

@@ -36,11 +36,11 @@ use super::{stop_on_signals, told_pacing};
 use crate::details::Details;
 use crate::failure::Failure;
 use crate::flags::Demo;
+use crate::messages::words;
 use crate::page::{self, Drawing};
 use crate::screen::{self, LiveLine};
 use crate::show;
 use crate::voice::Voice;
-use crate::words::words;
 
 static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
 

@@ -39,9 +39,9 @@ use tautline_ui::{settled, stop_on_signals};
 
 use crate::failure::Failure;
 use crate::flags::{RunFlags, Timing};
+use crate::messages::{long_coding, words};
 use crate::sound_files;
 use crate::voice::Voice;
-use crate::words::{long_coding, words};
 
 /// The device as the flags ask for it; a file that is read says its own rate and channels.
 fn device_settings(

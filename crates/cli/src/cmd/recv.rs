@@ -29,12 +29,12 @@ use super::{resolve, run_options, stop_on_signals, tell_of_coding_time, tell_per
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::{Recv, ReportKind, StreamFlags};
+use crate::messages::counted;
 use crate::screen::Answers;
 use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::sound_files;
 use crate::unheard::Unheard;
-use crate::words::counted;
 use changes::PlayedFormat;
 pub(crate) use changes::RecvLines;
 use layout::{PlayoutSetup, check_fits, check_told, knows_shape, layout};

@@ -12,7 +12,7 @@ use tautline_codec::{encoder, encoders};
 use tautline_dsp::format::SampleFormat;
 use tautline_dsp::map::ChannelMap;
 use tautline_engine::control::requests;
-use tautline_engine::monitor::note::words::claimed;
+use tautline_engine::monitor::note::messages::claimed;
 use tautline_engine::plan::address::{Address, MOST_AHEAD, Resolved};
 use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
 use tautline_engine::plan::pacing::{self, Paced, PacingRung};
@@ -41,12 +41,12 @@ use latency::{destinations_of_file, lasting, latency};
 use crate::control;
 use crate::failure::Failure;
 use crate::flags::Send;
+use crate::messages::{fragments, longer};
 use crate::on_lost::hook;
 use crate::redundancy;
 use crate::sealing::StreamKey;
 use crate::show::Show;
 use crate::sound_files;
-use crate::words::{fragments, longer};
 
 pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     refuse_two_readers(flags)?;

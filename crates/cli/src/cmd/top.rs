@@ -1,11 +1,11 @@
 //! `taut top`: what is happening now, told by every run of this machine.
 
 mod keys;
+pub(super) mod messages;
 mod page;
 mod programs;
 mod screen;
 mod terminal;
-pub(super) mod words;
 mod worked;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-use super::words::coding;
+use super::values::coding;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
 use crate::help;

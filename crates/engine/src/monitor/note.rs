@@ -1,6 +1,6 @@
 //! What people are to know of a run, without the words for it: whoever runs the engine has those.
 
-pub mod words;
+pub mod messages;
 
 use tautline_proto::crf_follower::CrfNote;
 use tautline_proto::endpoint::{Endpoint, Host};

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use tautline_io::clock::now;
 use tautline_io::thread::memory;
-use tautline_io::thread::stall::StallWitness;
+use tautline_io::thread::stall::StallMonitor;
 use tautline_io::thread::{self, Granted, Scheduler};
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, Ended, Process, Stop};
@@ -92,7 +92,7 @@ impl Running {
 
 /// What watches a run, and the sentences that its report begins with.
 pub(crate) struct RunWatch {
-    pub(crate) witness: StallWitness,
+    pub(crate) witness: StallMonitor,
     pub(crate) notes: Vec<String>,
     pub(crate) refused: Refused,
     pub(crate) began: LocalTime,
@@ -107,7 +107,7 @@ impl RunWatch {
             memory::release_start();
             machine::note_memory(&mut refused, memory::lock());
         }
-        let witness = if options.witness { StallWitness::start() } else { StallWitness::idle() };
+        let witness = if options.witness { StallMonitor::start() } else { StallMonitor::idle() };
         machine::note_witness(&mut refused, &witness.trust());
         let (notes, began, ends) = (Vec::new(), LocalTime::ZERO, LocalTime::NEVER);
         let mut watch = Self { witness, notes, refused, began, ends, words: options.words };

@@ -5,12 +5,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use tautline_proto::clock::{
-    ClockMapping, ClockSource, Keeping, KeptClock, TaiClock, TaiReading, TaiState,
+    ClockMapping, ClockSource, DisciplinedClock, Keeping, TaiClock, TaiReading, TaiState,
 };
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::ptp::PtpState;
 
-use super::kept::{FINE, KernelClock, hardware_clocks, kept_clock};
+use super::disciplined::{FINE, KernelClock, hardware_clocks, kept_clock};
 use super::ptp4l::Ptp4l;
 use super::{BRACKETS, Bracket, now};
 
@@ -130,7 +130,7 @@ fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
 /// What disciplines the kernel's TAI; `own` if there is no hardware clock that a daemon could set instead.
 fn keeping(
     kernel: Option<KernelClock>,
-    kept: Option<KeptClock>,
+    kept: Option<DisciplinedClock>,
     ptp: Option<(PtpState, Span)>,
     own: bool,
 ) -> Option<Keeping> {
@@ -189,7 +189,7 @@ mod tests {
         let tai_offset = Span::from_secs(tai);
         let kernel = KernelClock { synchronised: true, most, tai_offset };
         let uncertainty = if source == ClockSource::Ptp { Span::from_micros(2) } else { most };
-        let kept = KeptClock { offset: Span::ZERO, uncertainty, source };
+        let kept = DisciplinedClock { offset: Span::ZERO, uncertainty, source };
         keeping(Some(kernel), Some(kept), ptp.map(|ptp| (ptp, Span::from_millis(200))), true)
     }
 

@@ -27,7 +27,7 @@ const CLOSE_FOR: Span = Span::from_secs(30);
 /// The same where stalls are what is measured.
 const DENSE: Span = Span::from_millis(1);
 const ENOUGH: usize = 2;
-/// Stalls that one core can note between two calls of [`StallWitness::poll`].
+/// Stalls that one core can note between two calls of [`StallMonitor::poll`].
 const RING: usize = 1024;
 /// Stalls remembered of each core, and of all.
 const REMEMBERED: usize = 1024;
@@ -138,7 +138,7 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
 
 /// Watches cores that this process may use, until dropped. Each wake-up takes 10 to 14 µs on a virtual machine
 /// (docs/decisions/0026-the-stall-witness.md), so measurements of processor time leave it out.
-pub struct StallWitness {
+pub struct StallMonitor {
     log: StallLog,
     watches: Vec<StallWatch>,
     stop: Arc<AtomicBool>,
@@ -152,12 +152,12 @@ struct StallWatch {
     thread: Option<JoinHandle<()>>,
 }
 
-impl StallWitness {
+impl StallMonitor {
     /// Sees every freeze of 11 ms, one in five of 3 ms, and every one of 3 ms for 30 s after any: two cores stand for
     /// all, each looked at 100 times a second, or 500 times after a stall.
     ///
     /// Its threads run at `fifo:99`, or as high as a limit leaves. Without the privilege they run as any thread, and a
-    /// busy program looks like a stalled host ([`StallWitness::trust`]).
+    /// busy program looks like a stalled host ([`StallMonitor::trust`]).
     pub fn start() -> Self {
         Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }
@@ -226,7 +226,7 @@ impl StallWitness {
     }
 }
 
-impl Drop for StallWitness {
+impl Drop for StallMonitor {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for thread in self.watches.iter_mut().filter_map(|watch| watch.thread.take()) {
@@ -476,7 +476,7 @@ mod tests {
     fn the_witness_watches_every_core_and_stops_when_dropped() {
         let cores = usable_cores().len();
         for (mut witness, watched) in
-            [(StallWitness::start(), cores.min(2)), (StallWitness::start_dense(), cores)]
+            [(StallMonitor::start(), cores.min(2)), (StallMonitor::start_dense(), cores)]
         {
             witness.poll();
             assert_eq!(witness.log().counts().len(), watched);

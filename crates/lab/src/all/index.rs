@@ -2,7 +2,7 @@
 
 use super::{AllOutcome, AllReport, AllRow};
 use crate::page::document;
-use crate::page::words::{aside, cells, command, escaped, table, void};
+use crate::page::markup::{aside, cells, command, escaped, table, void};
 use crate::report::text::{nanos, within};
 
 /// So many rows are told at once; the others on the experiment's own page.

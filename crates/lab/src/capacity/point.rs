@@ -1,6 +1,6 @@
 //! One point of the grid: costs tried and held, and what was seen of each.
 
-use tautline_io::thread::stall::StallWitness;
+use tautline_io::thread::stall::StallMonitor;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
@@ -21,7 +21,7 @@ use crate::resources::{Sampler, SamplerOptions};
 pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
-    pub(super) witness: StallWitness,
+    pub(super) witness: StallMonitor,
     /// What wakes the master; a timer where there is none.
     pub(super) jack: Option<&'a mut JackMaster>,
 }

@@ -1,9 +1,9 @@
 //! Bars one below the other, each with a name on the left and a figure on the right: what a measured time is made
 //! of, how much each stage differs, and shares of traffic.
 
+use super::markup::{Unit, span};
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, WIDTH, width};
-use super::words::{Unit, span};
 use crate::compare::{ComparedRow, ComparedStage, signed_ms};
 use crate::report::ReportRow;
 use tautline_report::StageSummary;

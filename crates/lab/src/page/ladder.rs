@@ -1,8 +1,8 @@
 //! All rows side by side: what was set, what was measured, what others published; and what is left between.
 
+use super::markup::{Unit, with_error};
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink};
-use super::words::{Unit, with_error};
 use crate::report::{Published, ReportRow};
 
 /// How tall one row is, in pixels: its name, and its marks below it.

@@ -1,8 +1,8 @@
 //! How a run went, and what else was seen meanwhile: panels one below the other, by the same time.
 
+use super::markup::Unit;
 use super::plot::{Axis, Plot, RIGHT};
 use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, width};
-use super::words::Unit;
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
 use crate::statistics::Interval;
 

@@ -7,9 +7,9 @@
 
 use tautline_dsp::align::spectrum::Transform;
 
+use super::markup::{Unit, span};
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, Place};
-use super::words::{Unit, span};
 use crate::report::{Points, ReportRow};
 use crate::statistics::median;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::markup::{Unit, told};
 use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, WIDTH, width};
-use super::words::{Unit, told};
 
 /// What an axis shows, from where to where.
 #[derive(Debug, Clone, Copy)]

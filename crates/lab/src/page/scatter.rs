@@ -4,9 +4,9 @@
 use core::cmp::Reverse;
 use core::ops::RangeInclusive;
 
+use super::markup::Unit;
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, width};
-use super::words::Unit;
 use crate::report::ReportRow;
 use crate::statistics::median;
 

@@ -1,9 +1,9 @@
 //! How values are spread: how often which came, and what share lies beyond each, both so that one of many
 //! thousands is seen.
 
+use super::markup::{Unit, from_to, with_error};
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink, Place};
-use super::words::{Unit, from_to, with_error};
 use crate::report::ReportRow;
 use crate::statistics::Bin;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::words::escaped;
+use super::markup::escaped;
 
 /// Steps of the drawing in one pixel of a page on which it stands in its own size.
 pub(super) const FINE: i32 = 4;

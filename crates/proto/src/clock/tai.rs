@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::kept::{Choice, KeptClock};
+use super::disciplined::{Choice, DisciplinedClock};
 use super::line::{Belief, Line, Slope};
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
@@ -134,7 +134,7 @@ impl TaiClock {
                 _ => TaiState::Locked(source, now),
             };
         }
-        self.go_over(now, uncertainty, source, KeptClock::DRIFT)
+        self.go_over(now, uncertainty, source, DisciplinedClock::DRIFT)
     }
 
     /// The mapping that was given last.

@@ -1,7 +1,7 @@
 //! What this end tells of itself and of what it hears, as a report.
 
 use super::{Sending, Session};
-use crate::clock::KeptClock;
+use crate::clock::DisciplinedClock;
 use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{Announcement, DelaySince, ReportBlock, RtcpReport, SenderInfo};
@@ -33,9 +33,10 @@ impl Session {
             effective: self.receiving.and_then(|receiving| receiving.effective),
             losses: self.receiving.and_then(|receiving| receiving.losses),
             // On the wire it stands beside the session's clock.
-            kept: self
-                .kept
-                .map(|kept| KeptClock { offset: kept.offset - self.config.wall_offset, ..kept }),
+            kept: self.kept.map(|kept| DisciplinedClock {
+                offset: kept.offset - self.config.wall_offset,
+                ..kept
+            }),
             bye,
         };
         let written = report.write(buffer).ok()?;

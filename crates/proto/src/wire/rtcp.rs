@@ -12,7 +12,7 @@ pub use app::{Announcement, Effective, hide_clocks};
 pub use read::{Compound, InvalidReport, author_of};
 pub use write::{ReportError, RtcpReport};
 
-use crate::clock::KeptClock;
+use crate::clock::DisciplinedClock;
 
 use super::ntp::{CompactNtp, CompactSpan, NtpTime};
 
@@ -99,7 +99,7 @@ pub enum Item<'a> {
     /// How much of a stream did not reach the reporter.
     Losses(LossReport),
     /// How the reporter's clock stands to UTC.
-    Kept(KeptClock),
+    Kept(DisciplinedClock),
     /// The reporter leaves.
     Bye,
 }

@@ -5,7 +5,7 @@ use tautline_io::terminal::is_in_front;
 use tautline_report::snapshot::{StageLength, StreamSnapshot};
 use tautline_report::text::Nanos;
 
-use crate::cmd::top::words::{clean, coding, latencies, loss, meters, nanos};
+use crate::cmd::top::messages::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
 use crate::voice::Voice;
 

@@ -21,8 +21,8 @@ use tautline_proto::wire::rtp::RtpUnpack;
 use crate::cmd::periods;
 use crate::failure::Failure;
 use crate::flags::Recv;
+use crate::messages::counted;
 use crate::sealing::StreamKey;
-use crate::words::counted;
 
 /// Where a stream is heard: an address, and what it stands for.
 pub(super) struct HeardAddress<'a> {

@@ -3,8 +3,8 @@
 use serde_json::json;
 use tautline_report::snapshot::{Snapshot, StreamSnapshot};
 
+use super::messages::{HEAD, SPARED, details, is_troubled, row};
 use super::programs::Programs;
-use super::words::{HEAD, SPARED, details, is_troubled, row};
 use super::worked;
 use crate::failure::Failure;
 

@@ -3,9 +3,9 @@
 use console::Style;
 
 use super::keys::ShownStream;
+use super::messages::{details, is_troubled};
 use super::page::{nobody, table, unread};
 use super::programs::Programs;
-use super::words::{details, is_troubled};
 use super::worked;
 
 const KEYS: &str = "up, down: choose   Enter: alone or among others   q: end";

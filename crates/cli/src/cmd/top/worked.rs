@@ -2,8 +2,8 @@
 
 use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
 
+use super::messages::clean;
 use super::programs::Programs;
-use super::words::clean;
 
 const HEAD: [&str; 7] = ["PLUGIN", "FOR", "STATE", "SHARE", "BLOCKS", "MISSED", "RESTARTS"];
 

@@ -1,7 +1,7 @@
 //! What tautline ends tell each other beyond the standards, in APP packets (RFC 3550 §6.7).
 
 use super::packet_type;
-use crate::clock::{ClockId, ClockSource, HostReading, KeptClock};
+use crate::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
 use crate::codec::Coding;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
@@ -166,14 +166,14 @@ fn span(bytes: [u8; 8]) -> Span {
     i64::try_from(u64::from_be_bytes(bytes)).map_or(Span::MAX, Span::from_nanos)
 }
 
-/// Subtype of a [`KeptClock`].
+/// Subtype of a [`DisciplinedClock`].
 pub(super) const KEPT: u8 = 3;
 pub(super) const KEPT_BYTES: usize = 20;
 
 /// On the wire, big-endian: UTC less the clock of the reporter's NTP stamps in nanoseconds (64 bits,
 /// signed), how far that may be off (64), what keeps it (8: 1 the system's own means, 2 PTP), zero
 /// (24).
-pub(super) fn kept_to_bytes(kept: KeptClock) -> [u8; KEPT_BYTES] {
+pub(super) fn kept_to_bytes(kept: DisciplinedClock) -> [u8; KEPT_BYTES] {
     let mut bytes = [0; KEPT_BYTES];
     bytes[..8].copy_from_slice(&kept.offset.as_nanos().to_be_bytes());
     bytes[8..16].copy_from_slice(&kept.uncertainty.as_nanos().max(0).to_be_bytes());
@@ -182,7 +182,7 @@ pub(super) fn kept_to_bytes(kept: KeptClock) -> [u8; KEPT_BYTES] {
 }
 
 /// `None` where it is kept by means that are not known here.
-pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<KeptClock> {
+pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
     let (offset, rest) = bytes.split_first_chunk()?;
     let (uncertainty, rest) = rest.split_first_chunk()?;
     let source = match rest.first()? {
@@ -191,7 +191,7 @@ pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<KeptClock> {
         _ => return None,
     };
     let uncertainty = i64::from_be_bytes(*uncertainty);
-    (uncertainty >= 0).then_some(KeptClock {
+    (uncertainty >= 0).then_some(DisciplinedClock {
         offset: Span::from_nanos(i64::from_be_bytes(*offset)),
         uncertainty: Span::from_nanos(uncertainty),
         source,

@@ -10,7 +10,7 @@ use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
     REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
 };
-use crate::clock::KeptClock;
+use crate::clock::DisciplinedClock;
 
 /// The most sub-blocks in one block of delays, well within its 16-bit length.
 const MOST_DELAYS: usize = 1024;
@@ -38,7 +38,7 @@ pub struct RtcpReport<'a> {
     /// What was lacking of a stream.
     pub losses: Option<LossReport>,
     /// How the reporter's clock stands to UTC, if it is kept.
-    pub kept: Option<KeptClock>,
+    pub kept: Option<DisciplinedClock>,
     /// The reporter leaves.
     pub bye: bool,
 }

@@ -1,7 +1,7 @@
 //! Under test: what each end learns of the other's clock.
 
 use proptest::prelude::*;
-use tautline_proto::clock::{ClockMapping, ClockSource, HostClock, KeptClock};
+use tautline_proto::clock::{ClockMapping, ClockSource, DisciplinedClock, HostClock};
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::rtcp_session::{Event, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span, WallTime};
@@ -96,7 +96,7 @@ fn a_symmetric_path_gives_the_offset_itself() {
 fn kept(micros: i64) -> (ClockSource, Span) {
     let mut talk = Talk::new(steady(Span::from_millis(4), Span::from_millis(1)));
     for host in &mut talk.hosts {
-        host.session.set_kept(Some(KeptClock {
+        host.session.set_kept(Some(DisciplinedClock {
             offset: Span::from_secs(1_000_000) - host.origin,
             uncertainty: Span::from_micros(micros),
             source: ClockSource::System,

@@ -5,7 +5,7 @@ mod properties;
 
 use rtcp_types::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockId, ClockSource, HostClock, KeptClock};
+use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostClock};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -155,8 +155,8 @@ fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> RtcpRe
     }
 }
 
-fn kept() -> KeptClock {
-    KeptClock {
+fn kept() -> DisciplinedClock {
+    DisciplinedClock {
         offset: Span::from_nanos(-0x0102_0304_0506_0708),
         uncertainty: Span::from_micros(3),
         source: ClockSource::Ptp,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::clock::{ClockId, ClockSource, HostReading, KeptClock};
+use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
@@ -79,7 +79,7 @@ proptest! {
         let losses = lacked.map(|(ssrc, [expected, missing, runs, repaired, lost, beyond, late])| LossReport {
             ssrc, tally: Tally { expected, missing, runs, beyond }, repaired, lost, late,
         });
-        let kept = kept.map(|(offset, uncertainty, ptp)| KeptClock {
+        let kept = kept.map(|(offset, uncertainty, ptp)| DisciplinedClock {
             offset: Span::from_nanos(offset),
             uncertainty,
             source: if ptp { ClockSource::Ptp } else { ClockSource::System },

@@ -6,7 +6,7 @@ mod sending;
 
 use tautline_audio::DeviceSpec;
 use tautline_engine::monitor::note::Note;
-use tautline_engine::monitor::note::words::alike;
+use tautline_engine::monitor::note::messages::alike;
 use tautline_engine::plan::address::MOST_SENDERS;
 use tautline_engine::plan::too_long::TooLong;
 use tautline_io::link::{is_of_a_queue, is_of_an_interface};

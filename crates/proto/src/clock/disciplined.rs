@@ -7,7 +7,7 @@ use crate::time::{LocalTime, Span, WallTime};
 /// What a host's kernel says of its system clock: the clock that a session uses, plus `offset`, is
 /// UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptClock {
+pub struct DisciplinedClock {
     /// UTC less the clock: of our own, the monotonic clock; of a peer's, its session's wall clock.
     pub offset: Span,
     /// How far that may be from the truth, either way.
@@ -16,7 +16,7 @@ pub struct KeptClock {
     pub source: ClockSource,
 }
 
-impl KeptClock {
+impl DisciplinedClock {
     /// Two clocks that are kept may drift apart by this until they are read again.
     pub(super) const DRIFT: f64 = 5e-6;
 
@@ -112,8 +112,8 @@ mod tests {
 
     const NOW: LocalTime = LocalTime::from_nanos(50_000_000_000);
 
-    fn kept(offset: Span, micros: i64, source: ClockSource) -> KeptClock {
-        KeptClock { offset, uncertainty: Span::from_micros(micros), source }
+    fn kept(offset: Span, micros: i64, source: ClockSource) -> DisciplinedClock {
+        DisciplinedClock { offset, uncertainty: Span::from_micros(micros), source }
     }
 
     fn exchanged(offset: Span, micros: i64) -> ClockMapping {

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use tautline_proto::clock::{ClockSource, KeptClock};
+use tautline_proto::clock::{ClockSource, DisciplinedClock};
 use tautline_proto::time::Span;
 
 use crate::clock::{BRACKETS, Bracket};
@@ -65,13 +65,17 @@ impl KernelClock {
 }
 
 /// The system clock's offset from the monotonic clock; `None` if unsynchronised. Reads files: for ordinary threads.
-pub fn kept_clock() -> Option<KeptClock> {
+pub fn kept_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
     let by_ptp = if kernel.most <= FINE { followed(&kernel, &hardware_clocks()) } else { None };
     let (off, source) = by_ptp
         .map_or((kernel.most, ClockSource::System), |uncertainty| (uncertainty, ClockSource::Ptp));
-    Some(KeptClock { offset: bracket.offset(), uncertainty: off + bracket.uncertainty(), source })
+    Some(DisciplinedClock {
+        offset: bracket.offset(),
+        uncertainty: off + bracket.uncertainty(),
+        source,
+    })
 }
 
 fn followed(kernel: &KernelClock, clocks: &[HardwareClock]) -> Option<Span> {

@@ -141,7 +141,7 @@ fn a_plugin_that_is_long_in_opening_holds_up_no_other() {
     let of = |plugin: &str| {
         let (offloaded, standing, mut errand) = errand();
         errand.order.request.plugin = plugin.into();
-        crate::clerk::leave(&address, errand);
+        crate::client_thread::leave(&address, errand);
         (offloaded, standing)
     };
     let patience = core::time::Duration::from_secs(10);
@@ -172,7 +172,7 @@ fn of_a_worker_that_is_away_the_clerks_of_its_plugins_try_no_more_often_together
     let of = |plugin: usize| {
         let (offloaded, standing, mut errand) = errand();
         errand.order.request.plugin = format!("a:{plugin}");
-        crate::clerk::leave(&address, errand);
+        crate::client_thread::leave(&address, errand);
         (offloaded, standing)
     };
     let all: Vec<_> = (0..20).map(of).collect();

@@ -1,7 +1,7 @@
 //! Engine notes in words for the application's user, with the key of the PCM that fixes them.
 
 use tautline_engine::monitor::note::Note;
-use tautline_engine::monitor::note::words::alike;
+use tautline_engine::monitor::note::messages::alike;
 use tautline_io::link::is_of_a_queue;
 use tautline_proto::evidence::Contradiction;
 use tautline_proto::latency::{LatencyRule, enough_latency};

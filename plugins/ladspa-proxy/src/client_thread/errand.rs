@@ -8,8 +8,8 @@ use silence::{SilenceCounts, SilenceNews, SilenceWatch};
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::clerk::standing::{ClerkStanding, RunningStream};
-use crate::clerk::{Alive, Opening, StreamOrder, WorkerCalls};
+use crate::client_thread::standing::{ClerkStanding, RunningStream};
+use crate::client_thread::{Alive, Opening, StreamOrder, WorkerCalls};
 use crate::twin::TwinSpan;
 
 pub(crate) struct StreamErrand {
