@@ -16,8 +16,10 @@ use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::direct::{DirectLink, DirectRoom};
 use crate::link::ringed::{Ringed, Spacing, WireOptions};
-use crate::socket::address::{self, RawAddress, interface_index};
+use crate::socket::address::RawAddress;
 use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers};
+use crate::socket::interface;
+use crate::socket::interface::interface_index;
 use crate::socket::launch::LaunchOptions;
 use crate::socket::timestamp;
 use crate::system::granting;
@@ -29,7 +31,7 @@ pub type EthernetAddress = [u8; 6];
 
 /// The address of an interface of Ethernet.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
-    let answer = address::ask(interface, libc::SIOCGIFHWADDR)?;
+    let answer = interface::ask(interface, libc::SIOCGIFHWADDR)?;
     // SAFETY: the call succeeded, so an address was written; any bytes are one.
     let found = unsafe { answer.ifr_ifru.ifru_hwaddr };
     if found.sa_family != libc::ARPHRD_ETHER {
@@ -39,7 +41,7 @@ pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
 }
 
 fn most_bytes(interface: &str) -> io::Result<usize> {
-    let answer = address::ask(interface, libc::SIOCGIFMTU)?;
+    let answer = interface::ask(interface, libc::SIOCGIFMTU)?;
     // SAFETY: the call succeeded, so an MTU was written.
     Ok(usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }

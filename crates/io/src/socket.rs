@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod descriptor;
 pub mod forks;
 pub(crate) mod incoming;
+pub(crate) mod interface;
 pub mod launch;
 pub(crate) mod outlet;
 pub mod seal;

@@ -24,8 +24,9 @@ use crate::link::muxed::line::{
     FarAddress, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
 use crate::link::muxed::peer::PeerAddress;
-pub use crate::socket::address::{any, interface_label};
+pub use crate::socket::address::any;
 use crate::socket::descriptor::Socket;
+pub use crate::socket::interface::interface_label;
 use crate::socket::seal::Seal;
 
 impl DirectLink {

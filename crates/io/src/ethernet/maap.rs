@@ -10,8 +10,9 @@ use tautline_proto::wire::avtp::maap::{GROUP, MESSAGE_BYTES, MaapMessage};
 
 use super::{EthernetAddress, attach_maap, join, missing_right, own_address};
 use crate::link::OpenError;
-use crate::socket::address::{RawAddress, STORAGE_LEN, interface_index, place};
+use crate::socket::address::{RawAddress, STORAGE_LEN, place};
 use crate::socket::descriptor::Socket;
+use crate::socket::interface::interface_index;
 use crate::system::checked;
 
 /// Hears and sends messages of MAAP by one interface.

@@ -4,7 +4,7 @@ use std::io;
 
 use tautline_proto::time::Span;
 
-use crate::socket::address;
+use crate::socket::interface;
 
 /// What a card waits for before it tells of packets that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +41,10 @@ fn read(words: &[u32; WORDS]) -> Moderation {
 }
 
 fn ask(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
-    let mut request = address::request(interface)?;
+    let mut request = interface::request(interface)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: an ifreq whose data, which lives through the call, is as long as the command in its first word asks for.
-    unsafe { address::send_request(&mut request, libc::SIOCETHTOOL) }
+    unsafe { interface::send_request(&mut request, libc::SIOCETHTOOL) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::network::netlink::{ask, attribute, each, number};
-use crate::socket::address::{interface_index, interface_name};
+use crate::socket::interface::{interface_index, interface_name};
 
 /// Of `struct rtmsg`: family, two prefix lengths, type of service, table, protocol, scope, type, flags.
 const ROUTE: usize = 12;

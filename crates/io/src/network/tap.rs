@@ -11,8 +11,9 @@ use std::io;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::now;
-use crate::socket::address::{self, RawAddress};
+use crate::socket::address::RawAddress;
 use crate::socket::descriptor::Socket;
+use crate::socket::interface;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
 
@@ -129,7 +130,7 @@ fn tells_segments() -> bool {
 
 /// The name of an interface, while there is one of this number.
 pub fn interface_name(number: u32) -> Option<String> {
-    address::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
+    interface::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// Bytes of a block: a multiple of every page size, and room for a thousand truncated frames.

@@ -1,20 +1,11 @@
 //! Whose a missed block was: the host's, where it stood still, or ours. Pure.
 
 use tautline_io::thread::stall::Stall;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::Span;
 
-use super::master::MasterLog;
+use super::master::{MasterLog, MissedBlock};
 use super::search::CapacitySearch;
 use crate::resources::Record;
-
-/// A block whose answer was not there when it was to be played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MissedBlock {
-    /// When it was due to be handed out.
-    pub(super) from: LocalTime,
-    /// When its answer was looked for, and was not there.
-    pub(super) until: LocalTime,
-}
 
 /// What was missed of all blocks of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -146,6 +137,8 @@ impl BothDetectors {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::time::LocalTime;
+
     use super::*;
 
     fn at(micros: i64) -> LocalTime {

@@ -6,9 +6,17 @@ use tautline_io::thread::{Scheduler, realtime, spawn};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::judge::MissedBlock;
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
+
+/// A block whose answer was not there when it was to be played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MissedBlock {
+    /// When it was due to be handed out.
+    pub(super) from: LocalTime,
+    /// When its answer was looked for, and was not there.
+    pub(super) until: LocalTime,
+}
 
 /// What a host has its plugins do in a period.
 pub(super) trait PeriodCycle: Send {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::Span;
 
-use super::try_call::{StartedTaut, start};
+use super::try_call::{BulkRate, StartedTaut, start};
 use super::{CallHosts, MouthToEarFlags};
 use crate::burden::{Burden, BurdenReport};
 use crate::hosts::{ChildState, HostError, HostPlace};
@@ -31,13 +31,6 @@ const BEYOND: Span = Span::from_secs(60);
 pub(super) struct BulkFlow {
     source: StartedTaut,
     sink: StartedTaut,
-}
-
-/// What a flow carried.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct BulkRate {
-    /// Of what the sink read, without headers and what was sent again, from the first byte on.
-    pub(super) megabits: f64,
 }
 
 impl CallHosts {

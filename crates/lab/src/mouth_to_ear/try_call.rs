@@ -8,7 +8,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_report::{CallReport, StreamReport};
 
 use super::branches::{Branch, BranchDelays, BranchRecording};
-use super::bulk::BulkRate;
 use super::grid::CallCase;
 use super::tap::BranchTap;
 use super::{CallHosts, MouthToEarFlags};
@@ -332,6 +331,13 @@ fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError
     }
     host.interrupt(program.child)?;
     host.end_of(program.child, program.role, ENDING)
+}
+
+/// What a flow carried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct BulkRate {
+    /// Of what the sink read, without headers and what was sent again, from the first byte on.
+    pub(super) megabits: f64,
 }
 
 /// A `taut` that was started at a host, and what it is called in complaints.

@@ -2,8 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
-use super::lines::Line;
-use super::read::Section;
+use super::lines::{Line, Section};
 use super::{DescriptionError, SdpFault, SdpOddity};
 use crate::codec::{Coder, Coding};
 use crate::units::{Channels, Rate};

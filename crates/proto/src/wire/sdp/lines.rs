@@ -186,3 +186,27 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         Some(&text[..end])
     })
 }
+
+/// A media section and the lines above it that count for all sections.
+pub(super) struct Section<'a> {
+    pub(super) session: &'a [Line],
+    pub(super) media: &'a Line,
+    pub(super) lines: &'a [Line],
+    /// Lines that could not be read.
+    pub(super) warnings: Vec<SdpWarning>,
+}
+
+impl<'a> Section<'a> {
+    pub(super) const fn of(session: &'a [Line], media: &'a Line, lines: &'a [Line]) -> Self {
+        Self { session, media, lines, warnings: Vec::new() }
+    }
+
+    /// Words of the `m=` line: media, port, transport and payload types (RFC 8866 §5.14).
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.media.value.split_whitespace()
+    }
+
+    pub(super) fn is_audio(&self) -> bool {
+        self.words().next().is_some_and(|media| media.eq_ignore_ascii_case("audio"))
+    }
+}

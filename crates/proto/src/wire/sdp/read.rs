@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::coding::SdpCoding;
 use super::decimal;
-use super::lines::{Line, Lines};
+use super::lines::{Line, Lines, Section};
 use super::{
     Description, DescriptionError, LINK_OFFSET, Reference, SdpCrypto, SdpFault, SdpOddity,
     SdpOrigin, SdpWarning,
@@ -65,29 +65,7 @@ struct ReadSection {
     passed_over: Option<SdpOddity>,
 }
 
-/// A media section and the lines above it that count for all sections.
-pub(super) struct Section<'a> {
-    session: &'a [Line],
-    pub(super) media: &'a Line,
-    lines: &'a [Line],
-    /// Lines that could not be read.
-    pub(super) warnings: Vec<SdpWarning>,
-}
-
 impl<'a> Section<'a> {
-    const fn of(session: &'a [Line], media: &'a Line, lines: &'a [Line]) -> Self {
-        Self { session, media, lines, warnings: Vec::new() }
-    }
-
-    /// Words of the `m=` line: media, port, transport and payload types (RFC 8866 §5.14).
-    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.media.value.split_whitespace()
-    }
-
-    fn is_audio(&self) -> bool {
-        self.words().next().is_some_and(|media| media.eq_ignore_ascii_case("audio"))
-    }
-
     fn read(mut self) -> Result<ReadSection, DescriptionError> {
         let sealed = self.is_sealed()?;
         let rtp_port = self.rtp_port()?;
