@@ -179,8 +179,17 @@ impl<R: BufRead> LedgerLines<R> {
     }
 
     /// Reads so many packets at most.
-    pub fn packets<P: LedgerPacket>(mut self, most: usize) -> Result<ReadLedger<P>, LedgerError> {
-        if let Some(column) = P::COLUMNS.iter().find(|name| !self.has(name)) {
+    pub fn packets<P: LedgerPacket>(self, most: usize) -> Result<ReadLedger<P>, LedgerError> {
+        self.packets_with(P::COLUMNS, most)
+    }
+
+    /// The same of a ledger that has at least `columns`.
+    pub fn packets_with<P: LedgerPacket>(
+        mut self,
+        columns: &[&'static str],
+        most: usize,
+    ) -> Result<ReadLedger<P>, LedgerError> {
+        if let Some(column) = columns.iter().find(|name| !self.has(name)) {
             return Err(LedgerError::NoColumn(column));
         }
         let mut read = ReadLedger { packets: Vec::new(), torn: None, more: false };

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use tautline_report::ledger::{LedgerLines, LedgerPacket, join};
+use tautline_report::ledger::{LedgerError, LedgerLines, LedgerPacket, join};
 
 use crate::failure::Failure;
 use crate::flags::Join;
 use crate::screen;
 
 pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
-    let sent = read(&flags.sender, &["rtp_timestamp", "capture", "taken", "packed", "handed"])?;
+    let columns = ["rtp_timestamp", "capture", "taken", "packed", "handed", "due"];
+    let sent = read(&flags.sender, &columns)?;
     let columns =
         ["rtp_timestamp", "handed", "arrival", "read", "taken", "written", "dac", "measured_ns"];
     let heard = read(&flags.receiver, &columns)?;
@@ -20,18 +21,17 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
 }
 
 /// The packets of a ledger that has these columns.
-fn read<P: LedgerPacket>(path: &Path, columns: &[&str]) -> Result<Vec<P>, Failure> {
+fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>, Failure> {
     let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::open(format!("reading {name}: {error}; check the path")))?;
-    let lines =
-        LedgerLines::of(text.as_bytes()).map_err(|error| Failure::open(error.to_string()))?;
-    if let Some(lacks) = columns.iter().chain(P::COLUMNS).find(|column| !lines.has(column)) {
-        return Err(Failure::usage(format!(
+    let failed = |error| Failure::open(format!("reading {name}: {error}; check the path"));
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let lines = LedgerLines::of(text.as_bytes()).map_err(failed)?;
+    match lines.packets_with(columns, usize::MAX) {
+        Ok(read) => Ok(read.packets),
+        Err(LedgerError::System(error)) => Err(failed(error)),
+        Err(LedgerError::NoColumn(lacks)) => Err(Failure::usage(format!(
             "{name} has no column {lacks}; give the sender's ledger first, then the receiver's, as taut writes them \
              with --ledger"
-        )));
+        ))),
     }
-    let read = lines.packets(usize::MAX).map_err(|error| Failure::running(error.to_string()))?;
-    Ok(read.packets)
 }
