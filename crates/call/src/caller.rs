@@ -113,6 +113,8 @@ pub(crate) struct Caller {
     ended: EndedSound,
     /// What the user asked for last, until it is answered.
     pub(crate) asked: Option<Changed>,
+    /// Whether the call is to be held once it is made: asked for while its offer was not answered.
+    pub(crate) held_next: Option<bool>,
     /// What was reported last of a connection that fails again and again.
     told: Option<String>,
     /// Whether the engine sends captured sound.
@@ -163,6 +165,7 @@ impl Caller {
             heard: false,
             ended: EndedSound::default(),
             asked: None,
+            held_next: None,
             told: None,
             open: !config.muted,
             adaptation: None,
@@ -345,7 +348,13 @@ impl Caller {
                     };
                     self.tell(CallEvent::Away(why));
                 }
-                CallerStep::Begin(call) => self.begin(&call, common)?,
+                CallerStep::Begin(call) => {
+                    self.begin(&call, common)?;
+                    let held = self.held_next.take().filter(|held| *held == call.terms.sound());
+                    if let Some(Err(why)) = held.map(|held| self.ask_to_hold(held)) {
+                        self.tell(CallEvent::CannotChange(why));
+                    }
+                }
                 CallerStep::Resumed => {
                     self.told = None;
                     self.tell(CallEvent::Resumed);

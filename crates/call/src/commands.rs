@@ -157,10 +157,11 @@ impl Caller {
         }
     }
 
-    fn ask_to_hold(&mut self, held: bool) -> Answer {
+    pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
         let Some(call) = self.decides.call() else {
-            let begins = self.decides.begins_held(held);
-            return if begins { Ok(Changed::Held(held)) } else { Err(CannotChange::Busy) };
+            // An offer that is not answered yet holds the other; the call is changed once there is one.
+            self.held_next = (!self.decides.begins_held(held)).then_some(held);
+            return Ok(Changed::Held(held));
         };
         let asked = self.decides.asked();
         let ends = asked.is_some_and(|asked| !asked.sound()) && call.terms.sound();

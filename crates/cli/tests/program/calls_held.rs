@@ -135,12 +135,14 @@ fn calls_with_several_hosts_are_held_and_resumed_all_at_once_or_one_by_its_name(
     );
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.in_folder(folder.path()).controlled().start();
-    let call = call.wait_for("without sound").wait_for("without sound");
+    let hosts = [one.address.clone(), other.address.clone()];
+    let call = call.wait_for_each(&hosts.each_ref().map(|host| format!("{host} without sound")));
     assert!(heard(&folder).is_empty(), "no device runs");
     let quiet = threads(&call);
 
     let call = call.ask("resume", "ok resume");
-    let call = call.wait_for(said::CALL_SOUNDS).wait_for(said::CALL_SOUNDS);
+    let sounds = |host: &String| format!("{host}: {}", said::CALL_SOUNDS);
+    let call = call.wait_for_each(&hosts.each_ref().map(sounds));
     all_hear(&folder, 2);
     let frames = || [0, 1].map(|recording: usize| heard(&folder)[recording].frames());
 

@@ -224,6 +224,19 @@ impl Running {
         self
     }
 
+    /// Returns when it has said each of these, in any order.
+    pub(crate) fn wait_for_each(mut self, texts: &[String]) -> Self {
+        let until = Instant::now() + PATIENCE;
+        let said = |line: &String, text: &String| line.contains(text.as_str());
+        while !texts.iter().all(|text| self.said.iter().any(|line| said(line, text))) {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.said.push(line),
+                Err(why) => panic!("{} never said {texts:?}: {why}; {:#?}", self.name, self.said),
+            }
+        }
+        self
+    }
+
     /// Writes a line on its standard input and returns when it is answered, in these words.
     #[track_caller]
     pub(crate) fn ask(mut self, line: &str, answer: &str) -> Self {
