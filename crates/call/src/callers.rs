@@ -63,7 +63,8 @@ impl Callers {
         let several = self.callers.len() > 1;
         for index in 0..self.callers.len() {
             self.common.index = index;
-            self.common.others_sound = self.has_sound();
+            let mut others = (0..).zip(&self.callers).filter(|(other, _)| *other != index);
+            self.common.others_sound = others.any(|(_, caller)| caller.endpoint.is_some());
             let Some(caller) = self.callers.get_mut(index) else { continue };
             let was_over = caller.over.is_some();
             caller.turn(&mut self.common);

@@ -36,7 +36,16 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn open(flags: &Reporting) -> Result<Self, Failure> {
-        let (stop, files) = (stop_on_signals()?, ReportFiles::create(&flags.report_file)?);
+        Self::with(flags, stop_on_signals()?)
+    }
+
+    /// Of what is read from a file: the first signal ends the program.
+    pub(crate) fn of_file(flags: &Reporting) -> Result<Self, Failure> {
+        Self::with(flags, Stop::default())
+    }
+
+    fn with(flags: &Reporting, stop: Stop) -> Result<Self, Failure> {
+        let files = ReportFiles::create(&flags.report_file)?;
         Ok(Self { kind: flags.report, files, begun: now(), stop })
     }
 

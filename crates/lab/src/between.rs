@@ -110,7 +110,10 @@ fn two_channels(text: &str) -> Result<[usize; 2], String> {
 }
 
 pub(crate) fn run(flags: &BetweenFlags) -> Result<(), Failure> {
-    let answer = Answer::open(&flags.reporting)?;
+    let answer = match flags.recording {
+        Some(_) => Answer::of_file(&flags.reporting)?,
+        None => Answer::open(&flags.reporting)?,
+    };
     let report = match (&flags.recording, &flags.device) {
         (Some(recording), _) => of_files(flags, recording)?,
         (None, Some(device)) => of_device(flags, device, &answer)?,

@@ -175,7 +175,10 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
     if flags.rungs {
         return by_rungs(flags);
     }
-    let answer = Answer::open(&flags.reporting)?;
+    let answer = match flags.listen {
+        Some(_) => Answer::open(&flags.reporting)?,
+        None => Answer::of_file(&flags.reporting)?,
+    };
     let report = match (&flags.ledger, &flags.pcap, &flags.listen) {
         (Some(path), _, _) => {
             let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;

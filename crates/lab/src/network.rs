@@ -96,7 +96,7 @@ struct SeenTraffic {
 
 pub(crate) fn run(flags: &NetworkFlags) -> Result<(), Failure> {
     if let Some(path) = &flags.pcap {
-        let answer = Answer::open(&flags.streams.reporting)?;
+        let answer = Answer::of_file(&flags.streams.reporting)?;
         let file = File::open(path).map_err(|error| unread(path, &error))?;
         return answer.give(of_capture(file));
     }
