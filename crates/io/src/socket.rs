@@ -56,46 +56,66 @@ impl ArrivalHead {
     }
 }
 
-/// What a link has counted since it was opened. All are totals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkCounters {
-    /// Datagrams that the kernel took (one per packet and destination).
-    pub sent: u64,
-    /// Datagrams that the kernel refused.
-    pub send_errors: u64,
-    /// Of the datagrams taken and refused, those that were to go by the second network.
-    pub also: (u64, u64),
-    /// The `errno` of the latest system call that failed, 0 if none did.
-    pub last_error: i32,
-    /// Packets that found no room in the batch or the ring, or were too long.
-    pub dropped: u64,
-    /// Packets that were let go since there was no destination.
-    pub let_go: u64,
-    /// Datagrams delivered.
-    pub received: u64,
-    /// Datagrams delivered that were longer than the link was opened for.
-    pub truncated: u64,
-    /// Datagrams not delivered since they came from another than the source asked for.
-    pub foreign: u64,
-    /// Datagrams not delivered since the link's [`Seal`](crate::socket::seal::Seal) did not open them.
-    pub unopened: u64,
-    /// Datagrams delivered for which the kernel gave no usable stamp.
-    pub unstamped: u64,
-    /// Datagrams that the kernel dropped as the socket's buffer was full (`SO_RXQ_OVFL`), known with the next arrival.
-    pub kernel_drops: u64,
-    /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
-    pub ring_drops: u64,
-    /// Packets that the interface's queue dropped as too late, each once, whatever its destinations and networks.
-    pub unlaunched: u64,
-    /// Of those, the ones without a [`LinkEvent::Unlaunched`](crate::link::event_queue::LinkEvent::Unlaunched).
-    pub unnamed: u64,
-    /// Packets dropped since a connection did not take them in time: newer ones went instead.
-    pub overdue: u64,
-    /// Departures (records for the ledger) that found the caller's ring full.
-    pub departures_lost: u64,
+/// Names each total once: its field, and its place among [`LinkCounters::totals`].
+macro_rules! link_counters {
+    ($($(#[$doc:meta])* $total:ident,)+) => {
+        /// What a link has counted since it was opened. All are totals.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct LinkCounters {
+            $($(#[$doc])* pub $total: u64,)+
+            /// Of the datagrams taken and refused, those that were to go by the second network.
+            pub also: (u64, u64),
+            /// The `errno` of the latest system call that failed, 0 if none did.
+            pub last_error: i32,
+        }
+
+        pub(crate) const TOTALS: usize = [$(stringify!($total)),+].len() + 2;
+
+        impl LinkCounters {
+            pub(crate) const fn totals(&self) -> [u64; TOTALS] {
+                [$(self.$total,)+ self.also.0, self.also.1]
+            }
+
+            pub(crate) const fn of(totals: [u64; TOTALS], last_error: i32) -> Self {
+                let [$($total,)+ first, second] = totals;
+                Self { $($total,)+ also: (first, second), last_error }
+            }
+        }
+    };
 }
 
-pub(crate) const TOTALS: usize = 17;
+link_counters! {
+    /// Datagrams that the kernel took (one per packet and destination).
+    sent,
+    /// Datagrams that the kernel refused.
+    send_errors,
+    /// Packets that found no room in the batch or the ring, or were too long.
+    dropped,
+    /// Packets that were let go since there was no destination.
+    let_go,
+    /// Datagrams delivered.
+    received,
+    /// Datagrams delivered that were longer than the link was opened for.
+    truncated,
+    /// Datagrams not delivered since they came from another than the source asked for.
+    foreign,
+    /// Datagrams not delivered since the link's [`Seal`](crate::socket::seal::Seal) did not open them.
+    unopened,
+    /// Datagrams delivered for which the kernel gave no usable stamp.
+    unstamped,
+    /// Datagrams that the kernel dropped as the socket's buffer was full (`SO_RXQ_OVFL`), known with the next arrival.
+    kernel_drops,
+    /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
+    ring_drops,
+    /// Packets that the interface's queue dropped as too late, each once, whatever its destinations and networks.
+    unlaunched,
+    /// Of those, the ones without a [`LinkEvent::Unlaunched`](crate::link::event_queue::LinkEvent::Unlaunched).
+    unnamed,
+    /// Packets dropped since a connection did not take them in time: newer ones went instead.
+    overdue,
+    /// Departures (records for the ledger) that found the caller's ring full.
+    departures_lost,
+}
 
 impl LinkCounters {
     /// The totals of both: of a link and of the newer one that took its place.
@@ -104,58 +124,6 @@ impl LinkCounters {
         let (one, other) = (self.totals(), newer.totals());
         let error = if newer.last_error == 0 { self.last_error } else { newer.last_error };
         Self::of(core::array::from_fn(|at| one[at] + other[at]), error)
-    }
-
-    pub(crate) const fn of(totals: [u64; TOTALS], last_error: i32) -> Self {
-        let [sent, send_errors, first, second, dropped, let_go, received, truncated, ..] = totals;
-        let [.., foreign, unopened, unstamped, kernel_drops, ring_drops, _, _, _, _] = totals;
-        let [.., unlaunched, unnamed, overdue, departures_lost] = totals;
-        let also = (first, second);
-        Self {
-            sent,
-            send_errors,
-            also,
-            last_error,
-            dropped,
-            let_go,
-            received,
-            truncated,
-            foreign,
-            unopened,
-            unstamped,
-            kernel_drops,
-            ring_drops,
-            unlaunched,
-            unnamed,
-            overdue,
-            departures_lost,
-        }
-    }
-
-    pub(crate) const fn totals(&self) -> [u64; TOTALS] {
-        let &Self {
-            sent, send_errors, also, dropped, let_go, received, truncated, foreign, ..
-        } = self;
-        let &Self { unopened, unstamped, kernel_drops, ring_drops, unlaunched, unnamed, .. } = self;
-        [
-            sent,
-            send_errors,
-            also.0,
-            also.1,
-            dropped,
-            let_go,
-            received,
-            truncated,
-            foreign,
-            unopened,
-            unstamped,
-            kernel_drops,
-            ring_drops,
-            unlaunched,
-            unnamed,
-            self.overdue,
-            self.departures_lost,
-        ]
     }
 }
 
