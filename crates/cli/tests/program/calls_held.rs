@@ -191,7 +191,8 @@ fn a_file_that_is_played_to_is_one_though_one_call_is_over_before_the_other_has_
     );
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.in_folder(folder.path()).controlled().start();
-    let call = call.wait_for("without sound").wait_for("without sound");
+    let silent = [&one, &other].map(|called| format!("{} without sound", called.address));
+    let call = call.wait_for_each(&silent);
     let path = folder.file("heard.wav");
     assert!(!path.exists(), "no device is open before any has sound");
     let gone = one.address.clone();
@@ -275,7 +276,9 @@ mod exclusive {
             one.address, other.address
         );
         let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
-        let call = call.controlled().start().wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
+        let in_calls =
+            [&one, &other].map(|called| format!("{}{}", said::IN_A_CALL, called.address));
+        let call = call.controlled().start().wait_for_each(&in_calls);
         // It answers nothing, so whether its sound is over is not known.
         one.running.signal("-STOP");
         let call = call.ask(&format!("hold {}", one.address), "ok hold");

@@ -124,7 +124,8 @@ fn one_caller_of_two_servers_is_heard_by_both_and_hears_both_which_hear_not_one_
     );
     let call = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path());
     let call = call.in_folder(folder.path()).controlled().start();
-    let mut call = call.wait_for(said::IN_A_CALL).wait_for(said::IN_A_CALL);
+    let in_calls = [&one, &other].map(|called| format!("{}{}", said::IN_A_CALL, called.address));
+    let mut call = call.wait_for_each(&in_calls);
     grows(&folder.file("heard.wav"), 3000);
     for ask in ["mute", "unmute"] {
         call = call.ask(ask, "ok ");
