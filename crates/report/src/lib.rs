@@ -5,6 +5,8 @@
 
 pub mod csv;
 pub mod distribution;
+mod followed_clock;
+mod host;
 mod json;
 pub mod ledger;
 pub mod snapshot;
@@ -17,11 +19,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use tautline_proto::counters::Counted;
 pub use tautline_proto::counters::Counters;
-use tautline_proto::crf_follower::{CrfCounters, CrfStanding, CrfState};
-use tautline_proto::wire::avtp::crf::CrfInvalid;
-use tautline_proto::wire::avtp::id_of;
 
 use crate::distribution::Summary;
+pub use crate::followed_clock::FollowedClockReport;
+pub use crate::host::{HostReport, PtpReport, Refused, TaiReport};
 use crate::json::json;
 
 /// What happened in one run.
@@ -452,28 +453,6 @@ pub struct RemoteReceiver {
     pub round_trip_ns: Option<i64>,
 }
 
-/// The machine.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct HostReport {
-    /// Its version.
-    pub kernel: String,
-    /// How the device's thread ran.
-    pub scheduler: String,
-    /// Processors.
-    pub cpus: usize,
-    /// Times that all processors stalled at once for more than a millisecond.
-    pub stalls: u64,
-    /// Processor time of the whole program, in nanoseconds.
-    pub cpu_ns: i64,
-    /// Most memory it held, in bytes.
-    pub peak_bytes: u64,
-    /// What it did not let the run have.
-    pub refused: Refused,
-    /// How TAI is known here; absent where no packet said when it is to be presented.
-    pub tai: Option<TaiReport>,
-}
-
 /// How both directions of a call went.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -518,130 +497,6 @@ pub struct PacingReport {
     pub unnamed: u64,
 }
 
-/// The clock that a receiver followed (`--clock`), at the end of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FollowedClockReport {
-    /// As it was given.
-    pub address: String,
-    /// The talker's stream id; absent before one was heard.
-    pub stream: Option<String>,
-    /// How much faster than nominally it runs against TAI; absent before that was known to 1 ppm.
-    pub rate_ppm: Option<f64>,
-    /// How far that may be from the truth by now, either way.
-    pub uncertainty_ppm: Option<f64>,
-    /// Since when nothing told of it, by this machine's monotonic clock: the rate was held. Absent while it is heard, and
-    /// where it never was.
-    pub held_since_ns: Option<i64>,
-    /// What was counted of it.
-    #[serde(flatten, serialize_with = "crf_by_name", deserialize_with = "crf_from_names")]
-    pub counters: CrfCounters,
-    /// Packets that this host dropped since the buffer of the socket, or of the stream that it shares it with, was full; of the lost ones.
-    pub socket_drops: u64,
-    /// What told nothing of it, by reason.
-    pub invalid: Vec<InvalidCount>,
-}
-
-impl FollowedClockReport {
-    /// Of how a clock that was given so stands at the end.
-    pub fn of(address: &str, standing: &CrfStanding, socket_drops: u64) -> Self {
-        let invalid = CrfInvalid::NAMES.into_iter().zip(standing.invalid);
-        Self {
-            address: address.to_owned(),
-            stream: standing.stream.map(id_of),
-            rate_ppm: standing.told.map(|told| told.rate.as_f64()),
-            uncertainty_ppm: standing.told.map(|told| told.uncertainty().as_f64()),
-            held_since_ns: match standing.state {
-                CrfState::Held { since, .. } => Some(since.as_nanos()),
-                CrfState::Unheard | CrfState::Heard => None,
-            },
-            counters: standing.counters,
-            socket_drops,
-            invalid: invalid
-                .filter(|(_, count)| *count > 0)
-                .map(|(reason, count)| InvalidCount { reason: reason.into(), count })
-                .collect(),
-        }
-    }
-}
-
-/// How TAI is known at the end of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TaiReport {
-    /// `free` where nothing keeps it, `locked`, or `holdover` where what kept it went.
-    pub state: Cow<'static, str>,
-    /// What keeps it, or did: `ptp` or `system`.
-    pub by: Option<Cow<'static, str>>,
-    /// Since when it is so, by this machine's monotonic clock.
-    pub since_ns: Option<i64>,
-    /// How far it may be from the truth, either way; absent where nothing ever said.
-    pub uncertainty_ns: Option<i64>,
-    /// Whether packets say that their times are not to be relied upon (`tu`).
-    pub uncertain: bool,
-    /// How often it was too far off to be slewed.
-    pub steps: u32,
-    /// What linuxptp says of itself; absent where it does not run or does not answer.
-    pub ptp4l: Option<PtpReport>,
-}
-
-/// What `ptp4l` says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PtpReport {
-    /// What its foremost port does, as `SLAVE`.
-    pub port: Cow<'static, str>,
-    /// Whom it follows; absent where it follows nobody.
-    pub grandmaster: Option<String>,
-    /// Its clock less its master's.
-    pub offset_ns: i64,
-    /// From its master to it.
-    pub path_delay_ns: i64,
-}
-
-/// What was asked of the system and refused, each in a sentence with its own mend; `None` where it was
-/// granted, or not asked for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Refused {
-    /// The device's thread runs without real-time priority.
-    pub priority: Option<String>,
-    /// So do the threads of the stall witness.
-    pub witness_priority: Option<String>,
-    /// Memory is not locked.
-    pub locked_memory: Option<String>,
-    /// Whether the priority is one that a limit or a capability gives to an ordinary user. A deadline
-    /// is not: its own sentence says what to do.
-    #[serde(skip)]
-    pub by_limit: bool,
-}
-
-impl Refused {
-    /// Each sentence.
-    pub fn each(&self) -> impl Iterator<Item = &str> {
-        let all = [&self.priority, &self.witness_priority, &self.locked_memory];
-        all.into_iter().filter_map(|sentence| sentence.as_deref())
-    }
-
-    /// All of it for people, in one line; `None` if nothing was refused.
-    pub fn line(&self) -> Option<String> {
-        const MEND: &str = "`taut doctor` says how to allow it";
-        let priority = self.priority.as_ref().filter(|_| self.by_limit);
-        let lacks = [
-            priority.map(|_| "no real-time priority"),
-            self.locked_memory.as_ref().map(|_| "no locked memory"),
-        ];
-        let lacks: Vec<&str> = lacks.into_iter().flatten().collect();
-        let own = self.priority.clone().filter(|_| !self.by_limit);
-        let lacking = (!lacks.is_empty())
-            .then(|| format!("{}: sound may drop out under load; {MEND}", lacks.join(", ")));
-        // The witness's is the same matter as the device's thread's.
-        let witness = self.witness_priority.clone().filter(|_| self.priority.is_none());
-        let all: Vec<String> = [own, lacking, witness].into_iter().flatten().collect();
-        (!all.is_empty()).then(|| all.join("; "))
-    }
-}
-
 /// Every counter by its name.
 fn each_by_name<S: Serializer>(
     counters: impl Iterator<Item = Counted>,
@@ -662,14 +517,6 @@ fn by_name<S: Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S
 
 fn from_names<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> {
     counts(from).map(Counters::of)
-}
-
-fn crf_by_name<S: Serializer>(counters: &CrfCounters, serializer: S) -> Result<S::Ok, S::Error> {
-    each_by_name(counters.each(), serializer)
-}
-
-fn crf_from_names<'de, D: Deserializer<'de>>(from: D) -> Result<CrfCounters, D::Error> {
-    counts(from).map(CrfCounters::of)
 }
 
 #[cfg(test)]
@@ -697,20 +544,5 @@ mod tests {
         let read: Report = serde_json::from_str(old).unwrap();
         assert_eq!((&*read.role, read.streams[0].counters.lost), ("send", 2));
         assert_eq!(read.streams[0].latency, LatencyReport::default());
-    }
-
-    #[test]
-    fn every_counter_of_a_clock_stands_beside_what_else_is_told_of_it() {
-        let counters = CrfCounters { received: 500, restarts: 2, ..CrfCounters::default() };
-        let invalid = [3; CrfInvalid::COUNT];
-        let state = CrfState::Heard;
-        let standing = CrfStanding { stream: None, told: None, state, counters, invalid };
-        let told = FollowedClockReport::of("avtp://eth0", &standing, 7);
-        let told = serde_json::to_value(told).unwrap();
-        for (name, count) in counters.each().map(|counted| (counted.name, counted.count)) {
-            assert_eq!(told[name], count, "{name} in {told}");
-        }
-        assert_eq!((&told["packets_received"], &told["socket_drops"]), (&500.into(), &7.into()));
-        assert_eq!(told["invalid"].as_array().unwrap().len(), CrfInvalid::COUNT);
     }
 }
