@@ -97,7 +97,7 @@ impl Answer {
     fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
         report.command = command_line();
         report.duration_ns = (now() - self.begun).as_nanos();
-        give(self.kind, self.files, |format| match format {
+        self.files.write_and_print(self.kind, |format| match format {
             FileFormat::Html => Ok(page(&report)),
             FileFormat::Svg => Ok(charts(&report)),
             FileFormat::Txt => Ok(report.to_string()),
@@ -107,25 +107,6 @@ impl Answer {
         })?;
         Ok(report)
     }
-}
-
-/// Gives what `render` makes. The files first: nobody may be reading what is printed.
-pub(crate) fn give(
-    kind: ReportKind,
-    files: ReportFiles,
-    render: impl Fn(FileFormat) -> Result<String, Failure>,
-) -> Result<(), Failure> {
-    let written = files.write(&render);
-    let format = match kind {
-        ReportKind::Text => Some(FileFormat::Txt),
-        ReportKind::Json => Some(FileFormat::Json),
-        ReportKind::Html => Some(FileFormat::Html),
-        ReportKind::None => None,
-    };
-    if let Some(format) = format {
-        screen::print(&render(format)?);
-    }
-    written
 }
 
 /// How the program was called, as a shell takes it.

@@ -8,7 +8,7 @@ use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
 use tautline_ui::report_file::{FileFormat, ReportFiles};
 
-use crate::answer::{Reporting, give};
+use crate::answer::Reporting;
 use crate::compare::{CompareOptions, Compared, ComparedOutcome, ReadError, ReadReport};
 use crate::page;
 
@@ -108,7 +108,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     }
     let options = CompareOptions { threshold: flags.threshold };
     let compared = Compared::of(&first, &second, options);
-    give(flags.reporting.report, files, |format| match format {
+    files.write_and_print(flags.reporting.report, |format| match format {
         FileFormat::Html => Ok(page::compared(&compared)),
         FileFormat::Svg => Ok(page::compared_charts(&compared)),
         FileFormat::Txt => Ok(compared.to_string()),

@@ -10,6 +10,7 @@ use tautline_io::output::{OutputFile, write_hint};
 use tautline_report::csv;
 
 use crate::failure::Failure;
+use crate::screen;
 
 /// What to print at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,6 +124,25 @@ impl ReportFiles {
         };
         let written: Vec<_> = self.0.into_iter().map(write).collect();
         written.into_iter().collect()
+    }
+
+    /// Writes the files, then prints the report as `kind`: the reader of what is printed may be gone.
+    pub fn write_and_print(
+        self,
+        kind: ReportKind,
+        render: impl Fn(FileFormat) -> Result<String, Failure>,
+    ) -> Result<(), Failure> {
+        let written = self.write(&render);
+        let format = match kind {
+            ReportKind::Text => Some(FileFormat::Txt),
+            ReportKind::Json => Some(FileFormat::Json),
+            ReportKind::Html => Some(FileFormat::Html),
+            ReportKind::None => None,
+        };
+        if let Some(format) = format {
+            screen::print(&render(format)?);
+        }
+        written
     }
 }
 

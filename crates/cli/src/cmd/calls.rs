@@ -11,15 +11,14 @@ use tautline_call::{CallEvent, Config, Ended, Event, bits_in_words};
 use tautline_proto::call::path::SilentWay;
 use tautline_proto::call::terms::{CallTerms, StreamTerms};
 use tautline_proto::device::Direction;
-use tautline_report::Report;
+use tautline_report::CallReport;
 use tautline_report::text;
 
 use crate::failure::Failure;
-use crate::flags::{EchoFlag, EndFlags, ReportKind, RunFlags};
+use crate::flags::{EchoFlag, EndFlags, RunFlags};
 use crate::messages::{self, cannot_change, changed};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
-use crate::screen;
 
 /// Whose calls these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,28 +193,17 @@ pub(super) fn tell_reports(
     files: ReportFiles,
     running: &RunFlags,
 ) -> Result<(), Failure> {
-    let json = || -> Result<String, Failure> {
-        let all: Result<Vec<_>, _> = reports.iter().map(Report::to_json).collect();
-        let all = all.map_err(|error| Failure::running(error.to_string()))?;
-        Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
-    };
+    let json =
+        || CallReport::json(role, &reports).map_err(|error| Failure::running(error.to_string()));
     let drawn =
         |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
     let text = || reports.iter().map(text::render_call).collect::<String>();
-    // The files first: nobody may be reading what is printed.
-    let written = files.write(|format| match format {
+    files.write_and_print(running.report(), |format| match format {
         FileFormat::Html => Ok(drawn(Drawing::Page)),
         FileFormat::Svg => Ok(drawn(Drawing::Charts)),
         FileFormat::Txt => Ok(text()),
         FileFormat::Json | FileFormat::Csv => json(),
-    });
-    match running.report() {
-        ReportKind::Text => screen::print(&text()),
-        ReportKind::Json => screen::print(&json()?),
-        ReportKind::Html => screen::print(&drawn(Drawing::Page)),
-        ReportKind::None => {}
-    }
-    written?;
+    })?;
     done.map_err(failure)
 }
 
