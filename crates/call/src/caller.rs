@@ -119,11 +119,13 @@ pub(crate) struct Caller {
     told: Option<String>,
     /// Whether the engine sends captured sound.
     pub(crate) open: bool,
-    /// The coding, or its bit rate, follows what the network carries;
+    /// Follows what the network carries.
     pub(crate) adaptation: Option<Adaptation>,
-    /// whether the coding does; the maximum bit rate; and the allowed transports.
+    /// Whether the coding follows it, too, and not its bit rate alone.
     pub(crate) auto: bool,
+    /// The maximum bit rate.
     pub(crate) bitrate: Option<u32>,
+    /// The allowed transports.
     pub(crate) paths: &'static [CallPath],
     pub(crate) watched: Watched,
     /// When the call is over by the clock.

@@ -32,7 +32,6 @@ use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
 use crate::process::{ChildProcess, ChildProgram};
 
-pub const MOST_STREAMS: usize = 64;
 /// The rest is for the kernel's work on datagrams and for runs that take longer than measured.
 pub const MOST_SHARE: f64 = 0.8;
 /// A run that takes longer does not come to an end: no period of sound is as long.
