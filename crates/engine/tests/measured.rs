@@ -81,7 +81,22 @@ fn assert_stream_measured(stream: &StreamReport, off: Span) {
     assert!(error.abs() <= frame() + uncertainty, "{error} ns off: {told}");
     let reckoned = books_error.p50_ns.unwrap() - off.as_nanos();
     assert!(reckoned.abs() <= frame(), "what is reckoned is {reckoned} ns off: {told}");
-    assert!(measured.count * 2 > stream.counters.received, "{told}");
+    assert_found(stream);
+}
+
+/// Asserts that half of the packets and more were found in the sound, of those that no underrun hid. A card with a
+/// buffer of 2 ms underruns whenever the host takes a core for a millisecond: 45 times a second it hid half of them.
+fn assert_found(stream: &StreamReport) {
+    /// Sound is searched by windows of 1024 frames, which begin at every 128th: an underrun spoils as many packets of 1 ms.
+    const HIDDEN_BY_UNDERRUN: u64 = (1024 + 128) / 48;
+    let LatencyReport { measured, not_found, .. } = &stream.latency;
+    let (found, counters) = (measured.count, &stream.counters);
+    let hidden = not_found.unlike.min(counters.xruns * HIDDEN_BY_UNDERRUN);
+    assert!(
+        found > 100 && found * 2 > counters.received - hidden,
+        "{found} of {} were found, {hidden} of the rest hidden by underruns: {not_found:?} {counters:?}",
+        counters.received,
+    );
 }
 
 /// Asserts that each packet is in the figure, or told beside it.
