@@ -4,7 +4,7 @@
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
-use tautline_io::link::Arrival;
+use tautline_io::link::Datagram;
 use tautline_proto::endpoint::{Endpoint, Host};
 use tautline_proto::rtcp_session::{Event, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
@@ -47,7 +47,7 @@ impl Conversation {
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
-        control.receive(&mut |arrival| self.listen(heard, &arrival, &mut tell));
+        control.receive(&mut |datagram| self.listen(heard, &datagram, &mut tell));
         self.control = Some(control);
     }
 
@@ -63,21 +63,22 @@ impl Conversation {
     pub(crate) fn listen(
         &mut self,
         heard: Option<u32>,
-        arrival: &Arrival<'_>,
+        datagram: &Datagram<'_>,
         tell: &mut impl FnMut(Host, Event),
     ) {
         let Self { session, audience, invalid, .. } = self;
-        let stamp_uncertainty = arrival.stamp_uncertainty.min(arrival.read - arrival.arrival);
-        let from = arrival.source.host();
+        let stamp_uncertainty =
+            datagram.arrival.uncertainty.min(datagram.arrival.read - datagram.arrival.at);
+        let from = datagram.arrival.from.host();
         let mut concerns = heard.is_none();
         let listen = |event: Event| {
             concerns |= heard == Some(event.ssrc());
             tell(from, event);
         };
-        let arrived = ReportArrival { from, at: arrival.arrival, stamp_uncertainty };
-        match session.handle(arrival.datagram, arrived, listen) {
+        let arrived = ReportArrival { from, at: datagram.arrival.at, stamp_uncertainty };
+        match session.handle(datagram.bytes, arrived, listen) {
             Ok(()) => match audience {
-                Audience::Whoever(peer) if concerns => *peer = Some(arrival.source),
+                Audience::Whoever(peer) if concerns => *peer = Some(datagram.arrival.from),
                 _ => {}
             },
             Err(_) => *invalid += 1,

@@ -17,7 +17,7 @@ use tautline_engine::control::{Asker, Destined, RecvChange, SendChange};
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::probes::Probes;
 use tautline_io::link::destinations::Destinations;
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::Outgoing;
@@ -56,12 +56,12 @@ impl Link for Through {
         self.link.flush();
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let (arrived, passes) = (&mut self.arrived, self.passes);
-        self.link.receive(&mut |arrival| {
+        self.link.receive(&mut |datagram| {
             *arrived += 1;
             if passes(*arrived) {
-                deliver(arrival);
+                deliver(datagram);
             }
         });
     }

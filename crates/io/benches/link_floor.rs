@@ -161,8 +161,8 @@ impl Receiving {
             self.fill();
             let start = processor();
             let mut count = 0;
-            self.link.receive(&mut |arrival| {
-                black_box((arrival.datagram[0], arrival.arrival));
+            self.link.receive(&mut |datagram| {
+                black_box((datagram.bytes[0], datagram.arrival.at));
                 count += 1;
             });
             total += processor() - start;

@@ -111,7 +111,7 @@ mod tests {
             let mut bare = BareSocket::open(&options).unwrap();
             assert!(bare.send(b"a packet", now()));
             let mut came = Vec::new();
-            receiver.receive(&mut |arrival| came.extend_from_slice(arrival.datagram)).unwrap();
+            receiver.receive(&mut |datagram| came.extend_from_slice(datagram.bytes)).unwrap();
             assert_eq!(came, b"a packet", "{launch:?}");
             assert!(!bare.send(&[0; 70_000], now()), "no datagram is as long");
         }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::time::LocalTime;
 
-use crate::socket::Arrival;
+use crate::socket::Datagram;
 use crate::socket::descriptor::{poll, readable};
 use crate::system::{checked, owned};
 
@@ -17,7 +17,7 @@ pub trait Control: Send + AsFd {
     fn send(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()>;
 
     /// Delivers every datagram that has arrived, oldest first. Does not wait.
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 }
 
 /// Waits until one of `channels` has something to read (true) or `until` (false). For ordinary threads; see [`Waiter`].

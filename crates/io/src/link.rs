@@ -18,7 +18,7 @@ use tautline_proto::stream::Outgoing;
 use crate::link::destinations::Destinations;
 use crate::link::event_queue::EventSender;
 
-pub use crate::socket::{Arrival, LinkCounters, OpenError, TransmitStamp};
+pub use crate::socket::{Datagram, LinkCounters, OpenError, TransmitStamp};
 
 /// A link to the network. All methods but [`Link::tell`] are real-time: bounded work, no allocation,
 /// lock or blocking call.
@@ -51,7 +51,7 @@ pub trait Link: Send {
     }
 
     /// Delivers every datagram that has arrived, oldest first, each with its stamps.
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>));
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 
     /// A descriptor that becomes readable once [`Link::receive`] has something to deliver; to be asked for before each
     /// wait.

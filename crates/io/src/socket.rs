@@ -13,46 +13,36 @@ pub mod seal;
 pub(crate) mod timestamp;
 pub(crate) mod transmit;
 
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::Arrival;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
 /// One datagram that arrived.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival<'a> {
+pub struct Datagram<'a> {
     /// Its bytes; only the first part if [`Self::truncated`].
-    pub datagram: &'a [u8],
-    /// Who sent it, and by which interface it came where the kernel says that.
-    pub source: Endpoint,
-    /// Kernel software stamp on the monotonic clock; equals [`Self::read`], and is never after it, without one.
-    pub arrival: LocalTime,
-    /// Uncertainty of `arrival` by the mapping between the clocks; [`Span::MAX`] without a kernel stamp.
-    pub stamp_uncertainty: Span,
-    /// When the program read it from the socket: one reading for all datagrams of a batch.
-    pub read: LocalTime,
+    pub bytes: &'a [u8],
+    /// From where and when.
+    pub arrival: Arrival,
     /// Whether it was longer than the link was opened for and has been cut.
     pub truncated: bool,
 }
 
-/// All of an [`Arrival`] but its bytes, to be kept.
+/// All of a [`Datagram`] but its bytes, to be kept.
 #[derive(Clone, Copy)]
-pub(crate) struct ArrivalHead {
+pub(crate) struct DatagramHead {
     pub(crate) len: usize,
-    source: Endpoint,
-    arrival: LocalTime,
-    stamp_uncertainty: Span,
-    read: LocalTime,
+    arrival: Arrival,
     pub(crate) truncated: bool,
 }
 
-impl ArrivalHead {
-    pub(crate) const fn new(arrival: &Arrival<'_>) -> Self {
-        let &Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated } = arrival;
-        Self { len: datagram.len(), source, arrival, stamp_uncertainty, read, truncated }
+impl DatagramHead {
+    pub(crate) const fn new(datagram: &Datagram<'_>) -> Self {
+        let &Datagram { bytes, arrival, truncated } = datagram;
+        Self { len: bytes.len(), arrival, truncated }
     }
 
-    pub(crate) const fn of(self, datagram: &[u8]) -> Arrival<'_> {
-        let Self { source, arrival, stamp_uncertainty, read, truncated, .. } = self;
-        Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated }
+    pub(crate) const fn of(self, bytes: &[u8]) -> Datagram<'_> {
+        Datagram { bytes, arrival: self.arrival, truncated: self.truncated }
     }
 }
 

@@ -4,7 +4,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::time::LocalTime;
+use crate::time::{LocalTime, Span};
 
 /// A host as its network names it: by the address, without what tells its senders apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,14 +180,23 @@ impl Author {
 }
 
 /// From where and when a datagram came.
-#[derive(Debug, Clone, Copy)]
-pub struct Arrived {
-    /// Who sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Who sent it, and by which interface it came where the kernel says that.
     pub from: Endpoint,
-    /// When the network handed it over.
+    /// Kernel software stamp on the monotonic clock; equals [`Self::read`], and is never after it, without one.
     pub at: LocalTime,
-    /// When the program read it.
+    /// Uncertainty of `at` by the mapping between the clocks; [`Span::MAX`] without a kernel stamp.
+    pub uncertainty: Span,
+    /// When the program read it from the socket: one reading for all datagrams of a batch.
     pub read: LocalTime,
+}
+
+impl Arrival {
+    /// With an exact stamp.
+    pub const fn exact(from: Endpoint, at: LocalTime, read: LocalTime) -> Self {
+        Self { from, at, uncertainty: Span::ZERO, read }
+    }
 }
 
 /// Networks by which a stream may come at a time; what comes by more is not heard.

@@ -3,7 +3,7 @@
 
 mod admission;
 
-use crate::endpoint::{Arrived, Author, SourceEndpoints};
+use crate::endpoint::{Arrival, Author, SourceEndpoints};
 use crate::packet::{PacketHead, StreamId};
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 use crate::wrap::{Unwrapper, Wrapped};
@@ -84,7 +84,7 @@ impl Source {
     const UNSURE: Span = Span::from_millis(250);
 
     /// Begins with its first packet.
-    pub fn begin(packet: &PacketHead, frames: Frames, came: &Arrived) -> Self {
+    pub fn begin(packet: &PacketHead, frames: Frames, came: &Arrival) -> Self {
         let number = Unwrapper::starting_at(packet.number);
         let timeline = Unwrapper::starting_at(packet.media);
         let (sequence, media) = (number.highest(), MediaTime::from_frames(timeline.highest()));

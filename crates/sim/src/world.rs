@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use fastrand::Rng;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::device::Settings;
-use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packet::StreamId;
@@ -261,7 +261,7 @@ impl World {
         let listener = &mut listeners[number];
         let woke = listener.host.local(*now);
         while let Some((bytes, from, at)) = listener.arrived.pop_front() {
-            let arrived = Arrived { from, at, read: woke };
+            let arrived = Arrival::exact(from, at, woke);
             let receiver = &mut listener.receiver;
             if let Some(passage) = receiver.handle_telling(&bytes, &arrived, &mut |_| {}).late() {
                 listener.ordinary.take(&passage);

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use tautline_io::clock::now;
-use tautline_io::link::{Arrival, Link, LinkCounters};
+use tautline_io::link::{Datagram, Link, LinkCounters};
 use tautline_io::thread::memory::prefault;
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::OffloadError;
@@ -198,9 +198,9 @@ impl WorkerEnd {
             return false;
         };
         let mut leaves = false;
-        let mut take = |arrival: Arrival<'_>| {
+        let mut take = |datagram: Datagram<'_>| {
             (*waits, *in_vain) = (0, Span::ZERO);
-            match master.handle(arrival.datagram, arrival.arrival) {
+            match master.handle(datagram.bytes, datagram.arrival.at) {
                 Handled::Ask { .. } => leaves = true,
                 // Workers run in order: one that answered this has answered those before, and that was lost.
                 Handled::Complete(block) if block >= *next => {
@@ -218,10 +218,10 @@ impl WorkerEnd {
         };
         far.link.receive(&mut take);
         if let Some(last) = &mut far.last {
-            last.link.receive(&mut |arrival| {
+            last.link.receive(&mut |datagram| {
                 // Before the first block that is heard after a silence, a greeting is due again.
                 *unheard = 1;
-                take(arrival);
+                take(datagram);
             });
         }
         leaves

@@ -81,11 +81,11 @@ impl<'a> WorkEnd<'a> {
 
     fn receive(&mut self, worker: &mut Worker) {
         let mut from = None;
-        self.link.receive(&mut |arrival| {
-            let handled = worker.handle(arrival.datagram, arrival.arrival);
+        self.link.receive(&mut |datagram| {
+            let handled = worker.handle(datagram.bytes, datagram.arrival.at);
             // Whoever sends what is none of ours is answered nothing.
             if !matches!(handled, Handled::Foreign | Handled::Invalid(_)) {
-                from = Some(arrival.source);
+                from = Some(datagram.arrival.from);
             }
         });
         if let Some(from) = from

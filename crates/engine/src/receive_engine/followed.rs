@@ -33,7 +33,7 @@ impl FollowedClock {
     /// Hears what came, and notes what is new: how fast it runs, as far as that is known.
     pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ToldRate> {
         let Self { address, link, follower, news } = self;
-        link.receive(&mut |came| follower.handle(came.datagram, came.arrival));
+        link.receive(&mut |came| follower.handle(came.bytes, came.arrival.at));
         let now = now();
         let standing = follower.standing(now);
         if let Some(matter) = news.follow(&standing, now) {

@@ -2,11 +2,11 @@
 
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::event_queue::EventSender;
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_io::udp::pair::OpenedStream;
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::Arrival;
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::LocalTime;
 
 /// Datagrams that were read and are not played yet, oldest first.
 #[derive(Default)]
@@ -14,10 +14,7 @@ pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
 
 struct KeptDatagram {
     bytes: Box<[u8]>,
-    source: Endpoint,
-    arrival: LocalTime,
-    stamp_uncertainty: Span,
-    read: LocalTime,
+    arrival: Arrival,
     truncated: bool,
 }
 
@@ -26,13 +23,12 @@ impl KeptDatagrams {
     const MOST: usize = 4096;
 
     /// Keeps one, if there is room.
-    pub(super) fn keep(&mut self, arrival: &Arrival<'_>) {
+    pub(super) fn keep(&mut self, datagram: &Datagram<'_>) {
         if self.0.len() == Self::MOST {
             return;
         }
-        let &Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated } = arrival;
-        let bytes = datagram.into();
-        self.0.push(KeptDatagram { bytes, source, arrival, stamp_uncertainty, read, truncated });
+        let &Datagram { bytes, arrival, truncated } = datagram;
+        self.0.push(KeptDatagram { bytes: bytes.into(), arrival, truncated });
     }
 
     /// The stream as if nobody had read of it yet.
@@ -41,7 +37,7 @@ impl KeptDatagrams {
             return opened;
         }
         let OpenedStream { link, .. } = opened;
-        let until = self.0.last().map_or(LocalTime::ZERO, |kept| kept.arrival);
+        let until = self.0.last().map_or(LocalTime::ZERO, |kept| kept.arrival.at);
         let unread = UnreadLink { link, kept: self.0, next: 0, until };
         OpenedStream { link: Box::new(unread), ..opened }
     }
@@ -74,17 +70,16 @@ impl Link for UnreadLink {
         self.link.set_destinations(destinations)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         for kept in self.kept.iter().skip(self.next) {
-            let &KeptDatagram { source, arrival, stamp_uncertainty, read, truncated, .. } = kept;
-            let datagram = &*kept.bytes;
-            deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
+            let KeptDatagram { bytes, arrival, truncated } = kept;
+            deliver(Datagram { bytes, arrival: *arrival, truncated: *truncated });
         }
         self.next = self.kept.len();
         let until = self.until;
-        self.link.receive(&mut |arrival| {
-            if arrival.arrival > until {
-                deliver(arrival);
+        self.link.receive(&mut |datagram| {
+            if datagram.arrival.at > until {
+                deliver(datagram);
             }
         });
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
-use tautline_io::link::Arrival;
+use tautline_io::link::Datagram;
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::yield_address;
 use tautline_proto::endpoint::Author;
@@ -85,7 +85,7 @@ impl ListenedAt {
             return Ok(kept.unread(open(false)?));
         }
         let opened = open(true)?;
-        link.receive(&mut |arrival| kept.keep(&arrival));
+        link.receive(&mut |datagram| kept.keep(&datagram));
         Ok(kept.unread(opened))
     }
 }
@@ -132,9 +132,9 @@ pub fn learn(
         wait(&channels, now() + BEAT);
         for at in opened.iter_mut() {
             let ListenedAt { wire, opened: OpenedStream { link, control, .. }, kept } = at;
-            let mut hear = |arrival: Arrival<'_>| {
-                let Ok(compound) = Compound::parse(arrival.datagram) else { return };
-                let host = arrival.source.host();
+            let mut hear = |datagram: Datagram<'_>| {
+                let Ok(compound) = Compound::parse(datagram.bytes) else { return };
+                let host = datagram.arrival.from.host();
                 compound.visit(|ssrc, item| {
                     if let Item::Announcement(announcement) = item {
                         hearsay.announced(Author { ssrc, host }, announcement);
@@ -144,21 +144,21 @@ pub fn learn(
             if let Some(control) = control {
                 control.receive(&mut hear);
             }
-            link.receive(&mut |arrival| {
-                let host = arrival.source.host();
-                match wire.unpack(arrival.datagram) {
+            link.receive(&mut |datagram| {
+                let host = datagram.arrival.from.host();
+                match wire.unpack(datagram.bytes) {
                     Ok(packet) => {
                         hearsay.sends(Author { ssrc: packet.head.stream.ssrc(), host });
                         shaped = shaped.or(packet.format());
                         stamped |= packet.head.capture.is_some();
-                        evidence.observe(&packet, arrival.arrival);
-                        kept.keep(&arrival);
+                        evidence.observe(&packet, datagram.arrival.at);
+                        kept.keep(&datagram);
                     }
                     // A clock may be told of there, which says nothing of a stream.
                     Err(Invalid::Subtype(_)) => return,
                     Err(_) => {}
                 }
-                packets_since.get_or_insert(arrival.read);
+                packets_since.get_or_insert(datagram.arrival.read);
             });
             // Where nobody reports, nobody announces.
             if let (Some(format), None) = (shaped, &control) {

@@ -1,8 +1,7 @@
 //! What a stream has of a link and a control channel that it shares with other senders' streams.
 
-use tautline_io::link::Arrival;
-use tautline_proto::endpoint::{Author, Endpoint};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_io::link::Datagram;
+use tautline_proto::endpoint::{Arrival, Author};
 use tautline_proto::wire::rtcp::author_of;
 
 /// What a stream has of the link that it shares.
@@ -19,38 +18,21 @@ pub(crate) struct Shares {
 /// A report that arrived at a shared channel.
 pub(crate) struct Said {
     pub(crate) author: Author,
-    datagram: Vec<u8>,
-    source: Endpoint,
-    arrival: LocalTime,
-    stamp_uncertainty: Span,
-    read: LocalTime,
+    bytes: Vec<u8>,
+    arrival: Arrival,
     /// Whether it was its own sender's stream that heard it.
     pub(crate) heard: bool,
 }
 
 impl Said {
-    pub(crate) fn of(arrival: &Arrival<'_>) -> Option<Self> {
-        let ssrc = author_of(arrival.datagram)?;
-        Some(Self {
-            author: Author { ssrc, host: arrival.source.host() },
-            datagram: arrival.datagram.to_vec(),
-            source: arrival.source,
-            arrival: arrival.arrival,
-            stamp_uncertainty: arrival.stamp_uncertainty,
-            read: arrival.read,
-            heard: false,
-        })
+    pub(crate) fn of(datagram: &Datagram<'_>) -> Option<Self> {
+        let &Datagram { bytes, arrival, .. } = datagram;
+        let author = Author { ssrc: author_of(bytes)?, host: arrival.from.host() };
+        Some(Self { author, bytes: bytes.to_vec(), arrival, heard: false })
     }
 
-    pub(crate) fn arrival(&self) -> Arrival<'_> {
-        Arrival {
-            datagram: &self.datagram,
-            source: self.source,
-            arrival: self.arrival,
-            stamp_uncertainty: self.stamp_uncertainty,
-            read: self.read,
-            truncated: false,
-        }
+    pub(crate) fn arrival(&self) -> Datagram<'_> {
+        Datagram { bytes: &self.bytes, arrival: self.arrival, truncated: false }
     }
 
     /// Whether it is about this stream of those whose `authors` are known: its own sender's, from
@@ -66,6 +48,9 @@ impl Said {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use tautline_proto::endpoint::Endpoint;
+    use tautline_proto::time::LocalTime;
+
     use super::*;
 
     fn author(ssrc: u32, host: u8) -> Author {
@@ -77,16 +62,10 @@ mod tests {
         let shares = |author| Shares { link: 0, planned: false, author };
         let authors = [author(7, 1), author(7, 2), author(9, 3)];
         let concerned = |ssrc, host| {
-            let (now, no) = (LocalTime::ZERO, Span::ZERO);
-            let said = Said {
-                author: author(ssrc, host),
-                datagram: Vec::new(),
-                source: Endpoint::UNKNOWN,
-                arrival: now,
-                stamp_uncertainty: no,
-                read: now,
-                heard: false,
-            };
+            let now = LocalTime::ZERO;
+            let arrival = Arrival::exact(Endpoint::UNKNOWN, now, now);
+            let said =
+                Said { author: author(ssrc, host), bytes: Vec::new(), arrival, heard: false };
             authors.map(|author| said.concerns(&shares(Some(author)), &authors))
         };
         assert_eq!(concerned(7, 1), [true, false, false]);

@@ -10,12 +10,11 @@ use tautline_engine::plan::StreamPlan;
 use tautline_io::clock::now;
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::event_queue::{EventSender, LinkEvent};
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_proto::device::{Cycle, Flow, Process};
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::stream::Outgoing;
-use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_trial::steady;
 
@@ -80,7 +79,7 @@ impl Link for Sending {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+    fn receive(&mut self, _: &mut dyn FnMut(Datagram<'_>)) {}
 
     fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
 
@@ -96,19 +95,13 @@ impl Link for Receiving {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         for _ in 0..self.slots.slots() {
             let Ok((len, bytes)) = self.slots.pop() else { return };
             self.counters.received += 1;
             let read = now();
-            deliver(Arrival {
-                datagram: &bytes[..len],
-                source: FAR,
-                arrival: read,
-                stamp_uncertainty: Span::ZERO,
-                read,
-                truncated: false,
-            });
+            let arrival = Arrival::exact(FAR, read, read);
+            deliver(Datagram { bytes: &bytes[..len], arrival, truncated: false });
         }
     }
 

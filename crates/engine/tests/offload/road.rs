@@ -10,10 +10,10 @@ use std::time::Duration;
 use tautline_io::clock::now;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_io::thread::realtime::permit;
 use tautline_io::udp::UdpOptions;
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::block::BlockLeg;
 use tautline_proto::offload::datagram::{DatagramKind, Flags, Head};
@@ -221,7 +221,7 @@ impl Inner {
 
     fn read(&mut self) {
         let mut came = Vec::new();
-        self.link.receive(&mut |arrival| came.push(arrival.datagram.to_vec()));
+        self.link.receive(&mut |datagram| came.push(datagram.bytes.to_vec()));
         self.read += came.len() as u64;
         came.iter().for_each(|bytes| self.meets(BlockLeg::Back, bytes));
     }
@@ -247,7 +247,7 @@ impl Link for Road {
         self.inner().link.set_destinations(destinations)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let permit = permit(OF_THE_TEST);
         let here = {
             let mut inner = self.inner();
@@ -260,15 +260,9 @@ impl Link for Road {
         };
         let read = now();
         for datagram in &here {
-            let arrival = Arrival {
-                datagram,
-                source: Endpoint::UNKNOWN,
-                arrival: read,
-                stamp_uncertainty: Span::MAX,
-                read,
-                truncated: false,
-            };
-            permit.lifted(|| deliver(arrival));
+            let arrival =
+                Arrival { from: Endpoint::UNKNOWN, at: read, uncertainty: Span::MAX, read };
+            permit.lifted(|| deliver(Datagram { bytes: datagram, arrival, truncated: false }));
         }
     }
 

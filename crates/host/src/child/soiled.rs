@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::event_queue::EventSender;
-use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_proto::ledger::Departure;
 use tautline_proto::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head};
 use tautline_proto::stream::Outgoing;
@@ -63,11 +63,11 @@ impl Link for SoiledLink {
         self.link.set_destinations(destinations)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let Self { link, fatal, room } = self;
-        link.receive(&mut |arrival| {
-            let datagram = soiled(arrival.datagram, fatal, room).unwrap_or(arrival.datagram);
-            deliver(Arrival { datagram, ..arrival });
+        link.receive(&mut |datagram| {
+            let bytes = soiled(datagram.bytes, fatal, room).unwrap_or(datagram.bytes);
+            deliver(Datagram { bytes, ..datagram });
         });
     }
 

@@ -11,7 +11,7 @@ use crate::clock::now;
 use crate::link::destinations::Destinations;
 use crate::link::event_queue::{EventSender, LinkEvent};
 use crate::link::muxed::line::Half;
-use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
+use crate::link::{Datagram, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
 use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
@@ -280,7 +280,7 @@ impl Link for DirectLink {
         self.outlet.set_destinations(destinations.iter())
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let (socket, seal) = (&self.outlet.socket, self.seal.as_deref_mut());
         let errno = self.incoming.receive(socket, &mut self.counters, seal, deliver);
         self.fail(errno);

@@ -9,8 +9,8 @@ use tautline_proto::stream::Outgoing;
 
 use super::destinations::Destinations;
 use super::event_queue::EventSender;
-use super::{Arrival, Link, LinkCounters, TransmitStamp};
-use crate::socket::ArrivalHead;
+use super::{Datagram, Link, LinkCounters, TransmitStamp};
+use crate::socket::DatagramHead;
 use crate::thread::memory;
 
 /// The longest that is set aside: a frame of Ethernet holds no more.
@@ -21,7 +21,7 @@ pub type IsAside = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 #[derive(Clone, Copy)]
 pub(crate) struct SetAside {
-    head: ArrivalHead,
+    head: DatagramHead,
     bytes: [u8; BYTES],
 }
 
@@ -54,16 +54,16 @@ pub fn divide(
 }
 
 impl SetAside {
-    pub(crate) fn of(arrival: &Arrival<'_>) -> Self {
-        let len = arrival.datagram.len().min(BYTES);
+    pub(crate) fn of(datagram: &Datagram<'_>) -> Self {
+        let len = datagram.bytes.len().min(BYTES);
         let mut bytes = [0; BYTES];
-        bytes[..len].copy_from_slice(&arrival.datagram[..len]);
-        let mut head = ArrivalHead::new(arrival);
+        bytes[..len].copy_from_slice(&datagram.bytes[..len]);
+        let mut head = DatagramHead::new(datagram);
         (head.len, head.truncated) = (len, head.truncated || len < head.len);
         Self { head, bytes }
     }
 
-    pub(crate) fn arrival(&self) -> Arrival<'_> {
+    pub(crate) fn arrival(&self) -> Datagram<'_> {
         self.head.of(self.bytes.get(..self.head.len).unwrap_or_default())
     }
 }
@@ -85,14 +85,14 @@ impl Link for DividedLink {
         self.link.set_destinations(destinations)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let Self { link, is_aside, aside, dropped, taken } = self;
-        link.receive(&mut |arrival| {
-            if !is_aside(arrival.datagram) {
-                return deliver(arrival);
+        link.receive(&mut |datagram| {
+            if !is_aside(datagram.bytes) {
+                return deliver(datagram);
             }
             *taken += 1;
-            if aside.push(SetAside::of(&arrival)).is_err() {
+            if aside.push(SetAside::of(&datagram)).is_err() {
                 dropped.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -115,7 +115,7 @@ impl Link for AsideLink {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         while let Ok(aside) = self.aside.pop() {
             self.received += 1;
             deliver(aside.arrival());

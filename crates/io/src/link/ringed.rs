@@ -21,8 +21,8 @@ use self::waking::{Bell, Rhythm};
 use crate::clock::now;
 use crate::link::destinations::Destinations;
 use crate::link::event_queue::EventSender;
-use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
-use crate::socket::ArrivalHead;
+use crate::link::{Datagram, Link, LinkCounters, OpenError, Pollable, TransmitStamp};
+use crate::socket::DatagramHead;
 use crate::socket::TOTALS;
 use crate::socket::descriptor::{poll, readable};
 use crate::thread::realtime::{permit, scope};
@@ -75,7 +75,7 @@ impl WireOptions {
 pub struct Ringed {
     packets: Producer<QueuedPacket>,
     packet_bytes: ByteWriter,
-    arrivals: Consumer<ArrivalHead>,
+    arrivals: Consumer<DatagramHead>,
     arrival_bytes: ByteReader,
     stamps: Consumer<TransmitStamp>,
     destinations: Producer<Destinations>,
@@ -210,7 +210,7 @@ impl Link for Ringed {
         taken
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         // Datagrams that come while this runs are left to the next call: the work is bounded.
         for _ in 0..self.arrivals.slots() {
             let Ok(landed) = self.arrivals.pop() else { return };
@@ -270,7 +270,7 @@ struct WireThread<L> {
 }
 
 struct Landing {
-    headers: Producer<ArrivalHead>,
+    headers: Producer<DatagramHead>,
     bytes: ByteWriter,
     dropped: u64,
 }
@@ -379,7 +379,7 @@ impl<L: Pollable> WireThread<L> {
 
     fn fetch(&mut self, errors: bool) {
         let landing = &mut self.landing;
-        self.link.receive(&mut |arrival| landing.put(&arrival));
+        self.link.receive(&mut |datagram| landing.put(&datagram));
         self.landed.ring();
         let left = &mut self.left;
         // Stamps are samples: those without room are no loss.
@@ -401,9 +401,9 @@ impl<L: Pollable> WireThread<L> {
 }
 
 impl Landing {
-    fn put(&mut self, arrival: &Arrival<'_>) {
-        let landed = ArrivalHead::new(arrival);
-        let fits = !self.headers.is_full() && self.bytes.write(arrival.datagram);
+    fn put(&mut self, datagram: &Datagram<'_>) {
+        let landed = DatagramHead::new(datagram);
+        let fits = !self.headers.is_full() && self.bytes.write(datagram.bytes);
         let taken = fits && self.headers.push(landed).is_ok();
         self.dropped += u64::from(!taken);
     }

@@ -1,6 +1,6 @@
 //! The receiving half of a socket, media or control.
 
-use tautline_proto::endpoint::{Endpoint, Host};
+use tautline_proto::endpoint::{Arrival, Endpoint, Host};
 use tautline_proto::time::Span;
 
 use crate::clock::now;
@@ -8,7 +8,7 @@ use crate::socket::address::{STORAGE_LEN, place};
 use crate::socket::descriptor::{Fixed, Socket};
 use crate::socket::seal::Seal;
 use crate::socket::timestamp::{Ancillary, CONTROL_WORDS, StampClock, ancillary};
-use crate::socket::{Arrival, LinkCounters};
+use crate::socket::{Datagram, LinkCounters};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
@@ -37,7 +37,7 @@ impl Incoming {
         socket: &Socket,
         counters: &mut LinkCounters,
         mut seal: Option<&mut (dyn Seal + '_)>,
-        deliver: &mut dyn FnMut(Arrival<'_>),
+        deliver: &mut dyn FnMut(Datagram<'_>),
     ) -> i32 {
         let mut left = 0;
         for _ in 0..RECEIVE_ROUNDS {
@@ -63,7 +63,7 @@ impl Incoming {
         &mut self,
         socket: &Socket,
         counters: &mut LinkCounters,
-        deliver: &mut dyn FnMut(Arrival<'_>),
+        deliver: &mut dyn FnMut(Datagram<'_>),
     ) -> Result<usize, i32> {
         let count = self.batch.receive_blocked(socket)?;
         self.deliver(count, counters, None, deliver);
@@ -76,7 +76,7 @@ impl Incoming {
         count: usize,
         counters: &mut LinkCounters,
         mut seal: Option<&mut (dyn Seal + '_)>,
-        deliver: &mut dyn FnMut(Arrival<'_>),
+        deliver: &mut dyn FnMut(Datagram<'_>),
     ) {
         let read = now();
         self.clock.refresh(read);
@@ -95,7 +95,7 @@ impl Incoming {
             else {
                 continue;
             };
-            let datagram = match &mut seal {
+            let bytes = match &mut seal {
                 None => datagram,
                 Some(seal) => {
                     let Some(opened) = seal.open(datagram) else {
@@ -106,11 +106,12 @@ impl Incoming {
                 }
             };
             let stamp = told.stamp.and_then(|stamp| self.clock.localise(stamp, read));
-            let (arrival, stamp_uncertainty) = stamp.unwrap_or((read, Span::MAX));
+            let (at, uncertainty) = stamp.unwrap_or((read, Span::MAX));
+            let arrival = Arrival { from: source, at, uncertainty, read };
             counters.received += 1;
             counters.truncated += u64::from(truncated);
-            counters.unstamped += u64::from(stamp_uncertainty == Span::MAX);
-            deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
+            counters.unstamped += u64::from(uncertainty == Span::MAX);
+            deliver(Datagram { bytes, arrival, truncated });
         }
     }
 }

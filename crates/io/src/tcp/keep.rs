@@ -15,7 +15,7 @@ use crate::control::Control;
 use crate::link::destinations::Outbound;
 use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, Seals, muxed};
 use crate::link::ringed::{Ringed, WireOptions};
-use crate::link::{Arrival, Link, OpenError};
+use crate::link::{Datagram, Link, OpenError};
 use crate::socket::address::unbound_mend;
 use crate::socket::descriptor::{poll, readable};
 use crate::socket::seal::Seal;
@@ -245,7 +245,7 @@ impl Control for KeptControl {
         self.control.send(datagram, to)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         if let Some(receiving) = &mut self.receiving {
             // Packets are sent here by mistake.
             receiving.receive(&mut |_| ());

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use rtrb::{Producer, PushError};
 use tautline_proto::call::window::{WindowGrowth, WindowStep};
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, MOST_FRAMED};
@@ -22,7 +22,7 @@ use crate::link::event_queue::EventSender;
 use crate::link::muxed::line::{
     Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
 };
-use crate::link::{Arrival, Link, LinkCounters, OpenError, Pollable};
+use crate::link::{Datagram, Link, LinkCounters, OpenError, Pollable};
 use crate::socket::batch::Batch;
 use crate::socket::seal::{Seal, room};
 use crate::system::errno;
@@ -192,7 +192,7 @@ impl Link for TcpSender {
         }
     }
 
-    fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+    fn receive(&mut self, _: &mut dyn FnMut(Datagram<'_>)) {}
 
     fn counters(&self) -> LinkCounters {
         self.counters
@@ -259,7 +259,7 @@ impl TcpReceiver {
         false
     }
 
-    fn deliver(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> Result<(), ConnectionLost> {
+    fn deliver(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> Result<(), ConnectionLost> {
         let read = now();
         let source = Endpoint::from(self.connection.peer);
         let mut any = false;
@@ -267,7 +267,7 @@ impl TcpReceiver {
             let frame =
                 self.reader.next_frame().map_err(|long| ConnectionLost::TooLong(long.length))?;
             let Some(frame) = frame else { break };
-            let datagram = match &mut self.seal {
+            let bytes = match &mut self.seal {
                 None => &*frame,
                 Some(seal) => {
                     let Some(opened) = seal.open(frame) else {
@@ -280,8 +280,8 @@ impl TcpReceiver {
             any = true;
             self.counters.received += 1;
             self.counters.unstamped += 1;
-            let (arrival, stamp_uncertainty, truncated) = (read, Span::MAX, false);
-            deliver(Arrival { datagram, source, arrival, stamp_uncertainty, read, truncated });
+            let arrival = Arrival { from: source, at: read, uncertainty: Span::MAX, read };
+            deliver(Datagram { bytes, arrival, truncated: false });
         }
         if any {
             self.connection.hears(read);
@@ -303,7 +303,7 @@ impl Link for TcpReceiver {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         for _ in 0..ROUNDS {
             if self.is_over {
                 return;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use tautline_proto::time::Span;
 
-use crate::link::{Arrival, LinkCounters, OpenError};
+use crate::link::{Datagram, LinkCounters, OpenError};
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::udp::open::{UdpOptions, open};
@@ -40,7 +40,7 @@ impl BlockedUdp {
     }
 
     /// Waits for datagrams and delivers one call's; false if none came in time. Other errors are counted and returned.
-    pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> io::Result<bool> {
+    pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> io::Result<bool> {
         match self.incoming.receive_blocked(&self.socket, &mut self.counters, deliver) {
             Ok(count) => Ok(count > 0),
             Err(libc::EAGAIN | libc::EINTR) => Ok(false),
@@ -78,9 +78,11 @@ mod tests {
         }
         let mut came = Vec::new();
         while came.len() < 3 {
-            let came_some = blocked.receive(&mut |arrival| {
-                assert!(begun <= arrival.arrival && arrival.arrival <= arrival.read);
-                came.push(arrival.datagram.to_vec());
+            let came_some = blocked.receive(&mut |datagram| {
+                assert!(
+                    begun <= datagram.arrival.at && datagram.arrival.at <= datagram.arrival.read
+                );
+                came.push(datagram.bytes.to_vec());
             });
             assert!(came_some.unwrap());
         }

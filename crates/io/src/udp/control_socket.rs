@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::control::Control;
-use crate::link::{Arrival, LinkCounters, OpenError};
+use crate::link::{Datagram, LinkCounters, OpenError};
 use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::socket::seal::{Seal, room, sealed_copy};
@@ -100,7 +100,7 @@ impl ControlSocket {
     }
 
     /// Delivers every datagram that has arrived, oldest first. Does not wait.
-    pub fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let seal = self.seal.as_deref_mut();
         let errno = self.incoming.receive(&self.socket, &mut self.counters, seal, deliver);
         if errno != 0 {
@@ -125,7 +125,7 @@ impl Control for ControlSocket {
         self.send_to(datagram, to)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.receive(deliver);
     }
 }

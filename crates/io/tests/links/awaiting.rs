@@ -35,7 +35,7 @@ fn answers_where_it_is_asked_from(link: &mut dyn Link, address: std::net::Socket
         assert!(await_any([None, link.awaited()], later()));
         let mut came = Vec::new();
         while came.is_empty() {
-            link.receive(&mut |arrival| came.push((arrival.datagram[0], arrival.source)));
+            link.receive(&mut |datagram| came.push((datagram.bytes[0], datagram.arrival.from)));
         }
         assert_eq!(came.len(), 1);
         assert_eq!(came[0].0, question);

@@ -31,11 +31,11 @@ pub(crate) fn collect(link: &mut impl Link, count: usize) -> Vec<Got> {
         assert!(now() < until, "{} of {count} datagrams came: {:?}", all.len(), link.counters());
         link.receive(&mut |a| {
             all.push(Got {
-                bytes: a.datagram.to_vec(),
-                source: a.source,
-                arrival: a.arrival,
-                uncertainty: a.stamp_uncertainty,
-                read: a.read,
+                bytes: a.bytes.to_vec(),
+                source: a.arrival.from,
+                arrival: a.arrival.at,
+                uncertainty: a.arrival.uncertainty,
+                read: a.arrival.read,
                 truncated: a.truncated,
             });
         });

@@ -81,11 +81,11 @@ pub(crate) fn send(link: &mut impl Link, number: u16) -> bool {
 /// Numbers of the packets that `link` has delivered, all from the one place that it names.
 pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     let mut all = Vec::new();
-    link.receive(&mut |arrival| {
-        assert!(!is_report(arrival.datagram), "reports are for the control channels");
-        assert_eq!(arrival.source, FAR);
-        assert!(arrival.arrival <= arrival.read);
-        all.push(u16::from_be_bytes([arrival.datagram[12], arrival.datagram[13]]));
+    link.receive(&mut |datagram| {
+        assert!(!is_report(datagram.bytes), "reports are for the control channels");
+        assert_eq!(datagram.arrival.from, FAR);
+        assert!(datagram.arrival.at <= datagram.arrival.read);
+        all.push(u16::from_be_bytes([datagram.bytes[12], datagram.bytes[13]]));
     });
     all
 }
@@ -93,11 +93,11 @@ pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
 /// The same of reports; how many of them bore a stamp of the kernel's.
 fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     let mut all = Vec::new();
-    control.receive(&mut |arrival| {
-        assert!(is_report(arrival.datagram));
-        assert_eq!(arrival.source, FAR);
-        *stamped += usize::from(arrival.stamp_uncertainty < Span::MAX);
-        all.push(arrival.datagram[7]);
+    control.receive(&mut |datagram| {
+        assert!(is_report(datagram.bytes));
+        assert_eq!(datagram.arrival.from, FAR);
+        *stamped += usize::from(datagram.arrival.uncertainty < Span::MAX);
+        all.push(datagram.bytes[7]);
     });
     all
 }

@@ -144,7 +144,7 @@ fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_e
         let mut all = Vec::new();
         until("the reports came", || {
             heard(&mut theirs.receiving);
-            theirs.controls[1].receive(&mut |arrival| all.push(arrival.datagram[7]));
+            theirs.controls[1].receive(&mut |datagram| all.push(datagram.bytes[7]));
             all.len() >= wanted.len()
         });
         assert_eq!(all, wanted);
@@ -209,7 +209,7 @@ fn flows(sender: &mut OpenedStream, receiver: &mut OpenedStream, number: &mut u1
         sender.link.queue(&outgoing(&mut packet(*number)));
         sender.link.flush();
         *number = number.wrapping_add(1);
-        receiver.link.receive(&mut |arrival| came.push(arrival.datagram.to_vec()));
+        receiver.link.receive(&mut |datagram| came.push(datagram.bytes.to_vec()));
         std::thread::yield_now();
         !came.is_empty()
     });
@@ -247,8 +247,8 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
             let _ = other.send(&report(2), Endpoint::UNKNOWN);
             sender.link.flush();
             receiver.link.receive(&mut |_| ());
-            one.receive(&mut |arrival| came[0] = arrival.datagram[7]);
-            other.receive(&mut |arrival| came[1] = arrival.datagram[7]);
+            one.receive(&mut |datagram| came[0] = datagram.bytes[7]);
+            other.receive(&mut |datagram| came[1] = datagram.bytes[7]);
             came == [2, 1]
         });
     }
@@ -266,7 +266,7 @@ fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
             link.link.queue(&outgoing(&mut packet(number)));
             link.link.flush();
         }
-        receiver.link.receive(&mut |arrival| from.push(arrival.datagram[13]));
+        receiver.link.receive(&mut |datagram| from.push(datagram.bytes[13]));
         from.clone()
     };
     let began = now();

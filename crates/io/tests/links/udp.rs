@@ -98,7 +98,7 @@ fn two_networks_get_every_packet_and_each_arrival_says_by_which_it_came() {
     for receiver in [&mut first, &mut second] {
         let mut came = None;
         while came.is_none() {
-            receiver.receive(&mut |a| came = Some((a.datagram.to_vec(), a.source.network())));
+            receiver.receive(&mut |a| came = Some((a.bytes.to_vec(), a.arrival.from.network())));
         }
         let (bytes, interface) = came.unwrap();
         assert_eq!((&bytes[..], &interface_label(interface)[..]), (&[1, 2, 3][..], "lo"));
@@ -333,9 +333,9 @@ fn a_control_socket_is_waited_for_and_stamps_what_arrives() {
     one.send_to(b"hello", two.local()).unwrap();
     assert!(wait(&[&one, &two], now() + Span::from_secs(10)));
     let mut heard = Vec::new();
-    two.receive(&mut |arrival| {
-        assert!(arrival.arrival <= arrival.read);
-        heard.extend_from_slice(arrival.datagram);
+    two.receive(&mut |datagram| {
+        assert!(datagram.arrival.at <= datagram.arrival.read);
+        heard.extend_from_slice(datagram.bytes);
     });
     assert_eq!(heard, b"hello");
     assert_eq!(two.counters().received, 1);

@@ -9,10 +9,10 @@ use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
 use tautline_io::link::event_queue::{EventSender, LinkEvent, telling};
 use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
-use tautline_io::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::realtime::permit;
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
 
@@ -74,7 +74,7 @@ impl Link for Unix {
         }
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let mut room = [0; LONGEST];
         let permitted = |room: &mut [u8]| {
             let _permit = permit("the socket is non-blocking");
@@ -83,14 +83,8 @@ impl Link for Unix {
         while let Ok(len) = permitted(&mut room) {
             self.counters.received += 1;
             let read = now();
-            deliver(Arrival {
-                datagram: &room[..len],
-                source: FAR,
-                arrival: read,
-                stamp_uncertainty: Span::MAX,
-                read,
-                truncated: false,
-            });
+            let arrival = Arrival { from: FAR, at: read, uncertainty: Span::MAX, read };
+            deliver(Datagram { bytes: &room[..len], arrival, truncated: false });
         }
     }
 

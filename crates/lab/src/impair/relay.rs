@@ -191,11 +191,11 @@ impl RelayWorker {
             let (leg, port) = LEGS[index];
             let impairer = &mut self.impairer;
             let sender = &mut self.sender;
-            socket.receive(&mut |arrival| {
+            socket.receive(&mut |datagram| {
                 if leg == Leg::There {
-                    sender[port as usize] = Some(arrival.source);
+                    sender[port as usize] = Some(datagram.arrival.from);
                 }
-                impairer.take(leg, port, arrival.datagram, arrival.arrival);
+                impairer.take(leg, port, datagram.bytes, datagram.arrival.at);
             });
         }
     }

@@ -3,7 +3,7 @@
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::EthernetOptions;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::{Arrival, Link, LinkCounters, OpenError};
+use tautline_io::link::{Datagram, Link, LinkCounters, OpenError};
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::blocked::BlockedUdp;
 use tautline_proto::device::Stop;
@@ -38,7 +38,7 @@ impl Socket {
     }
 
     /// Waits a short time for packets, and delivers those that arrived.
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) -> std::io::Result<()> {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> std::io::Result<()> {
         match self {
             Self::Udp(socket) => socket.receive(deliver).map(drop),
             Self::Ethernet { link, .. } => {
@@ -65,10 +65,10 @@ impl Socket {
 }
 
 /// The packet of a stream that arrived, if it is one.
-fn packet_of(arrival: &Arrival<'_>) -> Option<StreamPacket> {
-    match arrival.source.socket_address() {
-        Some(from) => packet_of_datagram(arrival.datagram, from, None),
-        None => avtp(Encapsulation::Ethernet, arrival.datagram, None),
+fn packet_of(datagram: &Datagram<'_>) -> Option<StreamPacket> {
+    match datagram.arrival.from.socket_address() {
+        Some(from) => packet_of_datagram(datagram.bytes, from, None),
+        None => avtp(Encapsulation::Ethernet, datagram.bytes, None),
     }
 }
 
@@ -81,12 +81,12 @@ pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> 
     let (mut unkept, mut first) = (0_u64, None);
     let begun = now();
     while !stop.is_requested() && now() < first.unwrap_or(begun) + flags.duration {
-        let received = socket.receive(&mut |arrival| {
-            let Some(packet) = packet_of(&arrival) else { return };
-            first.get_or_insert(arrival.arrival);
+        let received = socket.receive(&mut |datagram| {
+            let Some(packet) = packet_of(&datagram) else { return };
+            first.get_or_insert(datagram.arrival.at);
             if flows.len() < most {
-                flows.doubt(arrival.stamp_uncertainty);
-                flows.see(arrival.arrival, &packet);
+                flows.doubt(datagram.arrival.uncertainty);
+                flows.see(datagram.arrival.at, &packet);
             } else {
                 unkept += 1;
             }

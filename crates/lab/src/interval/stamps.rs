@@ -61,11 +61,11 @@ fn measured() -> Result<(Series, Span), String> {
         sender.flush();
         let (until, mut came) = (before + PATIENCE, false);
         while !came && now() < until {
-            let received = receiver.receive(&mut |arrival| {
-                if arrival.datagram == packet.to_be_bytes() {
+            let received = receiver.receive(&mut |datagram| {
+                if datagram.bytes == packet.to_be_bytes() {
                     came = true;
-                    series.push(before, arrival.arrival - before);
-                    uncertainty = uncertainty.max(arrival.stamp_uncertainty);
+                    series.push(before, datagram.arrival.at - before);
+                    uncertainty = uncertainty.max(datagram.arrival.uncertainty);
                 }
             });
             received.map_err(|error| told(&error))?;

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::{Arrival, Link};
+use tautline_io::link::{Datagram, Link};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::memory::prefault;
 use tautline_io::udp::UdpOptions;
@@ -111,7 +111,9 @@ impl KernelReceiver {
         let Self { socket, run, mut heard, over, .. } = self;
         let error = match socket {
             OpenedSocket::Blocked(mut socket) => {
-                let mut note = |arrival: Arrival<'_>| note(&mut heard, run, &arrival, arrival.read);
+                let mut note = |datagram: Datagram<'_>| {
+                    note(&mut heard, run, &datagram, datagram.arrival.read)
+                };
                 loop {
                     let asked = over.is_requested();
                     match socket.receive(&mut note) {
@@ -127,7 +129,7 @@ impl KernelReceiver {
                     sleep_until(due);
                     let woke = now();
                     ticks.pass(woke, |_| {});
-                    link.receive(&mut |arrival| note(&mut heard, run, &arrival, woke));
+                    link.receive(&mut |datagram| note(&mut heard, run, &datagram, woke));
                     if left.is_none() && over.is_requested() {
                         left = Some(woke + PATIENCE);
                     }
@@ -140,17 +142,16 @@ impl KernelReceiver {
 }
 
 /// Notes a packet of this run; whatever else comes is nobody's.
-fn note(heard: &mut [Option<HeardArrival>], run: u32, arrival: &Arrival<'_>, woke: LocalTime) {
-    let word =
-        |at: usize| arrival.datagram.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+fn note(heard: &mut [Option<HeardArrival>], run: u32, datagram: &Datagram<'_>, woke: LocalTime) {
+    let word = |at: usize| datagram.bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let (Some(named), Some(number)) = (word(0), word(4)) else { return };
     let place = heard.get_mut(number as usize).filter(|place| named == run && place.is_none());
     if let Some(place) = place {
         *place = Some(HeardArrival {
-            arrival: arrival.arrival,
-            uncertainty: arrival.stamp_uncertainty,
+            arrival: datagram.arrival.at,
+            uncertainty: datagram.arrival.uncertainty,
             woke,
-            read: arrival.read,
+            read: datagram.arrival.read,
         });
     }
 }

@@ -5,7 +5,7 @@ use super::turns::{PackedSlot, Slot};
 use super::{Accepted, JitterBuffer, Phase, Playable, Received, Resync, Stranger};
 use crate::clock::ReadingOutcome;
 use crate::codec::Coding;
-use crate::endpoint::{Arrived, Endpoint};
+use crate::endpoint::{Arrival, Endpoint};
 use crate::frame_count::Sequel;
 use crate::ledger::PacketTrace;
 use crate::packet::{Codings, Invalid, MediaPacket, PacketHead};
@@ -36,7 +36,7 @@ impl JitterBuffer {
         arrival: LocalTime,
         read: LocalTime,
     ) -> Received<'a> {
-        let arrived = Arrived { from: Endpoint::UNKNOWN, at: arrival, read };
+        let arrived = Arrival::exact(Endpoint::UNKNOWN, arrival, read);
         self.handle_telling(datagram, &arrived, &mut |_| {})
     }
 
@@ -45,7 +45,7 @@ impl JitterBuffer {
     pub fn handle_telling<'a>(
         &mut self,
         datagram: &'a [u8],
-        arrived: &Arrived,
+        arrived: &Arrival,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
         match &self.config.wire.unpack(datagram) {
@@ -68,7 +68,7 @@ impl JitterBuffer {
         &mut self,
         packet: &MediaPacket<'a>,
         measured: PacketMeasure,
-        came: &Arrived,
+        came: &Arrival,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
         let Some(presented) = &packet.presented else {
@@ -136,10 +136,10 @@ impl JitterBuffer {
         &mut self,
         packet: &MediaPacket<'a>,
         PacketMeasure { frames, format, sequel }: PacketMeasure,
-        came: &Arrived,
+        came: &Arrival,
         brought: &mut dyn FnMut(Playable<'_>),
     ) -> Received<'a> {
-        let &Arrived { at: arrival, read, .. } = came;
+        let &Arrival { at: arrival, read, .. } = came;
         if self.source.is_none() {
             self.source = Some(Source::begin(&packet.head, frames, came));
             self.format = format;

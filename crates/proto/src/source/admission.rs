@@ -1,7 +1,7 @@
 //! Which packets a source admits, and what each is to its stream.
 
 use super::{Extent, OddSteps, Source};
-use crate::endpoint::{Arrived, SourceEndpoints};
+use crate::endpoint::{Arrival, SourceEndpoints};
 use crate::packet::PacketHead;
 use crate::time::{Frames, LocalTime, MediaTime};
 use crate::units::Rate;
@@ -40,7 +40,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Admission {
         if packet.stream == self.stream
@@ -56,7 +56,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Admission {
         if packet.stream != self.stream {
@@ -75,7 +75,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Admission {
         if packet.stream != self.stream {
@@ -88,7 +88,7 @@ impl Source {
     fn admit_from(
         &mut self,
         packet: &PacketHead,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
         judge: impl FnOnce(&mut Self) -> Admission,
     ) -> Admission {
@@ -107,7 +107,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Option<Admission> {
         let (sequence, media) = (self.newest.sequence + 1, self.end());
@@ -136,10 +136,10 @@ impl Source {
     fn endpoints_from(
         &self,
         packet: &PacketHead,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Option<(SourceEndpoints, Option<SourceEndpoints>)> {
-        let &Arrived { from, at: arrival, .. } = came;
+        let &Arrival { from, at: arrival, .. } = came;
         if self.endpoints.has(from) {
             return Some((self.endpoints, self.before));
         }
@@ -182,7 +182,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Admission {
         let (sequence, media) = self.read(packet);
@@ -243,7 +243,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         rate: Rate,
     ) -> Admission {
         if !self.confirmed(packet, frames) {
@@ -386,7 +386,7 @@ impl Source {
         &mut self,
         packet: &PacketHead,
         frames: Frames,
-        came: &Arrived,
+        came: &Arrival,
         missed: u64,
     ) -> Admission {
         // An outage is no new beginning of what was expected.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use tautline_proto::counters::Counters;
-use tautline_proto::endpoint::{Arrived, Endpoint};
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::jitter_buffer::PullTimes;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -164,7 +164,7 @@ impl Shared {
             match came {
                 Came::Packet(datagram, from) => {
                     told.arrived.push(PacketArrival { at, read });
-                    match self.link.hand_on(number, &datagram, &Arrived { from, at, read }) {
+                    match self.link.hand_on(number, &datagram, &Arrival::exact(from, at, read)) {
                         HandedOn::To { own } => told.astray += u64::from(!own),
                         HandedOn::Unplaced => told.unplaced += 1,
                     }

@@ -60,7 +60,7 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     });
     let (mut arrivals, until) = (Vec::new(), now() + Span::from_secs(20));
     while arrivals.len() < PACKETS && now() < until && !program.is_finished() {
-        far.receive(&mut |arrival| arrivals.push(arrival.arrival));
+        far.receive(&mut |datagram| arrivals.push(datagram.arrival.at));
         std::thread::yield_now();
     }
     program.join().unwrap().map(|filled| (filled, arrivals))

@@ -21,10 +21,10 @@ use crate::monitor::sound::{Hearing, Measurement, hearing, measurement};
 use crate::receive_engine::repairers::repairers;
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::SampleFormat;
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_proto::clock::{ClockEstimator, Exchange};
 use tautline_proto::counters::Counters;
-use tautline_proto::endpoint::{Author, Endpoint};
+use tautline_proto::endpoint::{Arrival, Author, Endpoint};
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::packet::StreamId;
 use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
@@ -82,16 +82,10 @@ impl Link for Memory {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         for (datagram, arrival) in self.0.lock().unwrap().iter() {
-            deliver(Arrival {
-                datagram,
-                source: Endpoint::new(SOURCE.into(), 1),
-                arrival: *arrival,
-                stamp_uncertainty: Span::ZERO,
-                read: *arrival,
-                truncated: false,
-            });
+            let arrival = Arrival::exact(Endpoint::new(SOURCE.into(), 1), *arrival, *arrival);
+            deliver(Datagram { bytes: datagram, arrival, truncated: false });
         }
     }
 

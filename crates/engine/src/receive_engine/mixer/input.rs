@@ -2,9 +2,8 @@
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
-use tautline_io::link::{Arrival, Link, LinkCounters};
+use tautline_io::link::{Datagram, Link, LinkCounters};
 use tautline_proto::counters::Counters;
-use tautline_proto::endpoint::Arrived;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::jitter_buffer::{
     JitterBuffer, Playable, PullTimes, ReceiveCommand, StreamStatus,
@@ -153,9 +152,9 @@ impl MixerInput {
         let before = self.missed();
         // Nothing is allocated for what has no size.
         let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
-        link.receive(&mut |arrival| {
-            latest = latest.max(arrival.read);
-            goes_on |= self.take(&arrival, listens);
+        link.receive(&mut |datagram| {
+            latest = latest.max(datagram.arrival.read);
+            goes_on |= self.take(&datagram, listens);
         });
         self.link = link;
         if !goes_on {
@@ -168,7 +167,7 @@ impl MixerInput {
     /// Takes one datagram; whether the measurement was given what may go on.
     // Always: the compiler would call it, as two do, which takes 16 instructions more.
     #[inline(always)]
-    pub(super) fn take(&mut self, arrival: &Arrival<'_>, listens: bool) -> bool {
+    pub(super) fn take(&mut self, datagram: &Datagram<'_>, listens: bool) -> bool {
         let Self { receiver, tap, marks, passages, faults, unbooked, paths, .. } = self;
         let channels = receiver.format().channels.count();
         let (mut tap, mut goes_on) = (tap.as_mut().filter(|_| listens), false);
@@ -178,16 +177,15 @@ impl MixerInput {
                 tap.brought(&packet.frames, channels, |frames| packet.sound.samples(frames));
             }
         };
-        let arrived = Arrived { from: arrival.source, at: arrival.arrival, read: arrival.read };
         let missing = receiver.counters().missing_frames;
-        let received = receiver.handle_telling(arrival.datagram, &arrived, &mut bring);
+        let received = receiver.handle_telling(datagram.bytes, &datagram.arrival, &mut bring);
         if let Some(marks) = marks {
             marks.took(receiver, missing);
             if let Some(passage) = received.late() {
                 marks.late(&passage, receiver.format().packet);
             }
         }
-        paths.count(arrival.source.network(), &received);
+        paths.count(datagram.arrival.from.network(), &received);
         if let Some(passage) = received.late() {
             // Whatever held it up did so while it was on its way.
             let age = receiver.placement().link_offset();

@@ -3,7 +3,7 @@
 //! ahead by the ordinary thread. They come and go by value, so the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_io::thread::memory::push_within;
 use tautline_proto::demux::{Senders, Unplaced};
 use tautline_proto::endpoint::Endpoint;
@@ -46,7 +46,7 @@ impl Link for Fed {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+    fn receive(&mut self, _: &mut dyn FnMut(Datagram<'_>)) {}
 
     fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
 
@@ -74,16 +74,16 @@ impl SharedLink {
 
     /// The input of the datagram's sender, which may have to be put in place first; `None` if there is
     /// none for it.
-    fn input_of(&mut self, arrival: &Arrival<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
+    fn input_of(&mut self, datagram: &Datagram<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
         let receiver = &inputs[self.host].receiver;
-        let (from, at) = (arrival.source, arrival.arrival);
-        let known = receiver.stream_of(arrival.datagram);
+        let (from, at) = (datagram.arrival.from, datagram.arrival.at);
+        let known = receiver.stream_of(datagram.bytes);
         let known = known.and_then(|stream| self.senders.find(stream, from, at));
         if let Some(place) = known {
             return self.inputs.get(place).copied();
         }
         // What nobody can read is counted with the first.
-        let Some(stream) = receiver.recognises(arrival.datagram) else { return Some(self.host) };
+        let Some(stream) = receiver.recognises(datagram.bytes) else { return Some(self.host) };
         // Another may follow the first one's sender once that is over.
         let over = receiver.source().is_none_or(|source| source.is_silent(at));
         let host_is_free = over && !self.inputs.contains(&self.host);
@@ -128,20 +128,20 @@ impl SharedLink {
 
 /// Hands a datagram to the input of its sender.
 fn hand_on(
-    arrival: &Arrival<'_>,
+    datagram: &Datagram<'_>,
     shared: &mut SharedLink,
     inputs: &mut Vec<MixerInput>,
     spares: &mut Spares,
     mouth: Option<&OutputTap>,
 ) {
-    let Some(place) = shared.input_of(arrival, inputs) else { return };
+    let Some(place) = shared.input_of(datagram, inputs) else { return };
     let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, inputs.len()));
     let input = &mut inputs[place];
     let before = input.missed();
     spares.lend(&mut input.receiver);
-    input.take(arrival, listens);
+    input.take(datagram, listens);
     spares.take_back(&mut input.receiver);
-    input.miss(before, arrival.read);
+    input.miss(before, datagram.arrival.read);
 }
 
 impl Mixer {
@@ -153,9 +153,9 @@ impl Mixer {
         for shared in shared {
             // Nothing is allocated for what has no size.
             let mut link = core::mem::replace(&mut inputs[shared.host].link, Box::new(Fed));
-            link.receive(&mut |arrival| {
-                latest = latest.max(arrival.read);
-                hand_on(&arrival, shared, inputs, spares, mouth.as_ref());
+            link.receive(&mut |datagram| {
+                latest = latest.max(datagram.arrival.read);
+                hand_on(&datagram, shared, inputs, spares, mouth.as_ref());
             });
             inputs[shared.host].link = link;
         }

@@ -15,7 +15,8 @@ use crate::plan::select::PATIENCE;
 use crate::receive_engine::repairers::repairers;
 use rtrb::{Producer, RingBuffer};
 use tautline_dsp::format::{self, SampleFormat};
-use tautline_io::link::{Arrival, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
+use tautline_proto::endpoint::Arrival;
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::packet::{Codings, StreamId};
 use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
@@ -44,16 +45,11 @@ impl Link for Fed {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         for (datagram, arrival) in self.0.lock().unwrap().drain(..) {
-            deliver(Arrival {
-                datagram: &datagram,
-                source: SocketAddr::from(([127, 0, 0, 1], 5004)).into(),
-                arrival,
-                stamp_uncertainty: Span::ZERO,
-                read: arrival,
-                truncated: false,
-            });
+            let from = SocketAddr::from(([127, 0, 0, 1], 5004)).into();
+            let arrival = Arrival::exact(from, arrival, arrival);
+            deliver(Datagram { bytes: &datagram, arrival, truncated: false });
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use rtrb::RingBuffer;
 use tautline_dsp::format::SampleFormat;
-use tautline_io::link::Arrival;
+use tautline_io::link::Datagram;
 use tautline_io::thread::realtime::permit;
 use tautline_proto::device::{Direction, Side};
 use tautline_proto::packet::StreamId;
@@ -43,7 +43,7 @@ impl Link for Kept {
         sent.flushed.append(&mut sent.queued);
     }
 
-    fn receive(&mut self, _: &mut dyn FnMut(Arrival<'_>)) {}
+    fn receive(&mut self, _: &mut dyn FnMut(Datagram<'_>)) {}
 
     fn transmit_stamps(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         let _permit = permit(NOTES);

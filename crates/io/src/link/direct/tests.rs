@@ -168,7 +168,7 @@ impl Link for Counted {
         self.0.flush();
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.receive(deliver);
     }

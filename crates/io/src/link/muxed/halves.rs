@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtrb::{Consumer, Producer};
-use tautline_proto::endpoint::Endpoint;
+use tautline_proto::endpoint::{Arrival, Endpoint};
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 
@@ -18,7 +18,7 @@ use crate::link::event_queue::EventSender;
 use crate::link::muxed::held::Held;
 use crate::link::muxed::line::{Hears, ReceivingLine, ReportLine, SendingLine};
 use crate::link::muxed::peer::{Newest, is_report};
-use crate::link::{Arrival, Link, LinkCounters, Pollable, TransmitStamp, queue_from};
+use crate::link::{Datagram, Link, LinkCounters, Pollable, TransmitStamp, queue_from};
 use crate::socket::seal::sealed_copy;
 use crate::thread::halt::EventDescriptor;
 use crate::thread::realtime::permit;
@@ -82,38 +82,39 @@ impl Sorting {
     fn sort(
         &mut self,
         hears: &Hears,
-        arrival: Arrival<'_>,
-        deliver: &mut (impl FnMut(Arrival<'_>) + ?Sized),
+        datagram: Datagram<'_>,
+        deliver: &mut (impl FnMut(Datagram<'_>) + ?Sized),
     ) {
-        if !self.is_of_the_far_end(hears, &arrival) {
+        if !self.is_of_the_far_end(hears, &datagram) {
             self.foreign += 1;
             return;
         }
-        let arrival = Arrival { source: self.named, ..arrival };
-        if !is_report(arrival.datagram) {
-            return deliver(arrival);
+        let arrival = Arrival { from: self.named, ..datagram.arrival };
+        let datagram = Datagram { arrival, ..datagram };
+        if !is_report(datagram.bytes) {
+            return deliver(datagram);
         }
         self.reports += 1;
         for outbox in self.outboxes.iter_mut().filter(|outbox| !outbox.reports.is_abandoned()) {
-            match outbox.reports.push(SetAside::of(&arrival)) {
+            match outbox.reports.push(SetAside::of(&datagram)) {
                 Ok(()) => outbox.bell.wake(),
                 Err(_) => self.dropped += 1,
             }
         }
     }
 
-    fn is_of_the_far_end(&mut self, hears: &Hears, arrival: &Arrival<'_>) -> bool {
+    fn is_of_the_far_end(&mut self, hears: &Hears, datagram: &Datagram<'_>) -> bool {
         let (Hears::Peer(peer) | Hears::Newest(peer)) = hears else { return true };
         if let Some(at) = peer.news(&mut self.seen) {
             self.at = at;
         }
-        let source = arrival.source.socket_address();
+        let source = datagram.arrival.from.socket_address();
         let there = source.is_some() && source == self.at;
         if matches!(hears, Hears::Peer(_)) {
             return there;
         }
         // If another thread writes just now, the next datagram sets it.
-        if self.newest.is(arrival.datagram) && !there {
+        if self.newest.is(datagram.bytes) && !there {
             peer.set(source);
         }
         true
@@ -122,12 +123,12 @@ impl Sorting {
 
 impl MuxedReceiver {
     /// Takes the newest line, after delivering what came by the one before.
-    fn turn(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn turn(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.call.heed();
         let Self { line, watched, sorting, before, .. } = self;
         while line.turn(|old, next| {
             if let Some(ReceivingLine { link, hears }) = old {
-                link.receive(&mut |arrival| sorting.sort(hears, arrival, deliver));
+                link.receive(&mut |datagram| sorting.sort(hears, datagram, deliver));
                 *before = before.plus(&link.counters());
                 watched.leave(link.as_fd());
             }
@@ -144,11 +145,11 @@ impl Link for MuxedReceiver {
 
     fn flush(&mut self) {}
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.turn(deliver);
         let Self { line, sorting, watched, .. } = self;
         let Some(ReceivingLine { link, hears }) = line.now() else { return };
-        link.receive(&mut |arrival| sorting.sort(hears, arrival, deliver));
+        link.receive(&mut |datagram| sorting.sort(hears, datagram, deliver));
         if link.is_over() {
             watched.leave(link.as_fd());
         }
@@ -223,7 +224,7 @@ impl Control for MuxedControl {
         way.speak(sealed_copy(&mut **seal, datagram, &mut self.sealing)?, self.at)
     }
 
-    fn receive(&mut self, deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.turn();
         self.bell.silence();
         while let Ok(report) = self.inbox.pop() {
@@ -313,7 +314,7 @@ impl Link for MuxedSender {
         true
     }
 
-    fn receive(&mut self, _deliver: &mut dyn FnMut(Arrival<'_>)) {
+    fn receive(&mut self, _deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.bell.silence();
         self.turn();
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::clock::ClockMapping;
-use crate::endpoint::{Arrived, Endpoint};
+use crate::endpoint::{Arrival, Endpoint};
 use crate::packet::{PacketHead, StreamId};
 use crate::units::Rate;
 use crate::wrap::Wrapped;
@@ -44,7 +44,7 @@ fn source(sent: &[(i64, i64, i64)]) -> Source {
             instants: None,
         };
         let (from, at) = (Endpoint::UNKNOWN, LocalTime::ZERO);
-        let arrived = Arrived { from, at, read: at };
+        let arrived = Arrival::exact(from, at, at);
         let frames = Frames::new(frames);
         let source = source.get_or_insert_with(|| Source::begin(&head, frames, &arrived));
         source.admit(&head, frames, &arrived, Rate::HZ_48000);

@@ -4,7 +4,7 @@
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
 use tautline_proto::codec::{Coder, MakeDecoder};
-use tautline_proto::endpoint::{Arrived, Author, Endpoint};
+use tautline_proto::endpoint::{Arrival, Author, Endpoint};
 use tautline_proto::jitter_buffer::{Hole, JitterBuffer, JitterBufferConfig, PullTimes, Pulled};
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
@@ -281,7 +281,7 @@ impl World {
         let due = self.on_the_way.partition_point(|datagram| datagram.arrives <= wakes);
         for datagram in self.on_the_way.drain(..due) {
             let Datagram { bytes, from, arrives: at, .. } = datagram;
-            self.receiver.handle_telling(&bytes, &Arrived { from, at, read: wakes }, &mut |_| {});
+            self.receiver.handle_telling(&bytes, &Arrival::exact(from, at, wakes), &mut |_| {});
         }
         let channels = self.scene.channels;
         let mut out = vec![0.0; channels.samples_in(self.scene.period)];

@@ -3,7 +3,7 @@
 
 use tautline_proto::counters::Counters;
 use tautline_proto::demux::{Senders, Unplaced};
-use tautline_proto::endpoint::{Arrived, Author};
+use tautline_proto::endpoint::{Arrival, Author};
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::time::LocalTime;
 use tautline_proto::wire::rtp::RtpUnpack;
@@ -58,7 +58,7 @@ impl SimSharedLink {
     }
 
     /// The input of the datagram's sender, which may have to be put in place first.
-    fn input_of(&mut self, datagram: &[u8], came: &Arrived) -> Option<usize> {
+    fn input_of(&mut self, datagram: &[u8], came: &Arrival) -> Option<usize> {
         let host = &self.inputs[HOST].as_ref()?.receiver;
         let known = host.stream_of(datagram);
         if let Some(place) = known.and_then(|s| self.senders.find(s, came.from, came.at)) {
@@ -85,7 +85,7 @@ impl SimSharedLink {
     }
 
     /// Hands a datagram that this sender sent to the input that is its sender's by the policy.
-    pub(super) fn hand_on(&mut self, sender: usize, datagram: &[u8], came: &Arrived) -> HandedOn {
+    pub(super) fn hand_on(&mut self, sender: usize, datagram: &[u8], came: &Arrival) -> HandedOn {
         let input = self.input_of(datagram, came);
         let Some(input) = input.and_then(|input| self.inputs[input].as_mut()) else {
             return HandedOn::Unplaced;

@@ -18,14 +18,14 @@ impl Process for FloorProcess {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let samples = &mut *cycle.playback.samples;
         let (sequence, timestamp, ssrc) = (&mut self.sequence, &mut self.timestamp, &mut self.ssrc);
-        self.link.receive(&mut |arrival| {
-            let [_, _, s0, s1, t0, t1, t2, t3, n0, n1, n2, n3, ..] = *arrival.datagram else {
+        self.link.receive(&mut |datagram| {
+            let [_, _, s0, s1, t0, t1, t2, t3, n0, n1, n2, n3, ..] = *datagram.bytes else {
                 return;
             };
             *sequence = u16::from_be_bytes([s0, s1]);
             *timestamp = u32::from_be_bytes([t0, t1, t2, t3]);
             *ssrc = u32::from_be_bytes([n0, n1, n2, n3]);
-            if let Some(payload) = arrival.datagram.last_chunk::<PAYLOAD>() {
+            if let Some(payload) = datagram.bytes.last_chunk::<PAYLOAD>() {
                 decode(SampleFormat::L24, payload, samples);
             }
         });
