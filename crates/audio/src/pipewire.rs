@@ -27,6 +27,8 @@ mod offer;
 #[cfg(feature = "pipewire")]
 mod pods;
 #[cfg(feature = "pipewire")]
+mod priority;
+#[cfg(feature = "pipewire")]
 mod server;
 pub(crate) mod spec;
 #[cfg(feature = "pipewire")]

@@ -9,7 +9,7 @@ use tautline_proto::device::{Cycle, Direction, Flow, Process, Settings, Side};
 use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::course::{BlockPlace, CycleReport, GraphTiming};
-use super::held::Priority;
+use super::priority::Priority;
 use crate::toolbox::callback::{HeldProcess, Seat};
 
 pub(super) const LONGEST: usize = 4096;
@@ -236,19 +236,4 @@ pub(super) fn side(
 
 fn xruns(side: &Side<'_>) -> u32 {
     u32::from(side.skipped > Frames::ZERO)
-}
-
-pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
-    let time = super::filter::of(stream)?;
-    let (num, denom) = (time.rate.num, time.rate.denom);
-    if num == 0 || denom == 0 || time.now == 0 {
-        return None;
-    }
-    Some(CycleReport {
-        began: LocalTime::ZERO + Span::from_nanos(time.now),
-        ticks: time.ticks,
-        hertz: denom / num,
-        delay: time.delay,
-        buffered: Frames::new(i64::try_from(time.buffered).unwrap_or(0)),
-    })
 }

@@ -17,7 +17,9 @@ use pipewire::sys::{
     pw_time,
 };
 use tautline_proto::device::Direction;
+use tautline_proto::time::{Frames, LocalTime, Span};
 
+use crate::pipewire::course::CycleReport;
 use crate::pipewire::wired::{FilterPort, Wired};
 use crate::toolbox::Sides;
 
@@ -178,12 +180,22 @@ unsafe extern "C" fn state_changed(
     lost.get_or_insert(said);
 }
 
-/// The begin of the present cycle and the driver's position then; `None` if unknown. Wait-free on the graph's thread.
-pub(super) fn of(stream: &StreamRef) -> Option<pw_time> {
+/// When the present cycle began and where the driver was then; `None` if unknown. Wait-free on the graph's thread.
+pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
     // SAFETY: all of its fields are plain numbers.
     let mut time: pw_time = unsafe { std::mem::zeroed() };
     // SAFETY: the stream lives as long as the reference, and `time` has the size that is said.
     let answer =
         unsafe { pw_stream_get_time_n(stream.as_raw_ptr(), &mut time, size_of::<pw_time>()) };
-    (answer >= 0).then_some(time)
+    let (num, denom) = (time.rate.num, time.rate.denom);
+    if answer < 0 || num == 0 || denom == 0 || time.now == 0 {
+        return None;
+    }
+    Some(CycleReport {
+        began: LocalTime::ZERO + Span::from_nanos(time.now),
+        ticks: time.ticks,
+        hertz: denom / num,
+        delay: time.delay,
+        buffered: Frames::new(i64::try_from(time.buffered).unwrap_or(0)),
+    })
 }
