@@ -27,10 +27,9 @@ use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::StreamId;
-use tautline_proto::receive_policy::receiver_with_room;
+use tautline_proto::receive_policy::{ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
-use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::avtp::Encapsulation;
 
@@ -65,16 +64,28 @@ impl LinkKind {
     }
 }
 
+/// What the ordinary thread keeps of a stream that it sends.
+pub struct SentConfig {
+    /// Where packets go, as it was given, for the report.
+    pub address: String,
+    /// What the link was opened for, with the present destinations.
+    pub outbound: Outbound,
+    /// How many packets are measured.
+    pub probes: Probes,
+    /// By what profile of SRTP its link seals packets, if it does: for the report.
+    pub sealed: Option<&'static str>,
+    /// What spaces its packets, if that was asked: for the report.
+    pub pacing: Option<Paced>,
+}
+
 /// What to send and how.
 pub struct SendPlan {
-    /// As they were given, for the report.
-    pub address: String,
+    /// What is kept as it is while the stream is sent.
+    pub stream: SentConfig,
     /// Where reports go: the control address of each destination.
     pub reports_to: Vec<Endpoint>,
     /// By what its packets leave.
     pub link: Box<dyn Link>,
-    /// What that was opened for.
-    pub outbound: Outbound,
     /// By what reports are exchanged; without it nobody says how the stream arrives, nor learns its
     /// sender's clock.
     pub control: Option<Box<dyn Control>>,
@@ -86,14 +97,8 @@ pub struct SendPlan {
     pub gain: Gain,
     /// Device channels to stream channels.
     pub map: ChannelMap,
-    /// How many packets are measured.
-    pub probes: Probes,
     /// Writes the ledger of every packet that is measured here.
     pub ledger: Option<PathBuf>,
-    /// By what profile of SRTP its link seals packets, if it does: for the report.
-    pub sealed: Option<&'static str>,
-    /// What spaces its packets, if that was asked: for the report.
-    pub pacing: Option<Paced>,
     /// The claim to the address that it goes to, if that was claimed: where it is lost, the stream goes where the next one says.
     pub claim: Option<Arc<ClaimedAddress>>,
 }
@@ -104,11 +109,8 @@ pub struct StreamPlan {
     pub address: String,
     /// What it is and how it is to be placed.
     pub receiver: JitterBufferConfig,
-    /// Who says what its latency is.
-    pub latency: LatencyRule,
-    /// The share of packets that may come too late for the latency that is advised, or kept where
-    /// arrivals say it.
-    pub loss_target: LossTarget,
+    /// How its latency is found.
+    pub policy: ReceivePolicyConfig,
     /// Where its packets arrive.
     pub link: Box<dyn Link>,
     /// By what reports are exchanged, if they are.
@@ -132,26 +134,22 @@ impl StreamPlan {
         link: Box<dyn Link>,
         control: Option<Box<dyn Control>>,
     ) -> Self {
-        let latency = LatencyRule::Chosen(receiver.link_offset);
-        let loss_target = LossTarget::DEFAULT;
-        let (gain, senders, carries_clock) = (Gain::UNITY, None, false);
         Self {
             address,
+            policy: ReceivePolicyConfig::new(LatencyRule::Chosen(receiver.link_offset)),
             receiver,
-            latency,
-            loss_target,
             link,
             control,
-            gain,
-            senders,
-            carries_clock,
+            gain: Gain::UNITY,
+            senders: None,
+            carries_clock: false,
             sealed: None,
         }
     }
 
     /// A receiver with room for what its latency may become, to which repairers are lent.
     pub(crate) fn receiver(&self) -> JitterBuffer {
-        receiver_with_room(self.receiver.clone(), self.latency)
+        receiver_with_room(self.receiver.clone(), self.policy.latency)
     }
 }
 

@@ -45,12 +45,12 @@ use crate::monitor::run::{Progress, RunOptions, RunWatch, Running};
 use crate::monitor::sound::{CardEar, Hearing, hearing, measurement};
 use crate::plan::RecvPlan;
 use crate::plan::probes::Probes;
-use crate::receive_engine::change::{MixChanges, MixSetup};
+use crate::receive_engine::change::MixChanges;
 use crate::receive_engine::doubt::{Another, Doubt, Ran};
 use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::mixer::{Mixer, Passages};
-use crate::receive_engine::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
+use crate::receive_engine::shared::{SharedLinkEnd, share};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 use crate::receive_engine::streams::ReceivedStreams;
 
@@ -88,9 +88,11 @@ impl RecvEngine {
         let channels = first.map_or(Channels::STEREO, |format| format.channels);
         let rate = first.map_or(plan.device.rate, |format| format.rate);
         let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count());
-        let (wall, probes, labels) = (WallClock::frozen(), plan.probes, plan.labels.is_some());
+        let probes = plan.probes;
         let waiter =
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
+        let (wall, device, labels) = (WallClock::frozen(), plan.device, plan.labels.is_some());
+        let mix = Mix { wall, device, waiter, probes, labels };
         let (mut streams, mut inputs) = (Vec::new(), Vec::new());
         let (mut shared, mut shared_links) = (Vec::new(), Vec::new());
         let more = plan.streams.iter().filter_map(|stream| stream.senders);
@@ -102,12 +104,10 @@ impl RecvEngine {
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
             let heard = measurement(rate, number, heard_channel, longest, ptime);
             let heard = (heard.0.of(probes), heard.1);
-            let mix = Mix { number, wall, device: &plan.device, waiter: &waiter, probes, labels };
-            let several = stream.senders.map(|most| (most.get(), StreamTemplate::of(&stream)));
-            let (mut received, mut input) = connect(stream, receiver, Some(heard), &mix)?;
-            if let Some((most, model)) = several {
-                let plan = SharedLinkPlan { model, link: shared.len(), index: number, most };
-                let (ours, links) = share(plan, &mut received, &mut input);
+            let several = stream.senders.map(|most| (stream.fed(), most.get()));
+            let (mut received, mut input) = connect(stream, receiver, Some(heard), number, &mix)?;
+            if let Some(several) = several {
+                let (ours, links) = share(several, shared.len(), &mut received, &mut input);
                 shared.push(ours);
                 shared_links.push(links);
             }
@@ -116,10 +116,8 @@ impl RecvEngine {
         }
         let clock = plan.clock.map(|clock| FollowedClock::new(clock, rate));
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
-        let RecvPlan { gain, device, .. } = plan;
-        let setup =
-            MixSetup { places: inputs.len(), more, gain, device, wall, probes, labels, waiter };
-        let (mut changes, (succession, spares, gains)) = MixChanges::new(setup);
+        let (mut changes, (succession, spares, gains)) =
+            MixChanges::new(mix, (inputs.len(), more), plan.gain);
         // Senders may begin with the first block.
         for (link, shared) in shared.iter_mut().enumerate() {
             shared.refill(link, &mut changes);
@@ -127,7 +125,7 @@ impl RecvEngine {
         // Each stream that was planned may have an heir.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
-            passages: Passages::with_capacity(passages_of(&plan.device) * playing),
+            passages: Passages::with_capacity(passages_of(&device) * playing),
             inputs,
             shared: shared_links,
             succession,
@@ -143,7 +141,7 @@ impl RecvEngine {
             sum: block,
             mouth: Some(mouth),
             xruns: 0,
-            lead: Lead::of(&plan.device),
+            lead: Lead::of(&device),
             woke: now(),
             told: LocalTime::ZERO,
         };
@@ -219,6 +217,26 @@ impl RecvEngine {
         })
     }
 
+    /// What the ordinary thread works with, and the device's process.
+    fn begin(self, watch: RunWatch, device: &Settings) -> (ReceivedStreams, Mixer) {
+        let Self { streams, shared, changes, clock, hearing, ledger, observers, .. } = self;
+        let all = ReceivedStreams {
+            streams,
+            shared,
+            changes,
+            hearing,
+            clock,
+            ledger,
+            observers,
+            labels: self.labels.map(|path| Labels::new(&path, device)),
+            watch,
+            beat: LocalTime::ZERO,
+            quiet_since: None,
+            settled: false,
+        };
+        (all, self.mixer)
+    }
+
     fn run_until(
         mut self,
         device: Box<dyn Device>,
@@ -229,15 +247,11 @@ impl RecvEngine {
         let RunControl { options, stop } = control;
         self.stop_listening_to_the_deaf();
         self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
-        let mut watch = RunWatch::begin(options);
-        let settings = device.settings();
-        let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
-        machine::note_priority(&mut watch.refused, &running.granted);
+        let (settings, until_bye) = (device.settings(), self.until_bye);
+        let (mut all, mixer) = self.begin(RunWatch::begin(options), &settings);
+        let running = Running::start(device, Box::new(mixer), options.scheduler, stop)?;
+        machine::note_priority(&mut all.watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { streams, shared, changes, clock, hearing, ledger, labels, observers, .. } = self;
-        let labels = labels.map(|path| Labels::new(&path, &settings));
-        let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch);
-        (all.clock, all.ledger, all.labels, all.observers) = (clock, ledger, labels, observers);
         let (mut over, mut another) = (false, None);
         while !all.watch.is_over(stop) && !running.is_over() {
             if !all.work() {
@@ -249,7 +263,7 @@ impl RecvEngine {
             }
             progress(&all.progress());
             all.tell_observers();
-            over = self.until_bye && all.is_over();
+            over = until_bye && all.is_over();
             if over {
                 break;
             }

@@ -16,7 +16,7 @@ use tautline_proto::latency::{
 use tautline_proto::packet::StreamId;
 use tautline_proto::packetizer::Identity;
 use tautline_proto::redundancy::ETHERNET;
-use tautline_proto::send_policy::{Limits, Regulator, SendPolicyConfig};
+use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
@@ -25,7 +25,7 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use super::address::{Address, Resolved};
 use super::select::Select;
 use super::sockets::packets_per_second;
-use super::{ClockPlan, RecvPlan, SendPlan, StreamPlan};
+use super::{ClockPlan, RecvPlan, SendPlan, SentConfig, StreamPlan};
 use crate::error::RunError;
 use crate::plan::probes::Probes;
 use crate::plan::random_identity;
@@ -114,38 +114,28 @@ impl SendPlan {
         let OpenedStream { link, control, outbound, .. } = opened;
         let usual = usual_latency(&format, device.period);
         let policy = SendPolicyConfig {
-            form: WireForm::Rtp,
-            format,
-            identity: random_identity()?,
-            link_offset: usual,
-            latency: LatencyRule::Usual,
-            usual,
-            device,
-            stamps: true,
             spaced: outbound.ringed,
-            held: Span::ZERO,
-            redundancy: Regulator::OFF,
-            repair_budget: None,
-            limits: Limits::default(),
             destinations: outbound.destinations.iter().map(Endpoint::host).collect(),
             by_two_networks: outbound.networks.is_some(),
             most_bytes: outbound.datagram_bytes,
-            compressed: Vec::new(),
+            ..SendPolicyConfig::new(format, random_identity()?, usual, device)
         };
         Ok(Self {
-            address,
+            stream: SentConfig {
+                address,
+                outbound,
+                probes: Probes::All,
+                sealed: None,
+                pacing: None,
+            },
             reports_to: Vec::new(),
             link,
-            outbound,
             control,
             policy,
             encoders: Vec::new(),
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),
-            probes: Probes::All,
             ledger: None,
-            sealed: None,
-            pacing: None,
             claim: None,
         })
     }

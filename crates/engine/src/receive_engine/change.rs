@@ -3,10 +3,8 @@
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
-use tautline_io::clock::{WallClock, now};
-use tautline_io::control::Waiter;
+use tautline_io::clock::now;
 use tautline_io::thread::memory;
-use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_report::StreamReport;
 use tautline_report::ledger::HeardEntry;
@@ -20,7 +18,6 @@ use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::run::RunWatch;
 use crate::monitor::sound::Hearing;
 use crate::plan::StreamPlan;
-use crate::plan::probes::Probes;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::mixer::{MixerInput, Succession};
 use crate::receive_engine::repairers::{RepairerStore, Spares, repairers};
@@ -29,12 +26,7 @@ use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 /// The ordinary thread's end of what may be changed of a mix.
 pub(crate) struct MixChanges {
     pub(crate) requests: Option<Requests<RecvChange>>,
-    /// Knows when a stream's reports arrive, by its number.
-    pub(crate) waiter: Waiter,
-    device: Settings,
-    wall: WallClock,
-    probes: Probes,
-    labels: bool,
+    pub(crate) mix: Mix,
     /// Whether any was asked for.
     pub(crate) made: bool,
     fader: Fader,
@@ -53,21 +45,6 @@ pub(crate) struct MixChanges {
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
-/// The mix that may be changed.
-pub(crate) struct MixSetup {
-    /// Streams that are planned.
-    pub(crate) places: usize,
-    /// Streams that may come beside them.
-    pub(crate) more: usize,
-    pub(crate) gain: Gain,
-    pub(crate) device: Settings,
-    pub(crate) wall: WallClock,
-    pub(crate) probes: Probes,
-    /// Whether labels are written.
-    pub(crate) labels: bool,
-    pub(crate) waiter: Waiter,
-}
-
 /// What is written of streams while they play.
 pub(crate) struct RunFiles<'a> {
     pub(crate) ledger: Option<&'a mut LedgerFile<HeardEntry>>,
@@ -82,8 +59,12 @@ const CLOSED: usize = 1000;
 const WAITING: usize = 4;
 
 impl MixChanges {
-    pub(crate) fn new(setup: MixSetup) -> (Self, (Succession, Spares, Consumer<Gain>)) {
-        let MixSetup { places, more, gain, device, wall, probes, labels, waiter } = setup;
+    /// Of so many planned streams, and so many that may come beside them.
+    pub(crate) fn new(
+        mix: Mix,
+        (places, more): (usize, usize),
+        gain: Gain,
+    ) -> (Self, (Succession, Spares, Consumer<Gain>)) {
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
@@ -91,11 +72,7 @@ impl MixChanges {
         let changes = Self {
             requests: None,
             made: false,
-            waiter,
-            device,
-            wall,
-            probes,
-            labels,
+            mix,
             fader: Fader { gain, muted: false },
             gains,
             coming,
@@ -115,9 +92,7 @@ impl MixChanges {
         plan: StreamPlan,
     ) -> Result<(ReceivedStream, MixerInput), RunError> {
         let receiver = plan.receiver();
-        let Self { count: number, wall, ref device, ref waiter, probes, labels, .. } = *self;
-        let mix = Mix { number, wall, device, waiter, probes, labels };
-        let connected = connect(plan, receiver, None, &mix)?;
+        let connected = connect(plan, receiver, None, self.count, &self.mix)?;
         self.count += 1;
         Ok(connected)
     }

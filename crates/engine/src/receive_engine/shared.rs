@@ -2,14 +2,11 @@
 //! policy and its conversation; a report is for the stream of the sender that says it.
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Gain;
 use tautline_io::control::Control;
 use tautline_io::thread::memory;
 use tautline_proto::demux::Unplaced;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::target_delay::LossTarget;
 
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
@@ -19,34 +16,19 @@ use crate::receive_engine::mixer::{Fed, MixerInput, SharedLink, SharedNews};
 use crate::receive_engine::shares::{Said, Shares};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// What every stream of the link is like.
-#[derive(Clone)]
-pub(crate) struct StreamTemplate {
-    address: String,
-    receiver: JitterBufferConfig,
-    latency: LatencyRule,
-    loss_target: LossTarget,
-    gain: Gain,
-    sealed: Option<&'static str>,
-}
-
-impl StreamTemplate {
-    pub(crate) fn of(plan: &StreamPlan) -> Self {
-        let StreamPlan { latency, loss_target, gain, sealed, .. } = *plan;
-        let (address, receiver) = (plan.address.clone(), plan.receiver.clone());
-        Self { address, receiver, latency, loss_target, gain, sealed }
-    }
-
-    fn plan(&self) -> StreamPlan {
-        let Self { address, receiver, latency, loss_target, gain, sealed } = self.clone();
-        let plan = StreamPlan::new(address, receiver, Box::new(Fed), None);
-        StreamPlan { latency, loss_target, gain, sealed, ..plan }
+impl StreamPlan {
+    /// One like it of another sender, whose packets and reports come by the same link and control.
+    pub(crate) fn fed(&self) -> Self {
+        let (address, receiver) = (self.address.clone(), self.receiver.clone());
+        let (link, control) = (Box::new(Fed), None);
+        Self { address, receiver, link, control, senders: None, carries_clock: false, ..*self }
     }
 }
 
 /// The ordinary thread's end of a shared link.
 pub(crate) struct SharedLinkEnd {
-    model: StreamTemplate,
+    /// What every stream of the link is like.
+    model: StreamPlan,
     /// How many may be heard at once.
     most: usize,
     /// The planned stream's number, by which the channel is called.
@@ -76,25 +58,14 @@ const MOST_WAITING: usize = 32;
 /// Reports that are kept of senders of whom no packet has come yet.
 const EARLY: usize = 64;
 
-/// A link that is to be shared.
-pub(crate) struct SharedLinkPlan {
-    /// The planned stream, which the others are like.
-    pub(crate) model: StreamTemplate,
-    /// The how many-th shared link it is.
-    pub(crate) link: usize,
-    /// The how many-th input the planned stream has.
-    pub(crate) index: usize,
-    /// How many senders are heard at once.
-    pub(crate) most: usize,
-}
-
-/// Both ends of a link that senders share: that of a planned stream, whose two ends are given.
+/// Both ends of a link that `most` senders share, the how many-th `link` that is shared: that of a planned stream, which
+/// the others are like, and whose two ends are given.
 pub(crate) fn share(
-    plan: SharedLinkPlan,
+    (model, most): (StreamPlan, usize),
+    link: usize,
     received: &mut ReceivedStream,
     input: &mut MixerInput,
 ) -> (SharedLinkEnd, SharedLink) {
-    let SharedLinkPlan { model, link, index, most } = plan;
     let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
     let (news_in, news) = memory::ring(2 * MOST_WAITING);
     let (gone_in, gone) = memory::ring(MOST_WAITING);
@@ -117,7 +88,7 @@ pub(crate) fn share(
         unplaced: Unplaced::default(),
         told: false,
     };
-    (shared, SharedLink::new(index, most, spares_out, news_in, gone_in))
+    (shared, SharedLink::new(input.number, most, spares_out, news_in, gone_in))
 }
 
 impl SharedLinkEnd {
@@ -131,7 +102,7 @@ impl SharedLinkEnd {
             if self.spares.is_full() {
                 return;
             }
-            let Ok((mut received, mut input)) = changes.connect(self.model.plan()) else { return };
+            let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
             received.shares = Some(Shares { link, planned: false, author: None });
             input.shares = true;
             // There is room: asked for above.
@@ -202,7 +173,7 @@ impl SharedLinkEnd {
 
     /// Another latency for all: for those that are still to come, too.
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
-        self.model.latency = rule;
+        self.model.policy.latency = rule;
         for waiting in &mut self.waiting {
             // Who cannot have it was refused for those that are there.
             let _ = waiting.set_latency(rule);

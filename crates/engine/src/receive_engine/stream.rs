@@ -16,9 +16,7 @@ use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCom
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::policy::Context;
-use tautline_proto::receive_policy::{
-    LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig,
-};
+use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy};
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
 use tautline_proto::time::Span;
 use tautline_report::StreamEnd;
@@ -87,37 +85,35 @@ const LINES_HELD: Span = Span::from_millis(250);
 const MARKS: usize = 2048;
 
 /// What a stream joins.
-pub(crate) struct Mix<'a> {
-    /// The number that it gets.
-    pub(crate) number: usize,
+pub(crate) struct Mix {
     pub(crate) wall: WallClock,
-    pub(crate) device: &'a Settings,
-    /// To know when its reports arrive.
-    pub(crate) waiter: &'a Waiter,
+    pub(crate) device: Settings,
+    /// Knows when a stream's reports arrive, by its number.
+    pub(crate) waiter: Waiter,
     pub(crate) probes: Probes,
     /// Whether labels are written.
     pub(crate) labels: bool,
 }
 
-/// The two ends of one stream: the ordinary thread's and the device's.
+/// The two ends of the `number`-th stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     mut stream: StreamPlan,
     mut receiver: JitterBuffer,
     heard: Option<(Measurement, PacketTap)>,
-    mix: &Mix<'_>,
+    number: usize,
+    mix: &Mix,
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
-    let Mix { number, wall, device, waiter, probes, labels } = *mix;
     let format = stream.receiver.format;
     let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
     if let Some(control) = &stream.control {
-        waiter
+        mix.waiter
             .add(&**control, number as u64)
             .map_err(|error| RunError::System("waiting for reports", error))?;
     }
     let session = Session::new(SessionConfig {
         ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
         cname: cname(&random),
-        wall_offset: wall.offset(),
+        wall_offset: mix.wall.offset(),
         host: host_clock(),
     });
     let (commands_in, commands) = memory::ring(64);
@@ -127,13 +123,8 @@ pub(crate) fn connect(
     stream.link.tell(teller);
     // The newest says all.
     let (status, status_out) = memory::ring(8);
-    let config = ReceivePolicyConfig {
-        latency: stream.latency,
-        link_offset: stream.receiver.link_offset,
-        loss_target: stream.loss_target,
-        device: *device,
-    };
-    let mut policy = ReceivePolicy::new(config, &mut receiver);
+    let link_offset = stream.receiver.link_offset;
+    let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
     if policy.presents() {
         // Before the first block, which the device's thread asks for whether or not this one has had a turn: placed
         // by arrivals it would be beside its time, and brought there by resampling.
@@ -150,7 +141,7 @@ pub(crate) fn connect(
     (input.tap, input.levels) = (tap, levels);
     let mut statistics = Statistics::new();
     statistics.observed = Observed::new(level_reader);
-    let (marks, marks_out) = labels.then(|| memory::ring(MARKS)).unzip();
+    let (marks, marks_out) = mix.labels.then(|| memory::ring(MARKS)).unzip();
     input.marks = marks.map(LabelMarks::new);
     let received = ReceivedStream {
         address: stream.address,
@@ -164,7 +155,7 @@ pub(crate) fn connect(
         status: status_out,
         marks: marks_out,
         measurement,
-        statistics: statistics.of(probes),
+        statistics: statistics.of(mix.probes),
         refused_exchanges: 0,
         clock_steps: 0,
         number,

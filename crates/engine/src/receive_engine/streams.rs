@@ -33,50 +33,24 @@ const WITNESSED: Span = Span::from_millis(500);
 
 /// What the ordinary thread of a receiver works with.
 pub(crate) struct ReceivedStreams {
-    streams: Vec<ReceivedStream>,
-    shared: Vec<SharedLinkEnd>,
-    changes: MixChanges,
-    hearing: Hearing,
+    pub(crate) streams: Vec<ReceivedStream>,
+    pub(crate) shared: Vec<SharedLinkEnd>,
+    pub(crate) changes: MixChanges,
+    pub(crate) hearing: Hearing,
     pub(crate) clock: Option<FollowedClock>,
     pub(crate) ledger: Option<LedgerFile<HeardEntry>>,
     pub(crate) observers: Observers,
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
     /// When the rings are emptied next.
-    beat: LocalTime,
+    pub(crate) beat: LocalTime,
     /// Since when all streams are over.
-    quiet_since: Option<LocalTime>,
+    pub(crate) quiet_since: Option<LocalTime>,
     /// Whether it is past doubt that what it was laid out for is to be heard.
-    settled: bool,
+    pub(crate) settled: bool,
 }
 
 impl ReceivedStreams {
-    pub(crate) fn open(
-        streams: Vec<ReceivedStream>,
-        shared: Vec<SharedLinkEnd>,
-        changes: MixChanges,
-        hearing: Hearing,
-        watch: RunWatch,
-    ) -> Self {
-        let (beat, ledger, labels, clock) = (LocalTime::ZERO, None, None, None);
-        let observers = Observers::none();
-        let (quiet_since, settled) = (None, false);
-        Self {
-            streams,
-            shared,
-            changes,
-            hearing,
-            clock,
-            ledger,
-            observers,
-            labels,
-            watch,
-            beat,
-            quiet_since,
-            settled,
-        }
-    }
-
     /// Tells those who look how it stands. Once a beat.
     pub(crate) fn tell_observers(&mut self) {
         let Self { streams, clock, observers, watch, .. } = self;
@@ -111,7 +85,7 @@ impl ReceivedStreams {
     /// speak that this concerns: how many that were.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
         let due = self.all().map(|stream| stream.conversation.session.deadline());
-        let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
+        let speaking = self.changes.mix.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
         let Self { streams, shared, changes, watch, .. } = self;
         let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();

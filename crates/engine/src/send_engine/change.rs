@@ -18,11 +18,11 @@ impl SentStream {
     /// Goes where the claim says, if there is one.
     pub(crate) fn follow_claim(&mut self, watch: &mut RunWatch) {
         let Some(followed) = &self.claim else { return };
-        let goes_to = self.outbound.destinations.first().and_then(|to| match to {
+        let goes_to = self.config.outbound.destinations.first().and_then(|to| match to {
             Endpoint::Ethernet { address, .. } => Some(*address),
             _ => None,
         });
-        let before = self.address.clone();
+        let before = self.config.address.clone();
         let (address, destinations) = match followed.next(goes_to) {
             Follow::Stay => return,
             // Listeners of the other talker would have both, and nobody can know yet where this stream goes on: what
@@ -81,18 +81,18 @@ impl SentStream {
 
     /// Has all go there soon.
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
-        self.outbound.destinations = destined.destinations.iter().collect();
-        self.address.clone_from(&destined.address);
+        self.config.outbound.destinations = destined.destinations.iter().collect();
+        self.config.address.clone_from(&destined.address);
         if let Audience::Everyone(told) = &mut self.conversation.audience {
             let new = destined.reports_to.iter().filter(|one| !told.contains(one));
             let new: Vec<Endpoint> = new.copied().collect();
             told.extend(new);
         }
-        let hosts = self.outbound.destinations.iter().map(Endpoint::host).collect();
+        let hosts = self.config.outbound.destinations.iter().map(Endpoint::host).collect();
         self.policy.set_destinations(hosts, now());
         self.destined = Some(destined);
         self.note_fragments(watch);
-        Changed::To(self.address.clone())
+        Changed::To(self.config.address.clone())
     }
 
     /// Sends to the destinations that were set last, once receivers there know our clock.
@@ -129,7 +129,7 @@ impl SentStream {
             redundancy: policy.redundancy(),
             repair_budget: policy.bounds().budget,
             volume: self.fader,
-            address: self.address.clone(),
+            address: self.config.address.clone(),
             receivers: policy.receiver_counts(),
         }
     }
@@ -137,7 +137,7 @@ impl SentStream {
     fn note_fragments(&self, watch: &mut RunWatch) {
         let format = self.policy.format();
         let bytes = self.policy.datagram_bytes();
-        let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);
+        let to = self.config.outbound.destinations.iter().filter_map(Endpoint::socket_address);
         for too_long in too_long(to, bytes, &format) {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
         }

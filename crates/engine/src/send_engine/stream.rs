@@ -30,7 +30,7 @@ use crate::monitor::note::Note;
 use crate::monitor::observed::Observed;
 use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::xruns::XrunTimes;
-use crate::plan::pacing::Paced;
+use crate::plan::SentConfig;
 use crate::plan::probes::Probes;
 use crate::send_engine::claimed::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
@@ -49,12 +49,10 @@ fn spans(departure: &Departure) -> [Option<Span>; 4] {
 
 /// What the ordinary thread holds.
 pub(crate) struct SentStream {
-    pub(crate) address: String,
+    pub(crate) config: SentConfig,
     pub(crate) policy: SendPolicy,
     pub(crate) identity: Identity,
     pub(crate) fader: Fader,
-    /// What the link was opened for, with the present destinations.
-    pub(crate) outbound: Outbound,
     /// Where packets are to go soon.
     pub(crate) destined: Option<Destined>,
     pub(crate) conversation: Conversation,
@@ -65,8 +63,7 @@ pub(crate) struct SentStream {
     pub(crate) unlaunched: Vec<MediaTime>,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
-    /// How many packets are measured, of those that left.
-    pub(crate) probes: Probes,
+    /// How many packets left, measured or not.
     pub(crate) left: u64,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
@@ -81,10 +78,6 @@ pub(crate) struct SentStream {
     /// For those who look while it runs.
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
-    /// By what they are sealed, if they are.
-    pub(crate) sealed: Option<&'static str>,
-    /// What spaces its packets.
-    pub(crate) pacing: Option<Paced>,
     /// By what its packets are presented, where they say when.
     pub(crate) presented: Option<PresentationClock>,
     /// The address that it goes to, if that was claimed.
@@ -111,7 +104,7 @@ const WALL_STEP: Span = Span::from_micros(2);
 impl SentStream {
     /// The two networks that everything goes by, if it does.
     fn networks(&self) -> Option<(&str, &str)> {
-        networks(&self.outbound)
+        networks(&self.config.outbound)
     }
 
     /// Lets the policy decide, with all that it has at hand.
@@ -130,7 +123,7 @@ impl SentStream {
 
     /// Tells what the policy has to tell.
     pub(crate) fn note(&mut self, watch: &mut RunWatch) {
-        let (address, networks) = (&self.address, networks(&self.outbound));
+        let (address, networks) = (&self.config.address, networks(&self.config.outbound));
         for note in &self.policy.notes() {
             watch.note(&Note::Sending { address, networks, note });
             if let (SendNote::ReceiverLost { host, .. }, Some(hook)) = (note, &mut self.on_lost) {
@@ -142,7 +135,9 @@ impl SentStream {
     /// Says what the kernel refused to send, and that nobody answered.
     pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
         let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
-        if let Some(note) = report::dropped(&self.address, &self.last.link, self.ledger.is_some()) {
+        if let Some(note) =
+            report::dropped(&self.config.address, &self.last.link, self.ledger.is_some())
+        {
             watch.conclude(&note);
         }
         if let Some((one, other)) = self.networks() {
@@ -154,11 +149,11 @@ impl SentStream {
                 }
             }
         }
-        let uncounted = self.news.take_error(&self.address).filter(|_| send_errors == 0);
+        let uncounted = self.news.take_error(&self.config.address).filter(|_| send_errors == 0);
         uncounted.iter().for_each(|error| watch.note(error));
         let asked = self.conversation.control.is_some() && sent > 0;
         if asked && self.policy.believed().next().is_none() && send_errors <= sent {
-            let (address, stamps) = (&self.address, self.policy.stamps());
+            let (address, stamps) = (&self.config.address, self.policy.stamps());
             watch.note(&Note::NobodyAnswers { address, stamps });
         }
         if send_errors > sent || (send_errors > 0 && is_of_an_interface(errno)) {
@@ -173,12 +168,12 @@ impl SentStream {
         self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
         let Self { news, unlaunched, .. } = self;
         let waited = unlaunched.len();
-        news.hear(&self.address, |note| watch.note(note), |packet| unlaunched.push(packet));
+        news.hear(&self.config.address, |note| watch.note(note), |packet| unlaunched.push(packet));
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
         while let Ok(stamp) = self.stamps.pop() {
-            if self.probes != Probes::Off {
+            if self.config.probes != Probes::Off {
                 self.transmit.record(stamp.left - stamp.handed);
             }
             if let Some(line) = line_of(&mut self.ledger, stamp.media) {
@@ -248,12 +243,12 @@ impl SentStream {
         self.departed = Some(departure.media);
         let before = self.left;
         self.left += 1;
-        if !self.probes.take(before) {
+        if !self.config.probes.take(before) {
             return;
         }
         let Departure { media, due, handed, .. } = *departure;
         // A wire thread that waits on purpose is not late by that.
-        let due = due + self.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
+        let due = due + self.config.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
         spans(departure)
             .into_iter()
             .zip(&mut self.stages)

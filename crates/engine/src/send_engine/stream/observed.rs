@@ -36,7 +36,7 @@ impl SentStream {
         let nanos = |span: Span| span.as_nanos();
         let clock = self.policy.believed().find_map(|known| known.clock.as_ref());
         let mut snapshot = StreamSnapshot {
-            address: self.address.clone(),
+            address: self.config.address.clone(),
             state: match self.peer(elapsed) {
                 PeerState::Here => StreamState::Here,
                 PeerState::Lost(_) => StreamState::Lost,

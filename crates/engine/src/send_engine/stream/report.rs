@@ -25,8 +25,8 @@ impl SentStream {
         let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
         let ended = now();
         StreamReport {
-            address: self.address.clone(),
-            sealed: self.sealed.map(Into::into),
+            address: self.config.address.clone(),
+            sealed: self.config.sealed.map(Into::into),
             stream_id: self.presented.map(|_| id_of(self.identity.stream)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -38,11 +38,11 @@ impl SentStream {
                 basis: "clock".into(),
                 ..LatencyReport::unmeasured("receivers")
             },
-            probes: self.probes.name().into(),
+            probes: self.config.probes.name().into(),
             stages: STAGES
                 .into_iter()
                 .zip(&self.stages)
-                .filter(|_| self.probes != Probes::Off)
+                .filter(|_| self.config.probes != Probes::Off)
                 // There is no such stage where nothing is launched.
                 .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
                 .map(|(stage, spans)| StageSummary {
@@ -54,9 +54,8 @@ impl SentStream {
             counters: self.counters(),
             xruns: self.xruns.report(),
             // A packet that missed its launch was handed over too late by this program.
-            gaps: self.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| GapReport {
-                late_sender: self.last.link.unlaunched,
-                ..GapReport::default()
+            gaps: self.config.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| {
+                GapReport { late_sender: self.last.link.unlaunched, ..GapReport::default() }
             }),
             redundancy: self.redundancy(),
             receivers: self
@@ -65,8 +64,8 @@ impl SentStream {
                 .map(|known| remote(known, (&format, as_needed), ended))
                 .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
-            lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
-            pacing: self.pacing.as_ref().map(|paced| pacing(paced, &self.last.link)),
+            lateness: (self.config.probes != Probes::Off).then(|| self.lateness.summary()),
+            pacing: self.config.pacing.as_ref().map(|paced| pacing(paced, &self.last.link)),
             ..StreamReport::default()
         }
     }
@@ -160,13 +159,11 @@ mod tests {
     use tautline_dsp::format::SampleFormat;
     use tautline_proto::device::Settings;
     use tautline_proto::endpoint::Host;
-    use tautline_proto::latency::LatencyRule;
     use tautline_proto::packetizer::Identity;
     use tautline_proto::redundancy::sizing::Tally;
     use tautline_proto::rtcp_session::Event;
-    use tautline_proto::send_policy::{Regulator, SendPolicy, SendPolicyConfig};
+    use tautline_proto::send_policy::{SendPolicy, SendPolicyConfig};
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::wire::WireForm;
 
     use super::*;
     use crate::plan::pacing::PacingRung;
@@ -202,24 +199,12 @@ mod tests {
             payload_type: 97,
         };
         let (rate, channels, period) = (format.rate, format.channels, format.packet);
+        let identity = Identity { stream: 1.into(), sequence: 0, timestamp: 0 };
+        let device = Settings { rate, channels, period, periods: 2 };
         let mut policy = SendPolicy::new(SendPolicyConfig {
-            form: WireForm::Rtp,
-            format,
-            identity: Identity { stream: 1.into(), sequence: 0, timestamp: 0 },
-            link_offset: Span::from_millis(5),
-            latency: LatencyRule::Usual,
-            usual: Span::from_millis(5),
-            device: Settings { rate, channels, period, periods: 2 },
-            stamps: true,
-            spaced: false,
-            held: Span::ZERO,
-            redundancy: Regulator::OFF,
-            repair_budget: None,
-            limits: Default::default(),
             destinations: vec![Host::UNKNOWN],
-            by_two_networks: false,
             most_bytes: 1472,
-            compressed: Vec::new(),
+            ..SendPolicyConfig::new(format, identity, Span::from_millis(5), device)
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
