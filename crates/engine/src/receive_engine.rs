@@ -1,7 +1,6 @@
 //! Receives and plays: from links and control sockets to one device, and the report of it.
 
 mod change;
-pub mod doubt;
 mod followed;
 mod kept;
 mod labels;
@@ -11,7 +10,6 @@ mod paths;
 mod pending;
 mod repairers;
 mod shared;
-mod shares;
 mod statistics;
 mod stream;
 mod streams;
@@ -46,7 +44,6 @@ use crate::monitor::sound::{CardEar, Hearing, hearing, measurement};
 use crate::plan::RecvPlan;
 use crate::plan::probes::Probes;
 use crate::receive_engine::change::MixChanges;
-use crate::receive_engine::doubt::{Another, Doubt, Ran};
 use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::mixer::{Mixer, Passages};
@@ -79,6 +76,34 @@ pub struct RunControl<'a> {
     pub options: &'a RunOptions,
     /// Asks it to stop.
     pub stop: &'a Stop,
+}
+
+/// What may be wrong with a plan that an announcement laid out. Only until a sender was heard for a
+/// second, or a change was asked for: a recording is not thrown away.
+pub struct Doubt<'a> {
+    /// Nobody's packets had come by then: it may have been anybody's announcement.
+    pub hearsay: bool,
+    /// Nothing announced it: the plan is what packets proved, which may have been silent.
+    pub proven: bool,
+    /// Whether what a sender announces could be played here instead. Where not, the run goes on and
+    /// refuses it.
+    pub playable: &'a dyn Fn(&Announcement) -> bool,
+}
+
+/// How a run ended whose plan was in doubt.
+pub enum Ran {
+    /// As it was asked to.
+    Whole(Box<Report>),
+    /// Early, as another stream comes than it was laid out for.
+    Another(Box<Another>),
+}
+
+/// What the next run begins with.
+pub struct Another {
+    /// What the sender announces whose packets come; `None` if they are of another format than they seemed, or nothing can be read of them.
+    pub announcement: Option<Announcement>,
+    /// The changes that were listened to.
+    pub requests: Option<Requests<RecvChange>>,
 }
 
 impl RecvEngine {
@@ -279,7 +304,7 @@ impl RecvEngine {
             progress(&all.progress());
         }
         let another = another.map(|announcement| {
-            let requests = all.take_requests();
+            let requests = all.changes.requests.take();
             Another { announcement, requests }
         });
         Ok((all.close(ended, scheduler, over), another))

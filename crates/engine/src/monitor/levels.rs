@@ -74,11 +74,6 @@ impl LevelTap {
 }
 
 impl LevelReader {
-    /// Of a stream that nobody asks for.
-    pub(crate) fn none() -> Self {
-        levels(0).1
-    }
-
     /// Adds what was told to `to`, which has a level for each channel.
     pub(crate) fn read(&mut self, to: &mut Vec<Level>) {
         to.resize(self.channels, Level::default());

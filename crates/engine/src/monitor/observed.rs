@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn while_nobody_looks_nothing_is_kept_but_the_worst_packet() {
-        let mut observed = Observed::new(LevelReader::none());
+        let mut observed = Observed::new(levels(0).1);
         (0..100).for_each(|ms| observed.take(at(ms), at(ms), Span::from_millis(ms), &ms));
         observed.follow(at(100), || unreachable!("nobody looks"));
         let told = told(&mut observed, at(100));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_still_to_be_heard_is_not_of_the_last_second() {
-        let mut observed = Observed::new(LevelReader::none());
+        let mut observed = Observed::new(levels(0).1);
         observed.look(at(0), true, || true);
         // Told 400 ms before it is heard: all of the second is known all the same.
         let told = (0..=3000).step_by(20);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_device_that_could_not_be_told_is_told_again() {
-        let mut observed = Observed::<i64>::new(LevelReader::none());
+        let mut observed = Observed::<i64>::new(levels(0).1);
         let mut asked = 0;
         for told in [false, true, true] {
             observed.look(at(0), true, || {

@@ -38,17 +38,11 @@ pub(crate) struct MixChanges {
     heirs: Vec<(usize, ReceivedStream)>,
     /// The reports of streams whose place was taken. Their sockets are closed: the same address may
     /// be heard again.
-    closed: Vec<StreamReport>,
+    pub(crate) closed: Vec<StreamReport>,
     /// Streams that there have been.
     count: usize,
     /// What was asked for all since it was last taken: whoever comes later is to have it, too.
     pub(crate) latency_of_all: Option<LatencyRule>,
-}
-
-/// What is written of streams while they play.
-pub(crate) struct RunFiles<'a> {
-    pub(crate) ledger: Option<&'a mut LedgerFile<HeardEntry>>,
-    pub(crate) labels: Option<&'a mut Labels>,
 }
 
 /// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
@@ -112,11 +106,6 @@ impl MixChanges {
     /// The same, to be worked on.
     pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
         self.heirs.iter_mut().map(|(_, stream)| stream)
-    }
-
-    /// The reports of streams that had a place.
-    pub(crate) fn closed(self) -> Vec<StreamReport> {
-        self.closed
     }
 
     /// Lays out repairers in place of those that were taken. Once a beat.
@@ -203,10 +192,9 @@ impl MixChanges {
         &mut self,
         streams: &mut [ReceivedStream],
         watch: &mut RunWatch,
-        files: RunFiles<'_>,
+        (mut ledger, mut labels): (Option<&mut LedgerFile<HeardEntry>>, Option<&mut Labels>),
         hearing: &Hearing,
     ) {
-        let RunFiles { mut ledger, mut labels } = files;
         while let Ok(mut input) = self.gone.pop() {
             // Its last word: there is room for it now, and nobody else to say it.
             let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
@@ -224,10 +212,8 @@ impl MixChanges {
             };
             let (_, mut stream) = self.heirs.remove(heir);
             let old = &mut streams[place];
-            input.tell_last(
-                now(),
-                old.statistics.status.map_or(0, |status| status.stream.counters.xruns),
-            );
+            let xruns = old.statistics.status.map_or(0, |status| status.stream.counters.xruns);
+            input.tell(now(), xruns, None);
             old.converse(watch);
             old.turn(watch, ledger.as_deref_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.close(old));

@@ -26,7 +26,7 @@ use tautline_proto::units::Channels;
 use crate::monitor::sound::{OutputTap, Voices};
 use crate::plan::select::Select;
 use crate::receive_engine::repairers::Spares;
-pub(crate) use input::{InputRings, MixerCommand, MixerInput, RxStatus};
+pub(crate) use input::{MixerCommand, MixerInput, RxStatus};
 pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
 pub(crate) use shared::{Fed, SharedLink, SharedNews};
 pub(crate) use succession::Succession;
@@ -234,9 +234,7 @@ impl Mixer {
             skipped = Frames::ZERO;
         }
     }
-}
 
-impl Mixer {
     /// All streams were spoilt by it: one label does for them.
     #[cold]
     fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
@@ -245,7 +243,8 @@ impl Mixer {
         if let Some(marks) = &mut input.marks {
             // It ends where the block begins.
             let meets = cycle.playback.meets - rate.span_of(skipped);
-            marks.xrun(Spoilt { meets, frames: skipped }, self.woke);
+            let spoilt = Spoilt { meets, frames: skipped };
+            marks.tell(LabelMark::Xrun { spoilt, since: self.woke });
         }
     }
 

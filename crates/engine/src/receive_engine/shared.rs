@@ -12,8 +12,8 @@ use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
 use crate::plan::StreamPlan;
 use crate::receive_engine::change::MixChanges;
+use crate::receive_engine::kept::{Said, Shares};
 use crate::receive_engine::mixer::{Fed, MixerInput, SharedLink, SharedNews};
-use crate::receive_engine::shares::{Said, Shares};
 use crate::receive_engine::stream::ReceivedStream;
 
 impl StreamPlan {
@@ -46,7 +46,7 @@ pub(crate) struct SharedLinkEnd {
     /// How many have come beside the first, and left again.
     came: usize,
     left: usize,
-    unplaced: Unplaced,
+    pub(crate) unplaced: Unplaced,
     /// Whether it was told that somebody found no place.
     told: bool,
 }
@@ -178,11 +178,6 @@ impl SharedLinkEnd {
             // Who cannot have it was refused for those that are there.
             let _ = waiting.set_latency(rule);
         }
-    }
-
-    /// What found no place.
-    pub(crate) const fn unplaced(&self) -> u64 {
-        self.unplaced.packets
     }
 
     /// Takes in the reports that have arrived.

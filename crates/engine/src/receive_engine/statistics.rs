@@ -33,7 +33,7 @@ pub(crate) struct Statistics {
     /// What packets were placed by that were played, measured or not: the best of it.
     placed: Option<Basis>,
     /// How many packets are measured, of those that were played.
-    probes: Probes,
+    pub(crate) probes: Probes,
     seen: u64,
     /// Packets that were played and not measured.
     pub(crate) unprobed: u64,
@@ -42,10 +42,10 @@ pub(crate) struct Statistics {
     /// Capture to DAC by the sound.
     measured: Distribution,
     /// The latter less the former.
-    error: Distribution,
+    pub(crate) error: Distribution,
     played_lately: Lately,
     heard_lately: Lately,
-    worst: Vec<PacketTrace>,
+    pub(crate) worst: Vec<PacketTrace>,
     /// For those who look while it runs.
     pub(crate) observed: Observed<PacketTrace>,
     /// Capture to the presentation that packets tell, if they do.
@@ -92,7 +92,7 @@ fn waited(passage: &PacketTrace) -> Span {
 const WORST: usize = 10;
 
 impl Statistics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(probes: Probes, levels: LevelReader) -> Self {
         Self {
             stages: Default::default(),
             sender: Distribution::default(),
@@ -100,7 +100,7 @@ impl Statistics {
             word: Word::default(),
             unmapped: 0,
             placed: None,
-            probes: Probes::All,
+            probes,
             seen: 0,
             unprobed: 0,
             unfound: Unfound::default(),
@@ -109,7 +109,7 @@ impl Statistics {
             played_lately: Lately::default(),
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
-            observed: Observed::new(LevelReader::none()),
+            observed: Observed::new(levels),
             presented_after: None,
             presented: Default::default(),
             uncertainty: Distribution::default(),
@@ -117,16 +117,6 @@ impl Statistics {
             status: None,
             xruns: XrunTimes::default(),
         }
-    }
-
-    /// Of so many packets.
-    pub(crate) fn of(self, probes: Probes) -> Self {
-        Self { probes, ..self }
-    }
-
-    /// How many packets are measured.
-    pub(crate) const fn probes(&self) -> Probes {
-        self.probes
     }
 
     /// Whether this packet, which was played or came too late, is to be measured.
@@ -282,18 +272,10 @@ impl Statistics {
         self.presented_after.map(|_| PresentedReport { lead, off })
     }
 
-    pub(crate) fn error(&self) -> &Distribution {
-        &self.error
-    }
-
     /// The stages that are known, in the order of travel, with their names.
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         let sender = [(SENDER_STAGE, &self.sender)].into_iter();
         let stages = Stage::ALL.into_iter().map(Stage::name).zip(&self.stages);
         sender.chain(stages).filter(|(_, distribution)| distribution.count() > 0)
-    }
-
-    pub(crate) fn worst(&self) -> &[PacketTrace] {
-        &self.worst
     }
 }

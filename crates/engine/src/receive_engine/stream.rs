@@ -31,17 +31,14 @@ use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::levels::levels;
 use crate::monitor::note::Note;
-use crate::monitor::observed::Observed;
 use crate::monitor::run::RunWatch;
 use crate::monitor::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 use crate::plan::probes::Probes;
 use crate::plan::random::random;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receive_engine::mixer::{
-    InputRings, LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus,
-};
+use crate::receive_engine::kept::{Said, Shares};
+use crate::receive_engine::mixer::{LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus};
 use crate::receive_engine::pending::Pending;
-use crate::receive_engine::shares::{Said, Shares};
 use crate::receive_engine::statistics::Statistics;
 use crate::receive_engine::summary;
 
@@ -135,12 +132,10 @@ pub(crate) fn connect(
         policy.present_by(tai::tai().mapping, &mut Context { now: now(), session: None, command });
     }
     let (measurement, tap) = heard.unzip();
-    let rings = InputRings { commands, passages, status };
-    let mut input = MixerInput::new(number, receiver, stream.link, stream.gain, rings);
+    let (link, gain) = (stream.link, stream.gain);
+    let mut input = MixerInput::new(number, receiver, link, gain, commands, passages, status);
     let (levels, level_reader) = levels(format.channels.count());
     (input.tap, input.levels) = (tap, levels);
-    let mut statistics = Statistics::new();
-    statistics.observed = Observed::new(level_reader);
     let (marks, marks_out) = mix.labels.then(|| memory::ring(MARKS)).unzip();
     input.marks = marks.map(LabelMarks::new);
     let received = ReceivedStream {
@@ -155,7 +150,7 @@ pub(crate) fn connect(
         status: status_out,
         marks: marks_out,
         measurement,
-        statistics: statistics.of(mix.probes),
+        statistics: Statistics::new(mix.probes, level_reader),
         refused_exchanges: 0,
         clock_steps: 0,
         number,
@@ -216,7 +211,7 @@ impl ReceivedStream {
         self.conversation.ask_kernel();
         for said in said {
             let tell = &mut |from, event| events.push((from, event));
-            self.conversation.listen(self.policy.speaker(), &said.arrival(), tell);
+            self.conversation.listen(self.policy.speaker(), &said.kept.arrival(), tell);
         }
         self.answer(events, watch);
     }

@@ -10,15 +10,14 @@ use tautline_proto::endpoint::Author;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
-use crate::control::{RecvChange, Requests};
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::machine;
 use crate::monitor::note::Note;
 use crate::monitor::observers::Observers;
 use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::sound::Hearing;
-use crate::receive_engine::change::{MixChanges, RunFiles};
-use crate::receive_engine::doubt::Doubt;
+use crate::receive_engine::Doubt;
+use crate::receive_engine::change::MixChanges;
 use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::shared::SharedLinkEnd;
@@ -76,8 +75,7 @@ impl ReceivedStreams {
         self.follow_senders();
         self.keep_statistics();
         let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;
-        let files = RunFiles { ledger: ledger.as_mut(), labels: labels.as_mut() };
-        changes.close_gone(streams, watch, files, hearing);
+        changes.close_gone(streams, watch, (ledger.as_mut(), labels.as_mut()), hearing);
         true
     }
 
@@ -124,7 +122,8 @@ impl ReceivedStreams {
                 shared.leave(&stream);
                 // Its last word: there is room for it now, and nobody else to say it.
                 let status = stream.statistics.status;
-                input.tell_last(now(), status.map_or(0, |status| status.stream.counters.xruns));
+                let xruns = status.map_or(0, |status| status.stream.counters.xruns);
+                input.tell(now(), xruns, None);
                 shared.converse(&mut stream, watch);
                 stream.turn(watch, ledger.as_mut(), hearing);
                 drop(input);
@@ -225,11 +224,6 @@ impl ReceivedStreams {
         read_nothing.then_some(None)
     }
 
-    /// The changes that are listened to.
-    pub(crate) fn take_requests(&mut self) -> Option<Requests<RecvChange>> {
-        self.changes.requests.take()
-    }
-
     pub(crate) fn progress(&self) -> Progress<'_> {
         let elapsed = now() - self.watch.began;
         let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
@@ -303,11 +297,12 @@ impl ReceivedStreams {
             let ended = over.then(|| stream.end());
             let mut report = stream.report(&mut watch);
             let planned = stream.shares.filter(|shares| shares.planned);
-            report.counters.unplaced = planned.map_or(0, |shares| shared[shares.link].unplaced());
+            report.counters.unplaced =
+                planned.map_or(0, |shares| shared[shares.link].unplaced.packets);
             StreamReport { ended, ..report }
         });
         let mut reports: Vec<_> = playing.collect();
-        let closed = changes.closed().into_iter();
+        let closed = changes.closed.into_iter();
         reports.extend(
             closed.map(|stream| StreamReport { ended: stream.ended.filter(|_| over), ..stream }),
         );

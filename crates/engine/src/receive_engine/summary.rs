@@ -111,7 +111,7 @@ impl ReportSource<'_> {
             played: self.wrong_type.is_none(),
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
-            probes: self.statistics.probes().name().into(),
+            probes: self.statistics.probes.name().into(),
             stages: self.stages(),
             counters: self.counters(),
             xruns: self.statistics.xruns.report(),
@@ -131,7 +131,7 @@ impl ReportSource<'_> {
                 card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
                 source: clock.source.name().into(),
             }),
-            worst: self.statistics.worst().iter().map(worst).collect(),
+            worst: self.statistics.worst.iter().map(worst).collect(),
             ..StreamReport::default()
         }
     }
@@ -196,7 +196,7 @@ impl ReportSource<'_> {
             measured_from: self.statistics.by().into(),
             uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
             uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
-            books_error: self.statistics.error().summary(),
+            books_error: self.statistics.error.summary(),
             basis: match basis {
                 Some(Basis::Clock) => "clock",
                 Some(Basis::Arrival) => "arrival",

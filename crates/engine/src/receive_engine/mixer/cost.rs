@@ -172,9 +172,9 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
         measurement,
         heard: 0,
     };
-    let rings = InputRings { commands: commands_out, passages, status };
     let link = Box::new(Memory(arrived));
-    let mut incoming = MixerInput::new(number, receiver, link, Gain::UNITY, rings);
+    let mut incoming =
+        MixerInput::new(number, receiver, link, Gain::UNITY, commands_out, passages, status);
     incoming.tap = Some(tap);
     (end, incoming)
 }

@@ -12,7 +12,7 @@ use tautline_proto::jitter_buffer::{
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{LocalTime, Span};
 
-use super::marks::LabelMarks;
+use super::marks::{LabelMark, LabelMarks, Spoilt};
 use super::{Fed, Passages};
 use crate::fader::VOLUME_RAMP;
 use crate::monitor::levels::LevelTap;
@@ -70,13 +70,6 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
-/// The device's ends of what a stream and the ordinary thread hand each other.
-pub(crate) struct InputRings {
-    pub(crate) commands: Consumer<MixerCommand>,
-    pub(crate) passages: Producer<PacketTrace>,
-    pub(crate) status: Producer<RxStatus>,
-}
-
 /// No sample of a pause is larger: -60 dB of full scale.
 const PAUSE: f32 = 0.001;
 /// A pause is told once it has lasted so long: what lasts as long goes on for longer, mostly, and a
@@ -90,9 +83,10 @@ impl MixerInput {
         receiver: JitterBuffer,
         link: Box<dyn Link>,
         gain: Gain,
-        rings: InputRings,
+        commands: Consumer<MixerCommand>,
+        passages: Producer<PacketTrace>,
+        status: Producer<RxStatus>,
     ) -> Self {
-        let InputRings { commands, passages, status } = rings;
         Self {
             receiver,
             link,
@@ -184,7 +178,8 @@ impl MixerInput {
         if let Some(marks) = marks {
             marks.took(receiver, missing);
             if let Some(passage) = received.late() {
-                marks.late(&passage, receiver.format().packet);
+                let (meets, frames) = (passage.dac, receiver.format().packet);
+                marks.tell(LabelMark::Late(Spoilt { meets, frames }));
             }
         }
         paths.count(arrival.source.network(), &received);
@@ -272,7 +267,7 @@ impl MixerInput {
         at - self.loud >= PAUSE_LENGTH
     }
 
-    pub(super) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+    pub(crate) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
         self.levels.tell();
         let link = self.link.counters();
         let mut stream = self.receiver.status(at);
@@ -296,11 +291,6 @@ impl MixerInput {
     pub(crate) fn await_turn(&mut self, gain: Gain) {
         self.gain = gain;
         self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
-    }
-
-    /// The last word of a stream that the mix has given back.
-    pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
-        self.tell(at, xruns, None);
     }
 
     /// The gain that the stream is to have now.

@@ -2,7 +2,6 @@
 
 use rtrb::Producer;
 use tautline_proto::jitter_buffer::{JitterBuffer, PullTimes, Pulled};
-use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
 /// Frames at the DAC, from an instant on.
@@ -27,10 +26,8 @@ pub(crate) enum LabelMark {
     },
     /// A packet came that should have been heard there.
     Late(Spoilt),
-    Xrun {
-        spoilt: Spoilt,
-        since: LocalTime,
-    },
+    /// The device starved, and played silence of its own.
+    Xrun { spoilt: Spoilt, since: LocalTime },
 }
 
 pub(crate) struct LabelMarks {
@@ -47,7 +44,7 @@ impl LabelMarks {
         Self { out, begun: false, tail: None, untold: 0 }
     }
 
-    fn tell(&mut self, mark: LabelMark) {
+    pub(crate) fn tell(&mut self, mark: LabelMark) {
         self.untold += u64::from(self.out.push(mark).is_err());
     }
 
@@ -99,15 +96,5 @@ impl LabelMarks {
             let counts = receiver.counters().missing_frames > missing;
             tail.filter(|_| counts).into_iter().for_each(|mark| self.tell(mark));
         }
-    }
-
-    /// A packet came too late.
-    pub(crate) fn late(&mut self, passage: &PacketTrace, frames: Frames) {
-        self.tell(LabelMark::Late(Spoilt { meets: passage.dac, frames }));
-    }
-
-    /// The device starved, and played silence of its own.
-    pub(crate) fn xrun(&mut self, spoilt: Spoilt, since: LocalTime) {
-        self.tell(LabelMark::Xrun { spoilt, since });
     }
 }

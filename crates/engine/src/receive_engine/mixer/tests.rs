@@ -89,13 +89,11 @@ fn format() -> StreamFormat {
 
 fn incoming(queue: &Queue) -> MixerInput {
     let config = JitterBufferConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
-    let rings = InputRings {
-        commands: RingBuffer::new(1).1,
-        passages: RingBuffer::new(1).0,
-        status: RingBuffer::new(1).0,
-    };
+    let (commands, passages) = (RingBuffer::new(1).1, RingBuffer::new(1).0);
+    let status = RingBuffer::new(1).0;
     let link = Box::new(Fed(Arc::clone(queue), LinkCounters::default()));
-    MixerInput::new(0, JitterBuffer::without_repairer(config), link, Gain::UNITY, rings)
+    let receiver = JitterBuffer::without_repairer(config);
+    MixerInput::new(0, receiver, link, Gain::UNITY, commands, passages, status)
 }
 
 impl World {
