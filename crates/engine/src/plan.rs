@@ -6,11 +6,12 @@ pub mod claim;
 pub mod lay;
 pub mod pacing;
 pub mod probes;
-pub(crate) mod random;
 pub mod select;
 pub mod sockets;
 pub mod too_long;
 
+use std::fs::File;
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,16 +28,17 @@ use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::StreamId;
+use tautline_proto::packetizer::Identity;
 use tautline_proto::receive_policy::{ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::avtp::Encapsulation;
 
+use crate::error::RunError;
 use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
-pub use crate::plan::random::random_identity;
 use crate::plan::select::Select;
 
 tautline_dsp::named_enum! {
@@ -196,4 +198,20 @@ pub struct RecvPlan {
     pub ledger: Option<PathBuf>,
     /// Writes here what spoilt the sound, and where in what a `file:` device records.
     pub labels: Option<PathBuf>,
+}
+
+/// Random bytes of the kernel's, for identities that must not collide (RFC 3550 §8.1).
+pub(crate) fn random() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A random identity for a stream.
+pub fn random_identity() -> Result<Identity, RunError> {
+    let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    let word = |at: usize| {
+        u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
+    };
+    Ok(Identity { stream: StreamId::from(word(0)), sequence: word(4) as u16, timestamp: word(8) })
 }

@@ -7,7 +7,6 @@ mod labels;
 pub mod learn;
 mod mixer;
 mod paths;
-mod pending;
 mod repairers;
 mod shared;
 mod statistics;
@@ -33,9 +32,8 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_report::Report;
 use tautline_report::ledger::HeardEntry;
 
-use crate::control::{RecvChange, Requests};
+use crate::control::{RecvChange, Requests, VOLUME_RAMP};
 use crate::error::RunError;
-use crate::fader::VOLUME_RAMP;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::machine;
 use crate::monitor::observers::Observers;

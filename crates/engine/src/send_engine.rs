@@ -2,13 +2,11 @@
 //! report of it.
 
 mod change;
-mod claimed;
 mod stream;
 mod transmitter;
 
 use tautline_dsp::gain::Volume;
-use tautline_io::clock::host_clock;
-use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_io::clock::{WallClock, host_clock, now, sleep_until};
 use tautline_io::link::event_queue::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
@@ -22,12 +20,9 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_report::Report;
 use tautline_report::distribution::Distribution;
 
-use crate::control::{Requests, SendChange};
-use crate::conversation::cname;
-use crate::conversation::{Audience, Conversation, wait_for};
+use crate::control::{Fader, Requests, SendChange, VOLUME_RAMP};
+use crate::conversation::{Audience, Conversation, cname, wait_for};
 use crate::error::RunError;
-use crate::fader::Fader;
-use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::levels::levels;
@@ -40,8 +35,8 @@ use crate::monitor::xruns::XrunTimes;
 use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
-use crate::plan::random::random;
-use crate::send_engine::claimed::FollowedClaim;
+use crate::plan::random;
+use crate::send_engine::change::FollowedClaim;
 use crate::send_engine::stream::{PresentationClock, SentStream};
 use crate::send_engine::transmitter::{Transmitter, TxStatus};
 

@@ -17,7 +17,7 @@ use tautline_proto::maap::{AddressClaim, ClaimEvent};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::plan::address::Address;
-use crate::plan::random::random;
+use crate::plan::random;
 
 /// Why no address could be claimed: one sentence that ends with the mend.
 #[derive(Debug, thiserror::Error)]

@@ -10,10 +10,9 @@ use tautline_report::StreamReport;
 use tautline_report::ledger::HeardEntry;
 
 use crate::control::{
-    Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
+    Answer, CannotChange, Changed, Fader, ReceiveStanding, RecvChange, Requests, StreamStanding,
 };
 use crate::error::RunError;
-use crate::fader::Fader;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::run::RunWatch;
 use crate::monitor::sound::Hearing;

@@ -1,11 +1,10 @@
 //! What the ordinary thread holds of one received stream: its policy, its conversation, its statistics and
 //! its measurement.
 
-mod observed;
+use std::collections::VecDeque;
 
 use rtrb::{Consumer, Producer};
-use tautline_io::clock::host_clock;
-use tautline_io::clock::{WallClock, now, tai};
+use tautline_io::clock::{WallClock, host_clock, now, tai};
 use tautline_io::control::Waiter;
 use tautline_io::link::event_queue::telling;
 use tautline_io::thread::memory;
@@ -14,19 +13,18 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::PacketTrace;
+use tautline_proto::ledger::{PacketTrace, Stage};
 use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy};
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
-use tautline_proto::time::Span;
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_report::StreamEnd;
 use tautline_report::ledger::HeardEntry;
+use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
 
-use crate::control::CannotChange;
-use crate::conversation::cname;
-use crate::conversation::{Audience, Conversation};
+use crate::control::{CannotChange, Fader};
+use crate::conversation::{Audience, Conversation, cname};
 use crate::error::RunError;
-use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::levels::levels;
@@ -34,11 +32,10 @@ use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
 use crate::monitor::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 use crate::plan::probes::Probes;
-use crate::plan::random::random;
+use crate::plan::random;
 use crate::plan::{StreamPlan, packets_within};
 use crate::receive_engine::kept::{Said, Shares};
 use crate::receive_engine::mixer::{LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus};
-use crate::receive_engine::pending::Pending;
 use crate::receive_engine::statistics::Statistics;
 use crate::receive_engine::summary;
 
@@ -70,7 +67,8 @@ pub(crate) struct ReceivedStream {
     pub(crate) shares: Option<Shares>,
     /// Whether the clock that is followed comes by its link, too.
     pub(crate) carries_clock: bool,
-    pending: Pending,
+    /// Packets that wait for what the sound says of them, in the order of their turns.
+    pending: VecDeque<PacketTrace>,
     news: LinkNews,
 }
 
@@ -156,24 +154,49 @@ pub(crate) fn connect(
         number,
         shares: None,
         carries_clock: stream.carries_clock,
-        pending: Pending::default(),
+        pending: VecDeque::new(),
         news: LinkNews::of(told.events),
     };
     Ok((received, input))
 }
 
-/// Enters one packet into the statistics, and into the ledger if one is written.
-fn enter(
-    statistics: &mut Statistics,
-    ledger: Option<&mut LedgerFile<HeardEntry>>,
+/// A packet that was not found in the sound after this many others is entered without.
+const PATIENCE: usize = 1024;
+
+/// Enters packets into the statistics of the stream with this number, and into the ledger if one is written.
+struct PacketLog<'a> {
+    statistics: &'a mut Statistics,
+    ledger: Option<&'a mut LedgerFile<HeardEntry>>,
     stream: usize,
-    passage: &PacketTrace,
-    found: Option<&FoundPacket>,
-) {
-    statistics.enter(passage, found);
-    if let Some(ledger) = ledger {
-        let measured = found.map(|found| found.measured);
-        ledger.push(HeardEntry { stream, passage: *passage, measured });
+    pending: &'a mut VecDeque<PacketTrace>,
+}
+
+impl PacketLog<'_> {
+    fn enter(&mut self, passage: &PacketTrace, found: Option<&FoundPacket>) {
+        self.statistics.enter(passage, found);
+        if let Some(ledger) = &mut self.ledger {
+            let measured = found.map(|found| found.measured);
+            ledger.push(HeardEntry { stream: self.stream, passage: *passage, measured });
+        }
+    }
+
+    /// Those before it were not found.
+    fn found(&mut self, found: FoundPacket) {
+        self.statistics.found(found);
+        let same = |p: &PacketTrace| p.media == found.media && !p.late;
+        let Some(at) = self.pending.iter().position(same) else { return };
+        for _ in 0..=at {
+            let Some(passage) = self.pending.pop_front() else { return };
+            self.enter(&passage, same(&passage).then_some(&found));
+        }
+    }
+}
+
+/// Playout deadline less arrival; of a late packet by how much it missed its turn, below zero.
+fn headroom(passage: &PacketTrace) -> Option<Span> {
+    match passage.late {
+        true => passage.stage(Stage::Device),
+        false => Some(passage.taken - passage.arrival),
     }
 }
 
@@ -276,7 +299,7 @@ impl ReceivedStream {
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,
-        mut ledger: Option<&mut LedgerFile<HeardEntry>>,
+        ledger: Option<&mut LedgerFile<HeardEntry>>,
         hearing: &Hearing,
     ) {
         let need = self.policy.finish(|from, to| watch.witness.overlaps(from, to));
@@ -285,55 +308,44 @@ impl ReceivedStream {
             watch.conclude(&Note::Receiving { address: &self.address, note });
         }
         let Self { measurement, statistics, pending, number, .. } = self;
+        let mut log = PacketLog { statistics, ledger, stream: *number, pending };
         if let Some(measurement) = measurement {
-            measurement.finish(hearing, &mut |found| {
-                statistics.found(found);
-                pending.found(found, |passage, found| {
-                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-                });
-            });
-            statistics.unfound.add(measurement.take_unfound());
+            measurement.finish(hearing, &mut |found| log.found(found));
+            log.statistics.unfound.add(measurement.take_unfound());
         }
-        pending.finish(|passage, found| {
-            enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-        });
+        while let Some(passage) = log.pending.pop_front() {
+            log.enter(&passage, None);
+        }
         self.conversation.leave();
     }
 
-    fn measure(&mut self, mut ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
+    fn measure(&mut self, ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
         let Self { measurement, statistics, policy, pending, number, passages, .. } = self;
+        let mut log = PacketLog { statistics, ledger, stream: *number, pending };
         if let Some(measurement) = measurement {
             measurement.listen();
         }
-        statistics.presented_after = policy.presented_after();
+        log.statistics.presented_after = policy.presented_after();
         while let Ok(passage) = passages.pop() {
-            if !policy.take(&passage) {
+            if !policy.take(&passage) || !log.statistics.probe(&passage) {
                 continue;
             }
-            if !statistics.probe(&passage) {
+            log.statistics.promise(&passage);
+            let measurement = measurement.as_mut().filter(|_| !passage.late);
+            if !measurement.is_some_and(|measurement| measurement.expect(&passage, hearing)) {
+                log.enter(&passage, None);
                 continue;
             }
-            statistics.promise(&passage);
-            let may_be_found = match measurement {
-                Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
-                _ => false,
-            };
-            if may_be_found {
-                pending.push(passage, |passage, found| {
-                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-                });
-            } else {
-                enter(statistics, ledger.as_deref_mut(), *number, &passage, None);
+            log.pending.push_back(passage);
+            if log.pending.len() > PATIENCE
+                && let Some(oldest) = log.pending.pop_front()
+            {
+                log.enter(&oldest, None);
             }
         }
         if let Some(measurement) = measurement {
-            measurement.search(hearing, &mut |found| {
-                statistics.found(found);
-                pending.found(found, |passage, found| {
-                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-                });
-            });
-            statistics.unfound.add(measurement.take_unfound());
+            measurement.search(hearing, &mut |found| log.found(found));
+            log.statistics.unfound.add(measurement.take_unfound());
         }
     }
 
@@ -393,6 +405,61 @@ impl ReceivedStream {
         };
         stream.note(watch);
         stream.report()
+    }
+
+    /// Keeps what observers are told, while any is `here`. Once a beat.
+    pub(crate) fn look(&mut self, now: LocalTime, here: bool) {
+        let commands = &mut self.commands;
+        let ask = || commands.push(MixerCommand::Levels(here)).is_ok();
+        self.statistics.observed.look(now, here, ask);
+        if here {
+            let counters = self.source().counters();
+            self.statistics.observed.follow(now, || counters);
+        }
+    }
+
+    pub(crate) fn snapshot(&mut self, now: LocalTime) -> StreamSnapshot {
+        let Self { policy, statistics, address, config, .. } = self;
+        let status = statistics.status;
+        let format = status.map_or(config.format, |status| status.stream.format);
+        let state = match policy.recent() {
+            _ if policy.refusal().is_some() || policy.contradicted().is_some() => {
+                StreamState::Refused
+            }
+            recent if !recent.any() => StreamState::Awaited,
+            recent if recent.silent().is_some() => StreamState::Silent,
+            _ => StreamState::Here,
+        };
+        // The sound is placed on whole frames.
+        let rounding = format.rate.span_of(Frames::new(1)).half();
+        let nanos = |span: Span| span.as_nanos();
+        let headroom = statistics.observed.packets(now).filter_map(headroom).min();
+        let mut snapshot = StreamSnapshot {
+            address: address.clone(),
+            sender: status.as_ref().and_then(summary::sender).map(|sender| sender.from),
+            state,
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.coding_name().to_owned(),
+            bitrate: status.and_then(|status| status.stream.bitrate),
+            ptime_ns: nanos(format.ptime()),
+            latency: LatencySnapshot {
+                configured_ns: policy.is_latency_configured().then(|| nanos(policy.link_offset())),
+                measured_ns: statistics.recent().map(nanos),
+                uncertainty_ns: statistics.known_to().map(|known| nanos(known + rounding)),
+                p99_ns: statistics.latency().0.percentile(0.99).map(nanos),
+                by: statistics.by().to_owned(),
+            },
+            depth_ns: policy.arrivals().needed().map(nanos),
+            headroom_ns: headroom.map(nanos),
+            clock: statistics.clock.as_ref().map(|clock| ClockSnapshot {
+                uncertainty_ns: statistics.known_to().map(nanos),
+                ..ClockSnapshot::of(clock)
+            }),
+            ..StreamSnapshot::default()
+        };
+        statistics.observed.tell(now, summary::worst, &mut snapshot);
+        snapshot
     }
 
     /// What is told of it, but for what only words say.

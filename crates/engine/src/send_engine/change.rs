@@ -1,16 +1,22 @@
 //! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
+//!
+//! A stream to an address that was claimed follows the claim: where that is lost to somebody with more right to it,
+//! nothing is sent there any more, and once another address is claimed all goes there.
+
+use std::sync::Arc;
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_io::link::destinations::Destinations;
+use tautline_io::ethernet::EthernetAddress;
+use tautline_io::link::destinations::{Destinations, Outbound};
 use tautline_proto::endpoint::Endpoint;
 
-use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
+use crate::control::{Answer, CannotChange, Changed, Destined, Fader, SendChange, SendStanding};
 use crate::conversation::Audience;
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
+use crate::plan::claim::{ClaimStanding, ClaimedAddress};
 use crate::plan::too_long::too_long;
-use crate::send_engine::claimed::Follow;
 use crate::send_engine::stream::SentStream;
 use crate::send_engine::transmitter::TransmitterCommand;
 
@@ -76,7 +82,11 @@ impl SentStream {
     }
 
     fn set_volume(&mut self, gain: Gain, muted: bool) -> Result<Changed, CannotChange> {
-        self.set_gain(gain, muted).map(Changed::Volume).map_err(|()| CannotChange::Busy)
+        let fader = Fader { gain, muted };
+        let command = TransmitterCommand::Gain(fader.wanted());
+        self.commands.push(command).map_err(|_| CannotChange::Busy)?;
+        self.fader = fader;
+        Ok(Changed::Volume(fader))
     }
 
     /// Has all go there soon.
@@ -102,7 +112,6 @@ impl SentStream {
         }
     }
 
-    /// Sends there from now on.
     fn take_destinations(&mut self) {
         let Some(destined) = self.destined.take() else { return };
         if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
@@ -140,6 +149,78 @@ impl SentStream {
         let to = self.config.outbound.destinations.iter().filter_map(Endpoint::socket_address);
         for too_long in too_long(to, bytes, &format) {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
+        }
+    }
+}
+
+/// A claim that is followed.
+pub(crate) struct FollowedClaim {
+    claim: Arc<ClaimedAddress>,
+    /// The number of the interface by which it is claimed.
+    network: u32,
+}
+
+impl FollowedClaim {
+    /// For what is sent by a link that was opened so.
+    pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
+        Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
+    }
+
+    /// What a stream is to do that goes there, or nowhere.
+    fn next(&self, goes_to: Option<EthernetAddress>) -> Follow {
+        follow(goes_to, self.claim.standing())
+    }
+
+    /// The address in words, as what is claimed.
+    fn name(&self, address: EthernetAddress) -> String {
+        self.claim.goes_to(address).to_string()
+    }
+
+    const fn endpoint(&self, address: EthernetAddress) -> Endpoint {
+        Endpoint::Ethernet { address, network: self.network }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    Stay,
+    /// It goes nowhere, as this one has its address.
+    Leave(EthernetAddress),
+    /// It goes to this address.
+    Go(EthernetAddress),
+}
+
+/// What a stream that goes there, or nowhere, is to do where its claim stands so.
+fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
+    match standing {
+        ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
+        ClaimStanding::Lost { to } if goes_to.is_some() => Follow::Leave(to),
+        _ => Follow::Stay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 1, 1];
+    const NEXT: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 2, 2];
+    const OTHER: EthernetAddress = [0x02, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn a_stream_leaves_the_address_that_it_lost_and_goes_to_the_next_that_is_held() {
+        let lost = ClaimStanding::Lost { to: OTHER };
+        for (goes_to, standing, does) in [
+            (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
+            (Some(OURS), lost, Follow::Leave(OTHER)),
+            // What is lost is left once, and told once.
+            (None, lost, Follow::Stay),
+            (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+            (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
+            // Whoever was held up while it was lost sees only where it goes.
+            (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+        ] {
+            assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");
         }
     }
 }

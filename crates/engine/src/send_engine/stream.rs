@@ -1,11 +1,9 @@
 //! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
 //! counted of departures.
 
-mod observed;
 mod report;
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Gain;
 use tautline_io::clock::{now, tai};
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp, is_of_an_interface};
@@ -21,9 +19,8 @@ use tautline_proto::time::{MediaTime, Span};
 use tautline_report::distribution::Distribution;
 use tautline_report::ledger::SentEntry;
 
-use crate::control::Destined;
+use crate::control::{Destined, Fader};
 use crate::conversation::Conversation;
-use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::note::Note;
@@ -32,7 +29,7 @@ use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::xruns::XrunTimes;
 use crate::plan::SentConfig;
 use crate::plan::probes::Probes;
-use crate::send_engine::claimed::FollowedClaim;
+use crate::send_engine::change::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.
@@ -102,11 +99,6 @@ pub(crate) struct PresentationClock {
 const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
-    /// The two networks that everything goes by, if it does.
-    fn networks(&self) -> Option<(&str, &str)> {
-        networks(&self.config.outbound)
-    }
-
     /// Lets the policy decide, with all that it has at hand.
     pub(crate) fn decide<T>(
         &mut self,
@@ -140,7 +132,7 @@ impl SentStream {
         {
             watch.conclude(&note);
         }
-        if let Some((one, other)) = self.networks() {
+        if let Some((one, other)) = networks(&self.config.outbound) {
             let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
             for (network, (sent, refused)) in [(one, by_one), (other, also)] {
                 if refused > 0 {
@@ -284,20 +276,17 @@ impl SentStream {
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
             latency: self.effective(),
-            late: 0,
-            resyncs: 0,
-            clock: None,
             known: self
                 .policy
                 .believed()
                 .find_map(|known| known.clock.as_ref())
                 .map(KnownClock::of),
-            heard: false,
             auto: self.policy.auto(),
             link_offset: self.policy.link_offset(),
             peer: self.peer(elapsed),
             notes: &watch.notes,
             refused: Some(&watch.refused),
+            ..Progress::default()
         }
     }
 
@@ -310,13 +299,6 @@ impl SentStream {
             _ if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
             _ => PeerState::Nobody,
         }
-    }
-
-    pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
-        let fader = Fader { gain, muted };
-        self.commands.push(TransmitterCommand::Gain(fader.wanted())).map_err(drop)?;
-        self.fader = fader;
-        Ok(fader)
     }
 }
 

@@ -114,9 +114,7 @@ impl Transmitter {
             link.queue(&packet);
         });
     }
-}
 
-impl Transmitter {
     fn tell(&mut self) {
         self.levels.tell();
         let status = TxStatus {

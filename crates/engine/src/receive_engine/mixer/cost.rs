@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::fader::VOLUME_RAMP;
+use crate::control::VOLUME_RAMP;
 use crate::monitor::sound::{Hearing, Measurement, hearing, measurement};
 use crate::receive_engine::repairers::repairers;
 use rtrb::{Producer, RingBuffer};

@@ -14,7 +14,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::marks::{LabelMark, LabelMarks, Spoilt};
 use super::{Fed, Passages};
-use crate::fader::VOLUME_RAMP;
+use crate::control::VOLUME_RAMP;
 use crate::monitor::levels::LevelTap;
 use crate::monitor::sound::PacketTap;
 use crate::plan::select::PATIENCE;

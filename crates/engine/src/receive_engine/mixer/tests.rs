@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::input::PAUSE_LENGTH;
 use super::*;
-use crate::fader::VOLUME_RAMP;
+use crate::control::VOLUME_RAMP;
 use crate::monitor::sound::PacketTap;
 use crate::monitor::sound::rings::rings;
 use crate::plan::select::PATIENCE;
