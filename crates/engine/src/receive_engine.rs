@@ -125,8 +125,8 @@ impl RecvEngine {
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
-            let heard = measurement(rate, number, heard_channel, longest, ptime);
-            let heard = (heard.0.of(probes), heard.1);
+            let mut heard = measurement(rate, number, heard_channel, longest, ptime);
+            heard.0.probes = probes;
             let several = stream.senders.map(|most| (stream.fed(), most.get()));
             let (mut received, mut input) = connect(stream, receiver, Some(heard), number, &mix)?;
             if let Some(several) = several {

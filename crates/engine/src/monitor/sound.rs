@@ -119,7 +119,7 @@ pub struct Measurement {
     expected: VecDeque<Expected>,
     unfound: Unfound,
     /// Of how many packets.
-    probes: Probes,
+    pub(crate) probes: Probes,
     /// How far from its word in the ledger the last was heard. Of few packets the next are looked for there,
     /// too: else the ledger would be checked only where it is right.
     stray: Span,
@@ -182,11 +182,6 @@ pub(crate) fn measurement(
 }
 
 impl Measurement {
-    /// Of so many packets.
-    pub(crate) fn of(self, probes: Probes) -> Self {
-        Self { probes, ..self }
-    }
-
     /// Packets that could not be found since this was last asked for.
     pub(crate) fn take_unfound(&mut self) -> Unfound {
         core::mem::take(&mut self.unfound)
@@ -210,15 +205,13 @@ impl Measurement {
         let capture = origin.capture;
         self.expected.push_back(Expected { media, capture, dac, why: Why::Untold });
         // Where no card listens nothing is ever found.
-        while self.expected.front().is_some_and(|oldest| dac - oldest.dac > hearing::HELD) {
-            self.give_up_first();
-        }
+        self.give_up_before(dac - hearing::HELD);
         true
     }
 
-    /// The first that is expected was not found in any window.
-    fn give_up_first(&mut self) {
-        if let Some(packet) = self.expected.pop_front() {
+    /// Those expected before this instant were not found in any window.
+    fn give_up_before(&mut self, dac: LocalTime) {
+        while let Some(packet) = self.expected.pop_front_if(|packet| packet.dac < dac) {
             self.unfound.count(packet.why);
         }
     }
@@ -231,9 +224,7 @@ impl Measurement {
 
     pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.end(), found);
-        while !self.expected.is_empty() {
-            self.give_up_first();
-        }
+        self.expected.drain(..).for_each(|packet| self.unfound.count(packet.why));
     }
 
     /// Searches every window that ends before `until`.
@@ -294,9 +285,7 @@ impl Measurement {
             return WindowOutcome::Unsearched;
         };
         // Packets that the ledger puts before this window were not found in any.
-        while self.expected.front().is_some_and(|e| e.dac < first - REACH) {
-            self.give_up_first();
-        }
+        self.give_up_before(first - REACH);
         if !hearing.voices.only(self.place, first, last) {
             return WindowOutcome::Unsearched;
         }

@@ -16,18 +16,17 @@ impl XrunTimes {
     pub(crate) fn take(&mut self, faults: &Faults) {
         let room = MOST - self.0.len();
         let starved = faults.iter().filter(|fault| fault.harm.starved > 0);
-        self.0.extend(starved.take(room).map(xrun));
+        self.0.extend(starved.take(room).map(|Fault { from, to, harm }| Xrun {
+            since_ns: from.as_nanos(),
+            at_ns: to.as_nanos(),
+            count: harm.starved,
+        }));
     }
 
     /// All of them, in the order in which they were noticed.
     pub(crate) fn report(&self) -> Vec<Xrun> {
         self.0.clone()
     }
-}
-
-fn xrun(fault: &Fault) -> Xrun {
-    let Fault { from, to, harm } = fault;
-    Xrun { since_ns: from.as_nanos(), at_ns: to.as_nanos(), count: harm.starved }
 }
 
 #[cfg(test)]

@@ -74,11 +74,7 @@ struct WorkEnd<'a> {
     partner: Option<Endpoint>,
 }
 
-impl<'a> WorkEnd<'a> {
-    fn new(link: &'a mut dyn Pollable) -> Self {
-        Self { link, partner: None }
-    }
-
+impl WorkEnd<'_> {
     fn receive(&mut self, worker: &mut Worker) {
         let mut from = None;
         self.link.receive(&mut |arrival| {
@@ -140,7 +136,8 @@ impl<'a> Workbench<'a> {
         let bytes = to.as_ref().map_or(0, |to| to.datagram_bytes()).max(from.datagram_bytes());
         let mut room = vec![0; bytes].into_boxed_slice();
         prefault(&mut room);
-        let (from, to) = (WorkEnd::new(from), to.map(WorkEnd::new));
+        let from = WorkEnd { link: from, partner: None };
+        let to = to.map(|link| WorkEnd { link, partner: None });
         Self { from, to, worker, work, halt, room, epoch: None }
     }
 

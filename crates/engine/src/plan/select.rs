@@ -37,15 +37,14 @@ impl Select {
             (Self::Mix, _) => None,
             (Self::Priority, _) => alive.position(|alive| alive),
             (Self::FirstAlive, before) => {
-                let mut first = None;
-                for (index, alive) in alive.enumerate().filter(|(_, alive)| *alive) {
-                    debug_assert!(alive, "filtered");
-                    if before == Some(index) {
-                        return before;
-                    }
-                    first = first.or(Some(index));
+                let mut alive =
+                    alive.enumerate().filter_map(|(index, alive)| alive.then_some(index));
+                let first = alive.next();
+                if first == before {
+                    first
+                } else {
+                    alive.find(|index| before == Some(*index)).or(first)
                 }
-                first
             }
         }
     }

@@ -240,47 +240,38 @@ const fn nobody(six: bool) -> IpAddr {
     }
 }
 
-/// How many packets of what length a link by Ethernet has room for.
-#[derive(Debug, Clone, Copy)]
-struct EthernetRoom {
-    datagram_bytes: usize,
-    per_second: u32,
-    batch: usize,
-}
-
 /// Packets whose departure the kernel stamps. It keeps a copy of each, for which a packet of class A is a few
 /// microseconds late and two intervals are off: fewer than one in 1000, so that 99.9 % of all show none of it.
 const STAMPED_A_SECOND: u32 = 2;
 
-impl EthernetRoom {
-    /// Of any stream of class A, in whatever a frame holds.
-    const ANY: Self = Self { datagram_bytes: 1500, per_second: 8000, batch: 32 };
+/// Room for any stream of class A, in whatever a frame holds: bytes of a packet, packets per second, and packets at once.
+const ANY: (usize, u32, usize) = (1500, 8000, 32);
 
-    fn of(format: &StreamFormat, batch: usize) -> Self {
-        let heads = PacketHeads { form: WireForm::Avtp(Encapsulation::Ethernet), stamps: false };
-        Self {
-            datagram_bytes: heads.datagram_bytes(format).max(Self::ANY.datagram_bytes),
-            per_second: packets_per_second(format.rate, format.packet),
-            batch,
-        }
-    }
+fn room_for(format: &StreamFormat, batch: usize) -> (usize, u32, usize) {
+    let heads = PacketHeads { form: WireForm::Avtp(Encapsulation::Ethernet), stamps: false };
+    let bytes = heads.datagram_bytes(format).max(ANY.0);
+    (bytes, packets_per_second(format.rate, format.packet), batch)
+}
 
-    fn at(self, place: &EthernetPlace, sends: bool) -> EthernetOptions {
-        let Self { datagram_bytes, per_second, batch } = self;
-        EthernetOptions {
-            interface: place.interface.clone(),
-            address: place.address,
-            sends,
-            subtype: avtp::AAF,
-            stream: place.stream,
-            priority: place.priority,
-            datagram_bytes,
-            packets_per_second: per_second,
-            batch,
-            transmit_stamp_every: if sends { (per_second / STAMPED_A_SECOND).max(1) } else { 0 },
-            launch: None,
-            spacing: Spacing::default(),
-        }
+fn by_ethernet(
+    place: &EthernetPlace,
+    sends: bool,
+    (datagram_bytes, packets_per_second, batch): (usize, u32, usize),
+) -> EthernetOptions {
+    let seldom = (packets_per_second / STAMPED_A_SECOND).max(1);
+    EthernetOptions {
+        interface: place.interface.clone(),
+        address: place.address,
+        sends,
+        subtype: avtp::AAF,
+        stream: place.stream,
+        priority: place.priority,
+        datagram_bytes,
+        packets_per_second,
+        batch,
+        transmit_stamp_every: if sends { seldom } else { 0 },
+        launch: None,
+        spacing: Spacing::default(),
     }
 }
 
@@ -290,17 +281,17 @@ pub fn sending_by_ethernet(
     format: &StreamFormat,
     batch: usize,
 ) -> EthernetOptions {
-    EthernetRoom::of(format, batch).at(place, true)
+    by_ethernet(place, true, room_for(format, batch))
 }
 
 /// Sends something or other by Ethernet: to see whether that can be.
 pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
-    EthernetRoom::ANY.at(place, true)
+    by_ethernet(place, true, ANY)
 }
 
 /// Receives any stream of class A at an address of Ethernet.
 pub fn hearing_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
-    EthernetRoom::ANY.at(place, false)
+    by_ethernet(place, false, ANY)
 }
 
 /// Hears what `address` stands for, whatever it is.
@@ -373,8 +364,7 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
         StreamPlace::Udp { media, .. } => *media,
         StreamPlace::Tcp(_) => return reception(address, resolved),
         StreamPlace::Ethernet(place) => {
-            let room = EthernetRoom::of(format, EthernetRoom::ANY.batch);
-            return LinkOptions::Ethernet(room.at(place, false));
+            return LinkOptions::Ethernet(by_ethernet(place, false, room_for(format, ANY.2)));
         }
     };
     let mut options = by_udp(media, (address, resolved));

@@ -11,7 +11,7 @@ use tautline_proto::offload::master::{ChosenAnswer, choose_answer};
 use tautline_proto::offload::pace::HeldUp;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::offload::attendant::{FarChange, Slack};
+use crate::offload::attendant::Slack;
 use crate::offload::delay::DelayChange;
 use crate::offload::far::{INSIST_AFTER, MOST_INSISTED, WorkerEnd};
 use crate::offload::host_block::HostBlock;
@@ -107,14 +107,12 @@ impl Offloaded {
         // thread's ring is not looked at.
         while !self.rings.changes.is_empty()
             && self.rings.gone.slots() > 0
-            && let Ok(change) = self.rings.changes.pop()
+            && let Ok((which, far)) = self.rings.changes.pop()
         {
-            let old = match change {
-                FarChange::Attach(which, far) => self.attach(which, far),
-                FarChange::Detach(which) => {
-                    taken_off = true;
-                    self.detach(which)
-                }
+            taken_off |= far.is_none();
+            let old = match far {
+                Some(far) => self.attach(which, far),
+                None => self.detach(which),
             };
             if let Some(old) = old {
                 let _ = self.rings.gone.push(old);

@@ -329,7 +329,13 @@ impl Address {
             ("prio", AddressRole::To) => {
                 let priority = value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY);
                 let priority = priority.ok_or_else(|| unusable("priority of 0 to 15"))?;
-                self.on_ethernet(key)?.priority = priority;
+                let Target::Ethernet(place) = &mut self.place else {
+                    return Err(format!(
+                        "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
+                        self.text
+                    ));
+                };
+                place.priority = priority;
             }
             ("iface", _) if value.is_empty() => {
                 return Err(unusable("interface such as eth0 or its IP address"));
@@ -396,17 +402,6 @@ impl Address {
             }
         }
         Ok(())
-    }
-
-    /// What such a key is of.
-    fn on_ethernet(&mut self, key: &str) -> Result<&mut EthernetTarget, String> {
-        match &mut self.place {
-            Target::Ethernet(place) => Ok(place),
-            _ => Err(format!(
-                "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
-                self.text
-            )),
-        }
     }
 }
 
