@@ -51,7 +51,6 @@ impl Conversation {
         self.control = Some(control);
     }
 
-    /// Asks how the system clock is kept, now and then.
     pub(crate) fn ask_kernel(&mut self) {
         if now() >= self.ask_kernel {
             self.ask_kernel = now() + KERNEL;
@@ -59,7 +58,6 @@ impl Conversation {
         }
     }
 
-    /// Takes one datagram that arrived, as [`Self::hear`] does.
     pub(crate) fn listen(
         &mut self,
         heard: Option<u32>,
@@ -84,7 +82,6 @@ impl Conversation {
         }
     }
 
-    /// Sends the report that is due, if one is.
     pub(crate) fn speak(&mut self) {
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.poll(now(), &mut buffer) {
@@ -99,7 +96,6 @@ impl Conversation {
         }
     }
 
-    /// Says goodbye to those whom nothing is sent to any more.
     pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {

@@ -7,7 +7,6 @@ use tautline_proto::time::MediaTime;
 
 use crate::monitor::note::Note;
 
-/// What has happened to one link so far.
 pub(crate) struct LinkNews {
     events: Consumer<LinkEvent>,
     /// The place that was lost last, while it is not reached again.

@@ -10,7 +10,6 @@ use tautline_io::thread::{Granted, Scheduler};
 use tautline_proto::time::Span;
 use tautline_report::{HostReport, PtpReport, Refused, TaiReport};
 
-/// What is known before and after a run.
 pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostReport {
     HostReport {
         kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
@@ -51,7 +50,6 @@ fn peak_memory() -> Option<u64> {
     peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Notes whether the device's thread has the priority that was asked for.
 pub(crate) fn note_priority(refused: &mut Refused, granted: &Granted) {
     if !granted.is_granted() {
         refused.priority = Some(format!("the device's thread runs as {granted}"));

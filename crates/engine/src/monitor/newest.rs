@@ -23,7 +23,6 @@ pub(crate) struct LastSecond<T> {
 }
 
 impl<T> LastSecond<T> {
-    /// Nothing has come yet.
     pub(crate) const fn since(since: LocalTime) -> Self {
         Self { since, kept: VecDeque::new(), one_in: 1, told: 0 }
     }
@@ -52,7 +51,6 @@ impl<T> LastSecond<T> {
         }
     }
 
-    /// Forgets what came more than a second before `now`.
     pub(crate) fn forget(&mut self, now: LocalTime) {
         while self.kept.front().is_some_and(|(at, _)| now - *at > SECOND) {
             self.kept.pop_front();
@@ -71,7 +69,6 @@ impl<T> LastSecond<T> {
         self.kept.iter().filter(move |(at, _)| within(*at)).map(|(_, item)| item)
     }
 
-    /// How much of the last second is known.
     pub(crate) fn over(&self, now: LocalTime) -> Span {
         (now - self.since).min(SECOND)
     }
@@ -87,7 +84,6 @@ pub(crate) struct WorstOfMinute<P> {
     parts: VecDeque<MinutePart<P>>,
 }
 
-/// A part of a minute.
 struct MinutePart<P> {
     number: i64,
     worst: SparedPacket<P>,
@@ -148,7 +144,6 @@ impl<P: Copy> WorstOfMinute<P> {
         }
     }
 
-    /// The worst of those that have come.
     pub(crate) fn worst(&mut self, now: LocalTime) -> Option<P> {
         self.forget(now);
         let came = self.parts.iter().filter_map(|part| part.worst(now));

@@ -52,7 +52,6 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Takes in how the stream stands, while somebody looks.
     pub(crate) fn follow(&mut self, now: LocalTime, counters: impl FnOnce() -> Counters) {
         let Some(second) = &mut self.looked_at else { return };
         second.counters.take(now, now, counters());
@@ -87,7 +86,6 @@ impl<P: Copy> Observed<P> {
     }
 }
 
-/// What was counted between two looks.
 fn counted(first: &Counters, last: &Counters, over: Span) -> SecondCounts {
     // A late packet is taken off those that were lost.
     let lost = last.lost.saturating_sub(first.lost);

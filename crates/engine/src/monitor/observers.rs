@@ -62,7 +62,6 @@ struct Served {
     socket: PathBuf,
     listener: UnixListener,
     readers: Vec<SnapshotReader>,
-    /// When they are told next.
     next: LocalTime,
 }
 
@@ -212,7 +211,6 @@ pub struct Onlooker(Arc<Mutex<Sight>>);
 #[derive(Debug, Default)]
 struct Sight {
     newest: Option<Snapshot>,
-    /// When the next is told.
     next: Option<LocalTime>,
 }
 

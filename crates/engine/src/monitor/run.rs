@@ -125,7 +125,6 @@ impl RunWatch {
         stop.is_requested() || now() >= self.ends
     }
 
-    /// Hears what the witness saw since the last time.
     pub(crate) fn look(&mut self) {
         self.witness.poll();
         if let Some(stopped) = self.witness.take_stopped() {
@@ -155,7 +154,6 @@ impl RunWatch {
         self.notes.extend(self.words(note));
     }
 
-    /// What is to be told of it, in the words of whoever runs this.
     pub(crate) fn words(&self, note: &Note<'_>) -> Option<String> {
         (self.words)(note)
     }

@@ -37,7 +37,6 @@ pub(crate) use tap::PacketTap;
 pub(crate) use voices::{OutputTap, Voices};
 use window::longest_run;
 
-/// A packet waiting to be found in what was heard.
 #[derive(Debug, Clone, Copy)]
 struct Expected {
     media: MediaTime,
@@ -125,12 +124,10 @@ pub struct Measurement {
     stray: Span,
 }
 
-/// What a window came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WindowOutcome {
     Found,
     Hidden(Why),
-    /// There was nothing to look for.
     Unsearched,
 }
 
@@ -187,7 +184,6 @@ impl Measurement {
         core::mem::take(&mut self.unfound)
     }
 
-    /// Takes in what was brought since the last call.
     pub(crate) fn listen(&mut self) {
         let brought = &mut self.brought;
         self.packets.read(|media, samples| brought.write(media, samples));
@@ -209,7 +205,6 @@ impl Measurement {
         true
     }
 
-    /// Those expected before this instant were not found in any window.
     fn give_up_before(&mut self, dac: LocalTime) {
         while let Some(packet) = self.expected.pop_front_if(|packet| packet.dac < dac) {
             self.unfound.count(packet.why);
@@ -227,7 +222,6 @@ impl Measurement {
         self.expected.drain(..).for_each(|packet| self.unfound.count(packet.why));
     }
 
-    /// Searches every window that ends before `until`.
     fn search_until(
         &mut self,
         hearing: &Hearing,

@@ -12,7 +12,6 @@ const MOST: usize = 1000;
 pub(crate) struct XrunTimes(Vec<Xrun>);
 
 impl XrunTimes {
-    /// Takes those among what went wrong since the last time.
     pub(crate) fn take(&mut self, faults: &Faults) {
         let room = MOST - self.0.len();
         let starved = faults.iter().filter(|fault| fault.harm.starved > 0);
@@ -23,7 +22,6 @@ impl XrunTimes {
         }));
     }
 
-    /// All of them, in the order in which they were noticed.
     pub(crate) fn report(&self) -> Vec<Xrun> {
         self.0.clone()
     }

@@ -81,7 +81,6 @@ const TOLD: usize = 4096;
 /// Standings: the newest says all.
 const STANDINGS: usize = 4;
 
-/// The real-time thread's ends of the rings.
 pub(crate) struct Rings {
     /// What is attached in the place of a far end, or that none is.
     pub(crate) changes: Consumer<(Which, Option<Far>)>,

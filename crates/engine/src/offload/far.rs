@@ -87,7 +87,6 @@ pub(crate) struct WorkerEnd {
     /// Answers of this end that were played, and whether the last of them was clean.
     pub(crate) played: u64,
     pub(crate) clean: bool,
-    /// Room for one datagram.
     room: Box<[u8]>,
 }
 
@@ -121,7 +120,6 @@ impl WorkerEnd {
         core::mem::replace(&mut self.far, far)
     }
 
-    /// It is waited for once more.
     pub(crate) const fn wait_for(&mut self) {
         self.waits = self.waits.saturating_add(1);
     }

@@ -68,7 +68,6 @@ pub fn work_between(
     Workbench::new(from, Some(to), worker, work, halt).run();
 }
 
-/// A link, and who is at its other end.
 struct WorkEnd<'a> {
     link: &'a mut dyn Pollable,
     partner: Option<Endpoint>,
@@ -214,7 +213,6 @@ impl<'a> Workbench<'a> {
     }
 }
 
-/// That of the master's host, if it is known there.
 fn float_mode(flags: Flags) -> Option<FloatMode> {
     flags.has(Flags::FLOAT_MODE_KNOWN).then(|| FloatMode {
         flush_to_zero: flags.has(Flags::FLUSH_TO_ZERO),

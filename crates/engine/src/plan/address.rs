@@ -76,7 +76,6 @@ enum Target {
     Sdp(PathBuf),
 }
 
-/// A place on a network of Ethernet as it was given.
 #[derive(Debug, Clone, PartialEq)]
 struct EthernetTarget {
     interface: String,
@@ -130,7 +129,6 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// A place without a description.
     const fn of(place: StreamPlace, form: WireForm, stream: Option<StreamId>) -> Self {
         Self { place, form, stream, description: None, warnings: Vec::new() }
     }

@@ -186,7 +186,6 @@ fn defend(mut claim: AddressClaim, socket: &MaapSocket, told: &ClaimShared) {
     }
 }
 
-/// Says what is to be said now.
 fn speak(claim: &mut AddressClaim, socket: &MaapSocket) -> io::Result<()> {
     while let Some((to, message)) = claim.poll(now()) {
         socket.send(to, &message).inspect_err(|_| claim.unsaid(now()))?;

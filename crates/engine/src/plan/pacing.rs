@@ -43,7 +43,6 @@ tautline_dsp::named_enum! {
 }
 
 impl PacingRung {
-    /// What keeps its launch times.
     const fn queue(self) -> &'static str {
         match self {
             Self::Offload => "an etf whose card launches packets (offload)",
@@ -173,9 +172,7 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
 /// What of a stream its packets' spacing goes by.
 #[derive(Debug, Clone, Copy)]
 struct PacedStream {
-    /// Sound in one packet.
     packet: Span,
-    /// Packets in a period.
     packets: usize,
     /// What the latency leaves beside the age of packets.
     spare: Span,
@@ -195,7 +192,6 @@ impl PacedStream {
     }
 }
 
-/// As high as it can be.
 fn climb(
     link: &LinkOptions,
     asked: Option<PacingRung>,

@@ -221,7 +221,6 @@ pub fn interfaces(options: &UdpOptions) -> Option<Vec<u32>> {
     core::iter::once(options).chain(options.also.as_deref()).map(one_interface).collect()
 }
 
-/// The one by which all packets of a network leave.
 fn one_interface(options: &UdpOptions) -> Option<u32> {
     let mut by = options.destinations.iter().map(|to| leaves_by(*to, options));
     let first = by.next()??;

@@ -102,17 +102,14 @@ impl MixChanges {
         self.heirs.iter().map(|(_, stream)| stream)
     }
 
-    /// The same, to be worked on.
     pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
         self.heirs.iter_mut().map(|(_, stream)| stream)
     }
 
-    /// Lays out repairers in place of those that were taken. Once a beat.
     pub(crate) fn refill(&mut self) {
         self.repairers.refill(self.count);
     }
 
-    /// Makes the changes that were asked for.
     pub(crate) fn serve(&mut self, streams: &mut [ReceivedStream]) {
         if let Some(requests) = self.requests.take() {
             requests.serve(|change| self.change(change, streams));

@@ -40,7 +40,6 @@ impl KeptDatagrams {
     /// No more are kept: half a second of the shortest packets.
     const MOST: usize = 4096;
 
-    /// Keeps one, if there is room.
     pub(super) fn keep(&mut self, arrival: &Arrival<'_>) {
         if self.0.len() < Self::MOST {
             self.0.push(KeptDatagram::of(arrival));

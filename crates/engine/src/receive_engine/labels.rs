@@ -24,21 +24,17 @@ enum What {
     Xrun,
 }
 
-/// A stretch of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Label {
     /// The first frame, and the one after the last.
     frames: (i64, i64),
     what: What,
-    /// The how many-th stream.
     stream: usize,
     /// When its cause may have begun and when it was noticed.
     cause: (LocalTime, LocalTime),
-    /// Whether the host stood still meanwhile.
     stalled: bool,
 }
 
-/// The labels of a recording.
 pub(crate) struct Labels {
     path: PathBuf,
     rate: Rate,
@@ -99,7 +95,6 @@ impl Labels {
         }
     }
 
-    /// Takes what spoilt a stream's sound by now.
     pub(crate) fn follow(&mut self, stream: &mut ReceivedStream) {
         let Some(marks) = &mut stream.marks else { return };
         while let Ok(mark) = marks.pop() {

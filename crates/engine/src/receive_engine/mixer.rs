@@ -68,14 +68,11 @@ impl Passages {
     }
 }
 
-/// All streams of one playback device.
 pub(crate) struct Mixer {
     pub(crate) inputs: Vec<MixerInput>,
-    /// Links at which several senders are heard.
     pub(crate) shared: Vec<SharedLink>,
     pub(crate) succession: Succession,
     pub(crate) spares: Spares,
-    /// Other gains of all that is heard.
     pub(crate) gains: Consumer<Gain>,
     pub(crate) select: Select,
     pub(crate) chosen: Option<usize>,
@@ -92,7 +89,6 @@ pub(crate) struct Mixer {
     pub(crate) mouth: Option<OutputTap>,
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
-    /// When the device woke last.
     pub(crate) woke: LocalTime,
     pub(crate) told: LocalTime,
 }
@@ -130,7 +126,6 @@ impl Mixer {
         if self.succession.has_heirs() { self.read_heirs(latest) } else { latest }
     }
 
-    /// Reads those that are to take the place of others; when the last was read, or `woke`.
     #[cold]
     #[inline(never)]
     fn read_heirs(&mut self, woke: LocalTime) -> LocalTime {

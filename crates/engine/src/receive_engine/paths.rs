@@ -7,7 +7,6 @@ use tautline_report::PathReport;
 /// Networks that are told apart; what more bring is not counted by network.
 const MOST: usize = 4;
 
-/// What one network brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct NetworkTally {
     /// The index of the interface; 0 for none yet.
@@ -16,7 +15,6 @@ struct NetworkTally {
     first: u64,
 }
 
-/// What each network brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Paths([NetworkTally; MOST]);
 

@@ -66,7 +66,6 @@ impl Spares {
         self.waiting.slots() + usize::from(self.at_hand.is_some())
     }
 
-    /// Takes back what is not needed.
     pub(crate) fn take_back(&mut self, receiver: &mut JitterBuffer) {
         receiver.return_repairer(&mut self.at_hand);
     }

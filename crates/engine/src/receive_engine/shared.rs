@@ -37,7 +37,6 @@ pub(crate) struct SharedLinkEnd {
     said: Vec<Said>,
     /// Reports of senders of whom no packet has come yet, oldest first.
     early: Vec<Said>,
-    /// Whose streams there are.
     authors: Vec<Author>,
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
@@ -111,7 +110,6 @@ impl SharedLinkEnd {
         }
     }
 
-    /// Takes in the senders that came since it was last asked.
     pub(crate) fn follow(&mut self, streams: &mut Vec<ReceivedStream>, watch: &mut RunWatch) {
         while let Ok(news) = self.news.pop() {
             match news {
@@ -164,7 +162,6 @@ impl SharedLinkEnd {
         std::iter::from_fn(|| self.gone.pop().ok()).collect()
     }
 
-    /// A stream is not there any more.
     pub(crate) fn leave(&mut self, stream: &ReceivedStream) {
         self.left += 1;
         let author = stream.shares.and_then(|shares| shares.author);
@@ -180,7 +177,6 @@ impl SharedLinkEnd {
         }
     }
 
-    /// Takes in the reports that have arrived.
     pub(crate) fn read(&mut self) {
         let Self { control, said, .. } = self;
         if let Some(control) = control {
@@ -208,14 +204,12 @@ impl SharedLinkEnd {
         heard.for_each(|said| said.heard = true);
     }
 
-    /// Whether anything was said to this stream.
     pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {
         let concerns =
             |shares: Shares| self.said.iter().any(|s| s.concerns(&shares, &self.authors));
         received.shares.is_some_and(concerns)
     }
 
-    /// Lends the channel to one of its streams.
     pub(crate) fn lend(
         &mut self,
         received: &mut ReceivedStream,

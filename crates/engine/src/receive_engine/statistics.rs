@@ -55,7 +55,6 @@ pub(crate) struct Statistics {
     /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
-    /// How the stream stands.
     pub(crate) status: Option<RxStatus>,
     /// When its device starved.
     pub(crate) xruns: XrunTimes,
@@ -199,7 +198,6 @@ impl Statistics {
         self.worst.truncate(WORST);
     }
 
-    /// Enters one packet that was found in the sound.
     pub(crate) fn found(&mut self, found: FoundPacket) {
         self.measured.record(found.measured);
         self.heard_lately.take(found.measured);

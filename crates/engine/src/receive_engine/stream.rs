@@ -39,12 +39,10 @@ use crate::receive_engine::mixer::{LabelMark, LabelMarks, MixerCommand, MixerInp
 use crate::receive_engine::statistics::Statistics;
 use crate::receive_engine::summary;
 
-/// What the ordinary thread holds of one stream.
 pub(crate) struct ReceivedStream {
     pub(crate) address: String,
     /// By what its packets are sealed, if they are.
     sealed: Option<&'static str>,
-    /// Its gain in the mix.
     pub(crate) fader: Fader,
     config: JitterBufferConfig,
     pub(crate) policy: ReceivePolicy,
@@ -79,7 +77,6 @@ const LINES_HELD: Span = Span::from_millis(250);
 /// many.
 const MARKS: usize = 2048;
 
-/// What a stream joins.
 pub(crate) struct Mix {
     pub(crate) wall: WallClock,
     pub(crate) device: Settings,
@@ -201,7 +198,6 @@ fn headroom(passage: &PacketTrace) -> Option<Span> {
 }
 
 impl ReceivedStream {
-    /// Lets the policy decide, with all that it has at hand.
     fn decide<T>(
         &mut self,
         decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
@@ -287,7 +283,6 @@ impl ReceivedStream {
         }
     }
 
-    /// Tells what the policy has to tell.
     fn note(&mut self, watch: &mut RunWatch) {
         for note in &self.policy.notes() {
             watch.note(&Note::Receiving { address: &self.address, note });
@@ -367,7 +362,6 @@ impl ReceivedStream {
         })
     }
 
-    /// Another gain in the mix.
     pub(crate) fn set_gain(
         &mut self,
         change: impl FnOnce(&mut Fader),
@@ -386,7 +380,6 @@ impl ReceivedStream {
         self.decide(|policy, context| policy.inherit(&other.policy, context));
     }
 
-    /// How it ended, if it did.
     pub(crate) fn end(&self) -> StreamEnd {
         if self.policy.has_left() { StreamEnd::Goodbye } else { StreamEnd::Silence }
     }

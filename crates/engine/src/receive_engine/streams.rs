@@ -30,7 +30,6 @@ use tautline_report::{Report, StreamReport};
 /// A stall is known to the witness by then.
 const WITNESSED: Span = Span::from_millis(500);
 
-/// What the ordinary thread of a receiver works with.
 pub(crate) struct ReceivedStreams {
     pub(crate) streams: Vec<ReceivedStream>,
     pub(crate) shared: Vec<SharedLinkEnd>,
@@ -41,7 +40,6 @@ pub(crate) struct ReceivedStreams {
     pub(crate) observers: Observers,
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
-    /// When the rings are emptied next.
     pub(crate) beat: LocalTime,
     /// Since when all streams are over.
     pub(crate) quiet_since: Option<LocalTime>,
@@ -161,7 +159,6 @@ impl ReceivedStreams {
         }
     }
 
-    /// Everything once, for every stream.
     pub(crate) fn turn(&mut self) {
         self.follow_senders();
         let Self { streams, shared, changes, watch, .. } = self;
@@ -174,7 +171,6 @@ impl ReceivedStreams {
         self.keep_statistics();
     }
 
-    /// Those that have a place, and those that are to have one.
     fn all(&self) -> impl Iterator<Item = &ReceivedStream> {
         self.streams.iter().chain(self.changes.heirs())
     }
@@ -261,7 +257,6 @@ impl ReceivedStreams {
         progress
     }
 
-    /// How it stands with the senders.
     fn peer(&self) -> PeerState {
         let sounded =
             self.streams.iter().map(|stream| stream.policy.recent()).filter(|recent| recent.any());

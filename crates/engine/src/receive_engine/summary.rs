@@ -31,7 +31,6 @@ use tautline_report::{
 /// What a report of a received stream is made from.
 pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
-    /// By what its packets are sealed, if they are.
     pub(crate) sealed: Option<&'static str>,
     pub(crate) config: &'a JitterBufferConfig,
     pub(crate) link_offset: Span,
@@ -371,7 +370,6 @@ pub(crate) fn worst(passage: &PacketTrace) -> WorstPacket {
     }
 }
 
-/// Whose packets are heard.
 pub(crate) fn sender(status: &RxStatus) -> Option<HeardSender> {
     let from =
         status.stream.endpoints.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();

@@ -21,7 +21,6 @@ use crate::send_engine::stream::SentStream;
 use crate::send_engine::transmitter::TransmitterCommand;
 
 impl SentStream {
-    /// Goes where the claim says, if there is one.
     pub(crate) fn follow_claim(&mut self, watch: &mut RunWatch) {
         let Some(followed) = &self.claim else { return };
         let goes_to = self.config.outbound.destinations.first().and_then(|to| match to {
@@ -49,7 +48,6 @@ impl SentStream {
         self.take_destinations();
     }
 
-    /// Makes one change, or says why it cannot be made.
     pub(crate) fn change(&mut self, change: SendChange, watch: &mut RunWatch) -> Answer {
         let changed = match change {
             SendChange::Latency(rule) => {
@@ -153,7 +151,6 @@ impl SentStream {
     }
 }
 
-/// A claim that is followed.
 pub(crate) struct FollowedClaim {
     claim: Arc<ClaimedAddress>,
     /// The number of the interface by which it is claimed.
@@ -171,7 +168,6 @@ impl FollowedClaim {
         follow(goes_to, self.claim.standing())
     }
 
-    /// The address in words, as what is claimed.
     fn name(&self, address: EthernetAddress) -> String {
         self.claim.goes_to(address).to_string()
     }

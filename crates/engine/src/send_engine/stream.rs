@@ -38,19 +38,16 @@ const ANSWER: Span = Span::from_secs(2);
 /// The stages that a sender knows.
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
 
-/// How long they took, as far as there were any.
 fn spans(departure: &Departure) -> [Option<Span>; 4] {
     let Departure { capture, taken, packed, handed, .. } = *departure;
     [Some(taken - capture), Some(packed - taken), Some(handed - packed), departure.held()]
 }
 
-/// What the ordinary thread holds.
 pub(crate) struct SentStream {
     pub(crate) config: SentConfig,
     pub(crate) policy: SendPolicy,
     pub(crate) identity: Identity,
     pub(crate) fader: Fader,
-    /// Where packets are to go soon.
     pub(crate) destined: Option<Destined>,
     pub(crate) conversation: Conversation,
     pub(crate) commands: Producer<TransmitterCommand>,
@@ -72,14 +69,11 @@ pub(crate) struct SentStream {
     pub(crate) stages: [Distribution; 4],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
-    /// For those who look while it runs.
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
     /// By what its packets are presented, where they say when.
     pub(crate) presented: Option<PresentationClock>,
-    /// The address that it goes to, if that was claimed.
     pub(crate) claim: Option<FollowedClaim>,
-    /// Is called with each receiver that is lost, and the stream's address.
     pub(crate) on_lost: Option<LostHook>,
 }
 
@@ -99,7 +93,6 @@ pub(crate) struct PresentationClock {
 const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
-    /// Lets the policy decide, with all that it has at hand.
     pub(crate) fn decide<T>(
         &mut self,
         decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
@@ -113,7 +106,6 @@ impl SentStream {
         decide(policy, &mut context)
     }
 
-    /// Tells what the policy has to tell.
     pub(crate) fn note(&mut self, watch: &mut RunWatch) {
         let (address, networks) = (&self.config.address, networks(&self.config.outbound));
         for note in &self.policy.notes() {
@@ -290,7 +282,6 @@ impl SentStream {
         }
     }
 
-    /// How it stands with the receivers, so long after the beginning.
     fn peer(&self, elapsed: Span) -> PeerState {
         match self.policy.receiver_counts() {
             counts if counts.lost > 0 => PeerState::Lost(counts),

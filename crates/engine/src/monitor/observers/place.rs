@@ -32,7 +32,6 @@ pub fn sockets() -> Vec<PathBuf> {
     folders.iter().flat_map(here).collect()
 }
 
-/// The usual folders of other users.
 fn everybodys() -> impl Iterator<Item = (PathBuf, u32)> {
     let listed = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |name: &str| name.parse().ok().filter(|user| *user != 0);
@@ -59,7 +58,6 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Makes the folder, if it is not there.
 pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
     make_private(folder).map_err(|refused| match refused {
         NotPrivate::System(error) => Unobservable::System { path: folder.to_owned(), error },
@@ -82,7 +80,6 @@ fn is_seen(process: u32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Whether nobody listens there any more.
 pub(super) fn is_deserted(socket: &Path) -> bool {
     connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }

@@ -24,7 +24,6 @@ const ROUNDS: usize = 5;
 /// Where a window of sound comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WindowOrigin {
-    /// What its first frame is.
     pub(super) point: MediaPoint,
     /// Frames of the stream for each of the window, less one.
     pub(super) drift: f64,
@@ -84,7 +83,6 @@ impl Between {
     }
 }
 
-/// The place within reach of `guess` that is most alike, if any is.
 fn nearest(samples: &[f32], brought: &RecentFrames, guess: MediaTime) -> Option<f64> {
     let alike = |away: i64| {
         let there = brought.run(guess + Frames::new(away), WINDOW).unwrap_or_default();

@@ -75,12 +75,10 @@ impl Hearing {
         });
     }
 
-    /// The first frame that may be searched.
     pub(super) const fn begin(&self) -> usize {
         self.begin
     }
 
-    /// The frame after the last that was heard.
     pub(super) const fn end(&self) -> usize {
         self.begin + self.sound.len()
     }
@@ -114,7 +112,6 @@ impl Hearing {
         Some((due + Span::from_nanos(part as i64)).max(taken))
     }
 
-    /// When this frame was due to meet the DAC.
     pub(super) fn time_of(&self, frame: usize) -> Option<LocalTime> {
         self.meets(frame).map(|meets| meets.due)
     }

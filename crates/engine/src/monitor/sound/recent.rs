@@ -21,7 +21,6 @@ impl RecentFrames {
         Self { samples: Box::default(), room, longest, until: None }
     }
 
-    /// Frames that are remembered.
     fn room(&self) -> Frames {
         Frames::from_len(self.room)
     }
@@ -30,7 +29,6 @@ impl RecentFrames {
         frame.as_frames() as usize & (self.room - 1)
     }
 
-    /// The frame's sample, or NaN.
     pub(super) fn at(&self, frame: MediaTime) -> f32 {
         self.samples.get(self.slot(frame)).copied().unwrap_or(f32::NAN)
     }
@@ -40,7 +38,6 @@ impl RecentFrames {
         self.samples.get(self.slot(frame)..)?.get(..count)
     }
 
-    /// The samples from this frame on, without end.
     pub(super) fn from(&self, frame: MediaTime) -> impl Iterator<Item = f32> + '_ {
         (0..).map(move |index| self.at(frame + Frames::new(index)))
     }

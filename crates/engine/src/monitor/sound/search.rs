@@ -33,7 +33,6 @@ impl Backoff {
         Self { patience, failures: 0, left: 0 }
     }
 
-    /// Whether to search this window.
     fn is_over(&mut self) -> bool {
         let over = self.left == 0;
         self.left = self.left.saturating_sub(1);

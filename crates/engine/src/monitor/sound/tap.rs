@@ -10,7 +10,6 @@ use super::rings::Writer;
 /// where their sound lies: that takes as long as telling of one.
 pub(crate) struct PacketTap {
     writer: Writer<MediaTime>,
-    /// Which channel of the stream.
     channel: usize,
     /// Brought and not told yet.
     run: Range<MediaTime>,

@@ -41,7 +41,6 @@ pub(crate) struct OutputTap {
 /// Changes that may wait for the ordinary thread: one in each of a quarter of a thousand blocks.
 const WAITING: usize = 256;
 
-/// The mixer's end, and the measurement's.
 pub(super) fn voices() -> (OutputTap, Chorus) {
     let (ring, changes) = memory::ring(WAITING);
     let mouth = OutputTap { ring, said: Voices::Nobody };
@@ -66,7 +65,6 @@ impl OutputTap {
     }
 }
 
-/// Whose sound the mix was of late.
 pub(crate) struct Chorus {
     changes: Consumer<(LocalTime, Voices)>,
     /// Each from its instant on, oldest first.

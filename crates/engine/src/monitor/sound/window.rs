@@ -43,7 +43,6 @@ pub(super) fn longest_run(reach: Frames) -> Frames {
     Frames::from_len(Landmarks::reach(2 * reach.as_len() + 1, WINDOW))
 }
 
-/// The index of the loudest sample.
 fn loudest(samples: &[f32]) -> usize {
     let (chunks, rest) = samples.as_chunks::<TOGETHER>();
     let mut most = [0.0_f32; TOGETHER];
@@ -74,7 +73,6 @@ impl<'a> SoundWindow<'a> {
         })
     }
 
-    /// The index of the loudest sample.
     const fn loudest(&self) -> usize {
         self.landmarks.indices[0]
     }
@@ -88,7 +86,6 @@ impl<'a> SoundWindow<'a> {
         self.is_likely(self.there(place)) && self.likeness(place).left_over() <= LEFT_OVER
     }
 
-    /// How alike it is to what packets brought from `place` on.
     pub(super) fn likeness(&self, place: MediaTime) -> Likeness {
         Likeness::between(self.samples, self.there(place))
     }

@@ -363,7 +363,6 @@ impl Offloaded {
         true
     }
 
-    /// Whose answer to a block is played.
     fn choose(&self, block: u64) -> Option<ChosenAnswer> {
         let ends = self.ends.iter().enumerate();
         let answers =

@@ -1,6 +1,5 @@
 //! The runs that were handed out and not yet played.
 
-/// One run of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandedOut {
     pub(super) position: u64,
@@ -67,12 +66,10 @@ impl UnderWay {
         self.count
     }
 
-    /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &HandedOut> {
         (self.first..self.first + self.count).map(|at| &self.slots[at % self.slots.len()])
     }
 
-    /// That so many behind the oldest.
     pub(super) fn get(&mut self, index: usize) -> Option<&mut HandedOut> {
         if index >= self.count {
             return None;

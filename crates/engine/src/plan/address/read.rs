@@ -17,14 +17,11 @@ use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MOST_SENDERS, Target}
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
 /// What may be meant by a beginning that is none.
 const ALL_FORMS: &str = "write rtp://HOST:PORT, rtp+tcp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
-/// How places by UDP are written.
 const RTP: &str = "write rtp://HOST:5004";
 const RTP_BY_TCP: &str = "write rtp+tcp://HOST:5004";
 const AVTP_BY_UDP: &str = "write avtp+udp://HOST:17220";
-/// How a place on Ethernet is written.
 const ETHERNET: &str = "write avtp://eth0/91:E0:F0:00:FE:01";
 
-/// Which end an address is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressRole {
     To,

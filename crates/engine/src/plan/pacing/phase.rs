@@ -79,7 +79,6 @@ pub(super) struct HandOvers {
     pub(super) by_wire_thread: bool,
 }
 
-/// How they are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandOver {
     /// So many at once,
@@ -98,7 +97,6 @@ const SHIFTS: i64 = 16;
 /// What a probe measured is no better known, and less is worth no wake-up.
 const GRAIN: Span = Span::from_micros(10);
 
-/// So many begun grains.
 fn grains(span: Span) -> i64 {
     (span.as_nanos() + GRAIN.as_nanos() - 1).div_euclid(GRAIN.as_nanos())
 }
@@ -134,7 +132,6 @@ impl HandOvers {
         most.clamp(1, self.most.clamp(1, MOST_AT_ONCE))
     }
 
-    /// How long handing so many over takes.
     fn takes(&self, together: usize) -> Span {
         self.wake + self.cost.times(together as i64)
     }

@@ -55,7 +55,6 @@ pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQ
     })
 }
 
-/// Those of one interface.
 fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let of_it = all.iter().filter(|queue| queue.interface == interface);
     let mut queues: Vec<LaunchQueue> = of_it

@@ -41,21 +41,17 @@ pub(crate) struct RxStatus {
     pub(crate) unmarked: u64,
 }
 
-/// One stream on its way to the device.
 pub(crate) struct MixerInput {
     pub(crate) receiver: JitterBuffer,
     pub(crate) link: Box<dyn Link>,
     /// Whether its packets come by a link that other senders share.
     pub(crate) shares: bool,
-    /// The how many-th stream it is, for the ordinary thread.
     pub(crate) number: usize,
     pub(crate) gain: Gain,
     pub(crate) volume: Volume,
-    /// Whether it is selected.
     pub(crate) gate: Volume,
     pub(crate) tap: Option<PacketTap>,
     pub(crate) levels: LevelTap,
-    /// Where labels are written.
     pub(crate) marks: Option<LabelMarks>,
     pub(crate) commands: Consumer<MixerCommand>,
     pub(crate) passages: Producer<PacketTrace>,
@@ -193,7 +189,6 @@ impl MixerInput {
         goes_on
     }
 
-    /// Tells the measurement what packets brought so far.
     pub(crate) fn tell_tap(&mut self) {
         let Some(tap) = &mut self.tap else { return };
         let channels = self.receiver.format().channels.count();
@@ -210,13 +205,11 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
-    /// Packets that were lost and unheard so far.
     pub(super) const fn missed(&self) -> [u64; 2] {
         let counters = self.receiver.counters();
         [counters.lost, counters.unheard]
     }
 
-    /// Notes what was missed since `before`, as of `now`.
     #[inline]
     pub(super) fn miss(&mut self, before: [u64; 2], now: LocalTime) {
         if self.missed() != before {
@@ -293,7 +286,6 @@ impl MixerInput {
         self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
     }
 
-    /// The gain that the stream is to have now.
     pub(super) fn target(&self) -> Gain {
         if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
     }

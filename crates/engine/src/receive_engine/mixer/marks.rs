@@ -35,7 +35,6 @@ pub(crate) struct LabelMarks {
     begun: bool,
     /// Frames after the newest packet, which count if the stream goes on.
     tail: Option<LabelMark>,
-    /// What found no room.
     pub(crate) untold: u64,
 }
 
@@ -48,7 +47,6 @@ impl LabelMarks {
         self.untold += u64::from(self.out.push(mark).is_err());
     }
 
-    /// A block was pulled.
     #[inline]
     pub(crate) fn pulled(&mut self, receiver: &JitterBuffer, times: &PullTimes, pulled: &Pulled) {
         if !self.begun {

@@ -59,7 +59,6 @@ impl Link for Fed {
 const NOBODY: usize = usize::MAX;
 
 impl SharedLink {
-    /// The link of the input `host`, for so many senders at once.
     pub(crate) fn new(
         host: usize,
         most: usize,
@@ -107,7 +106,6 @@ impl SharedLink {
         Some(self.inputs[place])
     }
 
-    /// A sender that is over: its place.
     fn over(&self, at: LocalTime, inputs: &[MixerInput]) -> Option<usize> {
         let is_over = |(place, input): (usize, &usize)| {
             let receiver = &inputs.get(*input)?.receiver;
@@ -126,7 +124,6 @@ impl SharedLink {
     }
 }
 
-/// Hands a datagram to the input of its sender.
 fn hand_on(
     arrival: &Arrival<'_>,
     shared: &mut SharedLink,

@@ -9,7 +9,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::{MixerInput, Passages};
 
-/// A stream that is to take the place of another.
 pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
     /// Since when it brings sound; `NEVER` before.
@@ -25,7 +24,6 @@ pub(crate) struct Succession {
     waiting: usize,
     /// Streams that are to take a place: its index, and the stream.
     coming: Consumer<(usize, MixerInput)>,
-    /// Streams that are not heard any more, for the ordinary thread to close.
     gone: Producer<MixerInput>,
 }
 
@@ -34,7 +32,6 @@ pub(crate) struct Succession {
 const PATIENCE: Span = Span::from_secs(1);
 
 impl Succession {
-    /// The end of the device's thread, for so many places.
     pub(crate) fn new(
         places: usize,
         coming: Consumer<(usize, MixerInput)>,
@@ -43,7 +40,6 @@ impl Succession {
         Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
     }
 
-    /// Whether any place has one.
     pub(crate) const fn has_heirs(&self) -> bool {
         self.waiting > 0
     }
@@ -91,7 +87,6 @@ impl Succession {
         }
     }
 
-    /// Puts heirs to whom the sound has crossed over in their places.
     #[cold]
     fn hand_over(&mut self, inputs: &mut [MixerInput]) {
         for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
@@ -111,7 +106,6 @@ impl Succession {
 }
 
 impl PendingStream {
-    /// Takes the block's frames into `out`.
     pub(crate) fn pull(
         &mut self,
         out: &mut [f32],

@@ -163,7 +163,6 @@ impl SentStream {
         }
     }
 
-    /// What packets carry of earlier ones, if that is asked for.
     fn redundancy(&self) -> Option<RedundancyReport> {
         let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
         let bounds = self.policy.reckoned_with();
