@@ -295,11 +295,7 @@ impl Measurement {
         let Some(near) = near.copied() else { return WindowOutcome::Unsearched };
         let guess = near.media - self.rate.frames_nearest(near.dac - first);
         let window = hearing.window(start);
-        let place = if anywhere {
-            self.search.place(window, &self.brought, guess)
-        } else {
-            self.search.place_near(window, &self.brought, guess)
-        };
+        let place = self.search.place(window, &self.brought, guess, anywhere);
         let due = self.expected.iter_mut().filter(|e| (first..=last).contains(&e.dac));
         due.for_each(|packet| packet.why = place.err().unwrap_or(Why::Unlike));
         let origin = match place {

@@ -1,7 +1,5 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
-#[cfg(test)]
-mod cost;
 mod input;
 mod marks;
 mod shared;

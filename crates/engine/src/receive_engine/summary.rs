@@ -97,11 +97,11 @@ impl ReportSource<'_> {
     }
 
     fn played(&self) -> StreamReport {
-        let format =
-            self.statistics.status.map_or(self.config.format, |status| status.stream.format);
+        let status = self.statistics.status.as_ref();
+        let format = status.map_or(self.config.format, |status| status.stream.format);
         StreamReport {
             address: self.address.to_owned(),
-            sender: self.statistics.status.and_then(|status| sender(&status)),
+            sender: status.and_then(sender),
             sealed: self.sealed.map(Into::into),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -116,18 +116,15 @@ impl ReportSource<'_> {
             xruns: self.statistics.xruns.report(),
             gaps: Some(self.gaps()),
             repair: self.repair(),
-            paths: self
-                .statistics
-                .status
-                .map_or_else(Vec::new, |status| status.paths.report(status.stream.expected)),
+            paths: status.map_or_else(Vec::new, |s| s.paths.report(s.stream.expected)),
             invalid: self.invalid(),
-            drift_ppm: self.statistics.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
+            drift_ppm: status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
             clock: self.statistics.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: self.statistics.known_to().map(Span::as_nanos),
                 round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
-                card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
+                card_ppm: status.and_then(|s| s.stream.card).map(Ppm::as_f64),
                 source: clock.source.name().into(),
             }),
             worst: self.statistics.worst.iter().map(worst).collect(),

@@ -28,7 +28,7 @@ impl SentStream {
             _ => None,
         });
         let before = self.config.address.clone();
-        let (address, destinations) = match followed.next(goes_to) {
+        let (address, destinations) = match follow(goes_to, followed.claim.standing()) {
             Follow::Stay => return,
             // Listeners of the other talker would have both, and nobody can know yet where this stream goes on: what
             // is sent until another address is claimed is let go.
@@ -37,7 +37,7 @@ impl SentStream {
                 (before, Destinations::NONE)
             }
             Follow::Go(address) => {
-                let goes_to = followed.name(address);
+                let goes_to = followed.claim.goes_to(address).to_string();
                 watch.note(&Note::AddressMoved { from: &before, to: &goes_to });
                 (goes_to, Destinations::one(followed.endpoint(address)))
             }
@@ -161,15 +161,6 @@ impl FollowedClaim {
     /// For what is sent by a link that was opened so.
     pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
         Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
-    }
-
-    /// What a stream is to do that goes there, or nowhere.
-    fn next(&self, goes_to: Option<EthernetAddress>) -> Follow {
-        follow(goes_to, self.claim.standing())
-    }
-
-    fn name(&self, address: EthernetAddress) -> String {
-        self.claim.goes_to(address).to_string()
     }
 
     const fn endpoint(&self, address: EthernetAddress) -> Endpoint {

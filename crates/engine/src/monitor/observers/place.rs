@@ -90,32 +90,26 @@ const BORN_WITHIN: Duration = Duration::from_secs(60);
 /// Removes the sockets that wait for their names for so long that whoever bore them was killed. Nobody
 /// looks at them, so each start is often enough.
 pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let old = |found: Metadata| {
-            let age = found.modified().ok().and_then(|born| now.duration_since(born).ok());
-            found.file_type().is_socket() && age.is_some_and(|age| age > BORN_WITHIN)
-        };
-        if process_before(&path, ".born").is_some_and(|process| !is_seen(process))
-            && fs::symlink_metadata(&path).is_ok_and(old)
-            && is_deserted(&path)
-        {
-            // Another may have been quicker.
-            let _ = fs::remove_file(path);
-        }
-    }
+    let age = |found: &Metadata| now.duration_since(found.modified().ok()?).ok();
+    remove_deserted(folder, ".born", |found| age(found).is_some_and(|age| age > BORN_WITHIN));
 }
 
 /// Removes the sockets of processes that ended without a chance to do so.
 pub(super) fn sweep(folder: &Path) {
+    remove_deserted(folder, ".sock", |_| true);
+}
+
+fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    let sockets = entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_socket()));
-    for socket in sockets.map(|entry| entry.path()) {
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
         // Who is asked is troubled: only whom we do not see.
-        if process_of(&socket).is_some_and(|process| !is_seen(process)) && is_deserted(&socket) {
+        if process_before(&path, suffix).is_some_and(|process| !is_seen(process))
+            && fs::symlink_metadata(&path).is_ok_and(is_left)
+            && is_deserted(&path)
+        {
             // Another may have been quicker.
-            let _ = fs::remove_file(socket);
+            let _ = fs::remove_file(path);
         }
     }
 }

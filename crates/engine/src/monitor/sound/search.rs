@@ -96,57 +96,46 @@ impl Search {
         }
     }
 
-    /// Where `samples`, a whole window, come from; by the ledger from `guess`. Or why that
-    /// cannot be said.
+    /// Where `samples`, a whole window, come from; by the ledger from `guess`. Or why that cannot be said. If not
+    /// `anywhere`, only that is looked at which costs little: the window is a part of another and of what lies beside it.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
         brought: &RecentFrames,
         guess: MediaTime,
+        anywhere: bool,
     ) -> Result<WindowOrigin, Why> {
         let window = SoundWindow::new(samples, brought).ok_or(Why::Silent)?;
         #[cfg(test)]
         {
-            self.tried.windows += 1;
+            self.tried.windows += u64::from(anywhere);
         }
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
         // What was found last says which is likelier. To look between frames takes a kernel, which takes
         // longer to lay out than all places to look at.
-        if !self.resampled
+        if anywhere
+            && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
         {
             return self.take(&window, first, guess);
         }
-        if let Some(origin) = self.look_between(&window, guess) {
+        let between = match anywhere {
+            true => self.look_between(&window, guess),
+            false if self.resampled => self.place_between(&window, guess),
+            false => None,
+        };
+        if let Some(origin) = between {
             return self.take_resampled(origin, &window, guess);
         }
-        if self.resampled
+        if anywhere
+            && self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
         {
             return self.take(&window, first, guess);
         }
         Err(Why::Unlike)
-    }
-
-    /// The same, where only that is looked at which costs little: the window is a part of another and
-    /// of what lies beside that.
-    pub(super) fn place_near(
-        &mut self,
-        samples: &[f32],
-        brought: &RecentFrames,
-        guess: MediaTime,
-    ) -> Result<WindowOrigin, Why> {
-        let window = SoundWindow::new(samples, brought).ok_or(Why::Silent)?;
-        if let Some(first) = self.look_near(&window, guess) {
-            return self.take(&window, first, guess);
-        }
-        if !self.resampled {
-            return Err(Why::Unlike);
-        }
-        let origin = self.place_between(&window, guess).ok_or(Why::Unlike)?;
-        self.take_resampled(origin, &window, guess)
     }
 
     fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {

@@ -1,5 +1,6 @@
 //! The mixer on links that a test feeds, by a clock that the test is.
 
+mod cost;
 mod senders;
 
 use std::collections::VecDeque;
