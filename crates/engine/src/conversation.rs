@@ -115,8 +115,7 @@ impl Conversation {
 fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
     let Some(control) = control else { return };
     for destination in told {
-        // Nobody listens there yet, or not any more: the channel counts it, the next report tries
-        // again.
+        // Nobody may listen there: the channel counts it, the next report tries again.
         let _ = control.send(report, *destination);
     }
 }

@@ -20,8 +20,7 @@ impl LinkNews {
         Self { events, lost: None, error: None }
     }
 
-    /// Hears what was told, tells what people are to know of connections, and names each packet that could not be
-    /// launched.
+    /// Notes what people are to know of connections, and names each packet that was not launched.
     pub(crate) fn hear(
         &mut self,
         address: &str,

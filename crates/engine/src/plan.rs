@@ -88,8 +88,7 @@ pub struct SendPlan {
     pub reports_to: Vec<Endpoint>,
     /// By what its packets leave.
     pub link: Box<dyn Link>,
-    /// By what reports are exchanged; without it nobody says how the stream arrives, nor learns its
-    /// sender's clock.
+    /// By what reports are exchanged; without it nobody reports, nor learns its sender's clock.
     pub control: Option<Box<dyn Control>>,
     /// What it is and promises. What follows from the plan's link, pacing and encoders is set as the engine is made of it.
     pub policy: SendPolicyConfig,
@@ -119,8 +118,7 @@ pub struct StreamPlan {
     pub control: Option<Box<dyn Control>>,
     /// Its gain in the mix.
     pub gain: Gain,
-    /// How many senders are heard at its link at once, each as a stream like this one; `None` is one,
-    /// and who else sends there is not heard.
+    /// How many senders are heard at its link at once, each as a stream like this one; `None` is one alone.
     pub senders: Option<NonZeroUsize>,
     /// Whether the clock that is followed comes by its link, too.
     pub carries_clock: bool,
@@ -155,8 +153,7 @@ impl StreamPlan {
     }
 }
 
-/// Packets of so long that come within `held`; at least the shortest, which may come all the same, of
-/// three beats of the ordinary thread.
+/// Packets of so long that come within `held`; at least the shortest of three beats, which may come too.
 pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
     const LEAST: Span = Span::from_millis(60);
     let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
@@ -189,8 +186,7 @@ pub struct RecvPlan {
     pub map: ChannelMap,
     /// How the device runs.
     pub device: Settings,
-    /// Ends when every sender has said goodbye, or has been silent for three seconds, and all is
-    /// played.
+    /// Ends once every sender said goodbye or was silent for three seconds, and all is played.
     pub until_bye: bool,
     /// How many packets are measured.
     pub probes: Probes,

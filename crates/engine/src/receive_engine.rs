@@ -83,8 +83,7 @@ pub struct Doubt<'a> {
     pub hearsay: bool,
     /// Nothing announced it: the plan is what packets proved, which may have been silent.
     pub proven: bool,
-    /// Whether what a sender announces could be played here instead. Where not, the run goes on and
-    /// refuses it.
+    /// Whether what a sender announces could be played here; else the run goes on and refuses it.
     pub playable: &'a dyn Fn(&Announcement) -> bool,
 }
 
@@ -200,8 +199,7 @@ impl RecvEngine {
         self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
     }
 
-    /// Measures nothing where nobody took the ear: packets that wait to be found in the sound would
-    /// only become more.
+    /// Measures nothing where nobody took the ear: packets that wait to be found would only become more.
     fn stop_listening_to_the_deaf(&mut self) {
         self.ear = None;
         if !self.hearing.is_deaf() {
@@ -309,8 +307,7 @@ impl RecvEngine {
     }
 }
 
-/// The most packets of one stream whose turn comes in one period: the shortest there are, and as
-/// many again that a skip brings.
+/// The most packets of one stream in a period: the shortest, and as many again that a skip brings.
 fn passages_of(device: &Settings) -> usize {
     let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize

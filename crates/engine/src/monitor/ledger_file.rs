@@ -69,8 +69,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
         Some(format!("the ledger {path} is not whole: {error}; {hint}"))
     }
 
-    /// Writes what is left. What could not be written is no reason to lose the report: it is a
-    /// sentence in it.
+    /// Writes what is left. What could not be written is a sentence in the report.
     pub(crate) fn finish(mut self) -> Option<String> {
         while self.write_oldest() {}
         if let (Err(error), None) = (self.out.flush(), &self.failed) {

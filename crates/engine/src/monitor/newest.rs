@@ -62,8 +62,7 @@ impl<T> LastSecond<T> {
         self.kept.iter().map(|(_, item)| item)
     }
 
-    /// What is of the second before `now`, in the order in which it was taken: of what is kept nothing that
-    /// is older or still to come.
+    /// What came in the second before `now`, in the order in which it was taken.
     pub(crate) fn until(&self, now: LocalTime) -> impl Iterator<Item = &T> {
         let within = move |at: LocalTime| at <= now && now - at <= SECOND;
         self.kept.iter().filter(move |(at, _)| within(*at)).map(|(_, item)| item)
@@ -123,8 +122,7 @@ impl<P: Copy> MinutePart<P> {
 impl<P: Copy> WorstOfMinute<P> {
     pub(crate) const NONE: Self = Self { parts: VecDeque::new() };
 
-    /// This packet came `at` this instant, or will, and is told of `now`; the less it had to `spare`, the
-    /// worse.
+    /// This packet comes or came `at` this instant, and is told of `now`; the less to `spare`, the worse.
     #[inline]
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         let number = part(at);

@@ -28,8 +28,7 @@ impl<P: Copy> Observed<P> {
         Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
     }
 
-    /// Takes a packet that is told of `now` and is heard or left `at` this instant, or came too late then,
-    /// and had so much to spare.
+    /// Takes a packet that is told of `now`: heard, sent or too late `at` this instant, with so much to spare.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         self.minute.take(now, at, spare, packet);
         if let Some(second) = &mut self.looked_at {
@@ -37,8 +36,7 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Begins or ends to look, as observers are here or not; `ask` tells the device's thread, and whether
-    /// it could be told.
+    /// Looks while observers are `here`; `ask` tells the device's thread, and whether it could be told.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
         // Else at the next beat.
         if here != self.looked_at.is_some() && ask() {

@@ -257,8 +257,7 @@ impl SnapshotReader {
         self.is_there() && self.write(now)
     }
 
-    /// Tells it a line, or leaves that line out where the one before is not taken yet; whether it is
-    /// still there.
+    /// Tells it a line, unless the one before is not taken yet; whether it is still there.
     fn tell(&mut self, line: &[u8], now: LocalTime) -> bool {
         if self.rest.is_empty() {
             // It has waited for this line and not the line for it.

@@ -142,8 +142,7 @@ const REACH: Span = Span::from_millis(60);
 const HELD: Span = Span::from_millis(500);
 /// Packets brought are remembered for this long and the latency.
 const REMEMBERED: Span = Span::from_millis(500);
-/// Packets are told together up to this length: a small part of [`REACH`], which is waited for what
-/// they brought.
+/// Packets are told together up to this length, a small part of [`REACH`].
 const TOGETHER: Span = Span::from_millis(8);
 
 /// The two ends of a measurement of the stream at `place`.
@@ -189,8 +188,7 @@ impl Measurement {
         self.packets.read(|media, samples| brought.write(media, samples));
     }
 
-    /// Takes what the ledger says of a packet, to be checked. Tells whether it may be found: not where
-    /// others sound at its turn.
+    /// Takes what the ledger says of a packet; whether it may be found: not where others sound at its turn.
     pub(crate) fn expect(&mut self, passage: &PacketTrace, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
@@ -211,8 +209,7 @@ impl Measurement {
         }
     }
 
-    /// Searches what was heard, but for the newest: packets that are heard earlier than the ledger
-    /// say may be without their line yet.
+    /// Searches all but the newest: packets heard before their turn may have no line yet.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.settled(), found);
     }
@@ -264,8 +261,7 @@ impl Measurement {
         }
     }
 
-    /// Searches one window, `anywhere` or near where the last was found, and tells of the packets that
-    /// begin in it.
+    /// Searches one window, `anywhere` or near the last, and tells of the packets that begin in it.
     fn search_window(
         &mut self,
         hearing: &Hearing,

@@ -3,8 +3,7 @@
 use tautline_proto::faults::{Fault, Faults};
 use tautline_report::Xrun;
 
-/// Those that are kept, each with its instants: of a card that starves ten times a second those of 100 s.
-/// What is more is among the counters alone.
+/// As many are kept: of ten a second those of 100 s. The rest is among the counters alone.
 const MOST: usize = 1000;
 
 /// The first xruns of a run.

@@ -25,8 +25,7 @@ pub enum AddressError {
     /// Nobody could use it so.
     #[error("{0}")]
     Unusable(String),
-    /// It may be right, and could not be opened: a name that nobody knows, a description that is
-    /// not there.
+    /// It may be right, and could not be opened: an unknown name, a missing description.
     #[error("{0}")]
     NotThere(String),
 }
@@ -168,8 +167,7 @@ impl Resolved {
 }
 
 impl Address {
-    /// Whether [`Self::resolve`] asks somebody who may take long to answer: the system's resolver, or
-    /// a file's disk.
+    /// Whether [`Self::resolve`] may take long: it asks the system's resolver, or reads a file.
     pub fn may_wait(&self) -> bool {
         match &self.place {
             Target::Udp { host, .. } | Target::Tcp { host, .. } => {

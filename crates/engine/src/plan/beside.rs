@@ -11,8 +11,7 @@ use tautline_proto::wire::avtp::crf::is_crf;
 use super::address::{Address, Resolved};
 use super::{ClockPlan, StreamPlan, sockets};
 
-/// Packets of a clock that wait to be read: those of half a second at 500 in one, more than ten beats of the thread
-/// that reads them.
+/// Packets of a clock that wait to be read: half a second at 500 in one, more than ten beats.
 const PACKETS: usize = 256;
 
 /// Whether what a clock's talker sends to its address comes to the socket at which a stream is heard. By Ethernet each

@@ -92,8 +92,7 @@ impl ClaimedAddress {
     /// How often the thread looks whether the stream is over.
     const LOOK: Span = Span::from_millis(100);
 
-    /// Begins to claim one for a stream that goes to `without`, if that names none; it does not wait for what comes of
-    /// that.
+    /// Begins to claim one for a stream that goes to `without`, if that names none. Does not wait.
     pub fn begin(without: &Address) -> Result<Option<Self>, ClaimError> {
         let Some(interface) = without.unclaimed() else { return Ok(None) };
         let system = |error| ClaimError::System { interface: interface.into(), error };
@@ -115,8 +114,7 @@ impl ClaimedAddress {
         Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
     }
 
-    /// Where the stream goes, once an address is held: what is left of somewhat more than two seconds, longer where
-    /// others object.
+    /// Where the stream goes, once an address is held: in about two seconds, longer where others object.
     pub fn wait(&self) -> Result<Address, ClaimError> {
         let patience = Duration::from_nanos(Self::PATIENCE.as_nanos().unsigned_abs()) + Self::LATE;
         let asking = |standing: &mut ClaimStanding| {

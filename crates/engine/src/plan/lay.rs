@@ -39,8 +39,7 @@ pub struct TooShort {
     pub least: Span,
 }
 
-/// The latency to promise of such packets from a device with this period, where `usual` is promised
-/// as nobody says otherwise.
+/// The latency to promise where packets and device take `least`; `usual`, if nobody says otherwise.
 pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
     match rule {
         LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
@@ -49,8 +48,7 @@ pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, Too
     }
 }
 
-/// The latency to begin with of a stream that is received by such a device, where its sender
-/// promises this.
+/// The latency to begin with at such a device of a stream whose sender promises this.
 pub fn kept(
     rule: LatencyRule,
     promise: Option<Span>,

@@ -23,8 +23,7 @@ use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolv
 
 type Destination<'a> = (&'a Address, &'a Resolved);
 
-/// Sets interface, TTL and loop as the destinations ask. They share one socket, so those that ask
-/// for different things are refused, and so is what means nothing for them.
+/// Sets interface, TTL and loop as the destinations ask: those of one socket have to agree.
 pub fn set(
     udp: &mut UdpOptions,
     addresses: &[Address],
@@ -230,8 +229,7 @@ fn one_interface(options: &UdpOptions) -> Option<u32> {
 /// UDP port of the service that throws away all it gets (RFC 863).
 const DISCARD: u16 = 9;
 
-/// A group that is for examples (RFC 5771 §9.2; of IPv6 by the prefix of RFC 3849, RFC 3306), so that nobody hears
-/// it.
+/// A group for examples, which nobody hears (RFC 5771 §9.2; of IPv6 by the prefix of RFC 3849, RFC 3306).
 const fn nobody(six: bool) -> IpAddr {
     match six {
         false => IpAddr::V4(Ipv4Addr::new(233, 252, 0, 9)),
@@ -310,8 +308,7 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     }
 }
 
-/// What a packet may wait for its connection beside the time of two packets: a thread that comes late, or a retransmission
-/// on a short way.
+/// What a packet may wait for its connection beside two packets: a late thread, or a short retransmission.
 const MOST_WAIT: Span = Span::from_millis(10);
 
 /// Sends a stream like `format` by TCP, up to `batch` packets at once, of so many bytes at most.

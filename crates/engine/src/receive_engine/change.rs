@@ -35,8 +35,7 @@ pub(crate) struct MixChanges {
     repairers: RepairerStore,
     /// Streams that are to take the place given, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
-    /// The reports of streams whose place was taken. Their sockets are closed: the same address may
-    /// be heard again.
+    /// The reports of streams whose place was taken. Their sockets are closed.
     pub(crate) closed: Vec<StreamReport>,
     /// Streams that there have been.
     count: usize,
@@ -44,8 +43,7 @@ pub(crate) struct MixChanges {
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
-/// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
-/// memory.
+/// Reports that are kept of streams that are over: a sender of ever new names fills no memory.
 const CLOSED: usize = 1000;
 
 /// Streams that may wait to be taken in or closed.
@@ -182,8 +180,7 @@ impl MixChanges {
         Ok(Changed::From(address))
     }
 
-    /// Closes the streams that the device's thread gave back; those that took their places are
-    /// heard from now on.
+    /// Closes the streams that the device's thread gave back; those in their places are heard from now on.
     pub(crate) fn close_gone(
         &mut self,
         streams: &mut [ReceivedStream],

@@ -183,8 +183,7 @@ impl Labels {
         }
     }
 
-    /// What the file holds; what overlaps what `stalled` is the host's. Where there were several streams
-    /// each label says whose it is.
+    /// What the file holds; what overlaps a stall is the host's. Of several streams each label says whose it is.
     fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
         self.judge(LocalTime::NEVER, stalled);
         self.labels.sort_by_key(|label| label.frames);

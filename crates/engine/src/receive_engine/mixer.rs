@@ -94,8 +94,7 @@ pub(crate) struct Mixer {
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
-/// Mixes a block to the sum. Not laid into [`Mixer::fill`], whose blocks of one stream would prepare
-/// for it.
+/// Mixes a block to the sum. Not inlined: [`Mixer::fill`] of one stream would prepare for it.
 #[inline(never)]
 fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);

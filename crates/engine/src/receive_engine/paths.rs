@@ -34,8 +34,7 @@ impl Paths {
         }
     }
 
-    /// What the report says, of streams that came by more than one network. `expected` packets were
-    /// sent.
+    /// What each network brought, if there were several, of so many packets that were sent.
     pub(crate) fn report(&self, expected: u64) -> Vec<PathReport> {
         let seen = self.0.iter().filter(|path| path.interface != 0);
         let told = seen.map(|path| PathReport {

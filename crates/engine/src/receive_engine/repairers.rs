@@ -18,8 +18,7 @@ pub(crate) struct Spares {
     waiting: Consumer<Box<Repairer>>,
 }
 
-/// Repairers that wait, where there are as many streams: so many may begin to carry others within one
-/// beat, and nothing stays lost for want of a repairer.
+/// Repairers that wait: so many streams may begin to carry others within one beat, and lose nothing.
 const WAITING: usize = 4;
 
 /// Both ends, for so many streams; `most` are as many as there may be at once.

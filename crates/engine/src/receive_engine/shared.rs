@@ -91,8 +91,7 @@ pub(crate) fn share(
 }
 
 impl SharedLinkEnd {
-    /// Lays out receivers in place of those that were taken, which is more than a few where all were:
-    /// senders begin together.
+    /// Lays out receivers in place of those that were taken; more if all were, as senders begin together.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
@@ -119,8 +118,7 @@ impl SharedLinkEnd {
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
-                    // Beside as many as are asked for; more than wait come to a place with the next
-                    // beat.
+                    // Beside as many as are asked for; if more than wait came, they get a place with the next beat.
                     let here = 1 + self.came - self.left;
                     if let (false, Some(from)) = (self.told || here < self.most, unplaced.from) {
                         let (address, most) = (&*self.model.address, self.most);
@@ -184,8 +182,7 @@ impl SharedLinkEnd {
         }
     }
 
-    /// All streams have heard what was said: nothing is heard again. What concerned none of them is
-    /// kept for one that may begin.
+    /// All streams have heard what was said. What concerned none is kept for one that may begin.
     pub(crate) fn put_away(&mut self) {
         let Self { said, early, .. } = self;
         early.extend(said.drain(..).filter(|said| !said.heard));

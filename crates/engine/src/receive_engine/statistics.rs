@@ -187,8 +187,7 @@ impl Statistics {
         self.rank(passage);
     }
 
-    /// Keeps the packets that were late by the most, and those that came closest to it: that waited
-    /// least.
+    /// Keeps the packets that were late by the most, and those that waited least.
     fn rank(&mut self, passage: &PacketTrace) {
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
@@ -235,8 +234,7 @@ impl Statistics {
         if self.is_heard() { "sound" } else { self.word.name() }
     }
 
-    /// What packets were placed by. A sender's clock that was known stays known of them when the
-    /// sender is gone.
+    /// What packets were placed by; a sender's clock that was known stays so when the sender is gone.
     pub(crate) fn basis(&self) -> Option<Basis> {
         self.placed.or_else(|| self.status.and_then(|status| status.stream.basis))
     }

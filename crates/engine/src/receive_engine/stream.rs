@@ -55,8 +55,7 @@ pub(crate) struct ReceivedStream {
     /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
-    /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
-    /// that were heard.
+    /// Answers about a sender's clock that were not believed, and its steps: of the worst one heard.
     refused_exchanges: u32,
     clock_steps: u32,
     /// The how many-th it is, for the ledger.
@@ -73,8 +72,7 @@ pub(crate) struct ReceivedStream {
 /// What the lines hold that wait for the statistics: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
 
-/// Marks that may wait to be taken: of a beat in which each of the shortest packets is lost, ten times as
-/// many.
+/// Marks that may wait: ten times as many as a beat has shortest packets.
 const MARKS: usize = 2048;
 
 pub(crate) struct Mix {
@@ -289,8 +287,7 @@ impl ReceivedStream {
         }
     }
 
-    /// The last round, when the device has stopped: what is still to be found is found, and the
-    /// peer is told goodbye.
+    /// The last round, when the device has stopped: finds what is left, and says goodbye.
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,

@@ -77,8 +77,7 @@ impl ReceivedStreams {
         true
     }
 
-    /// Waits until a peer says something, a report is due, or `until`, and lets the streams hear and
-    /// speak that this concerns: how many that were.
+    /// Waits for a peer, a due report or `until`, and lets the streams converse that this concerns: how many.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
         let due = self.all().map(|stream| stream.conversation.session.deadline());
         let speaking = self.changes.mix.waiter.wait(due.fold(until, LocalTime::min));

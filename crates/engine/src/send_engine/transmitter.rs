@@ -115,8 +115,7 @@ impl Transmitter {
             faults: self.faults,
             clock: self.clock,
         };
-        // The newest status is in the next one too, so a full ring loses nothing: when something
-        // went wrong is kept until it is told.
+        // A full ring loses nothing: totals are in the next one too, and faults are kept until they are told.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }

@@ -35,8 +35,7 @@ struct Meets {
     taken: LocalTime,
 }
 
-/// What was heard and may still be searched, and whose sound that is. Its frames are counted from the
-/// first that was ever heard.
+/// What was heard and may still be searched. Frames are counted from the first that was ever heard.
 pub(crate) struct Hearing {
     rate: Rate,
     heard: Reader<Meets>,

@@ -4,8 +4,7 @@ use tautline_proto::time::{Frames, MediaTime};
 
 /// The newest frames that packets brought; NaN where nothing came.
 pub(super) struct RecentFrames {
-    /// A ring of `room` and, once more, the first `longest` of it: so runs as long lie in one piece. Empty
-    /// until anything was brought.
+    /// A ring of `room` and its first `longest` once more, so that runs lie in one piece. Empty at first.
     samples: Box<[f32]>,
     /// Of a power of two.
     room: usize,

@@ -9,8 +9,7 @@ use super::window::SoundWindow;
 
 /// Sound that might come from more places than this says nothing.
 const MOST_TRIES: u32 = 64;
-/// How far from the last place a search begins, in frames: cards drift by less from one window to
-/// the next, and a slip is one.
+/// How far from the last place a search begins, in frames: cards drift by less in a window, and a slip is one.
 const NEAR: i64 = 8;
 /// After so many windows in a row that were found nowhere, those searches rest that cost time; the
 /// search between frames later, since a hole in every other window is no reason to give resampled
@@ -65,8 +64,7 @@ pub(super) struct Search {
     between: Option<Between>,
     /// What drift the last such sound had.
     drift: f64,
-    /// Whether the sound is such, as far as is known: what was found last was, and no more than one
-    /// window was not found since.
+    /// Whether what was found last is such, and no more than one window was not found since.
     resampled: bool,
     #[cfg(test)]
     pub(super) tried: Tried,

@@ -48,8 +48,7 @@ pub(super) fn voices() -> (OutputTap, Chorus) {
 }
 
 impl OutputTap {
-    /// What meets the DAC from `at` on is the sound of these. Silence is the pause of who sounded
-    /// last.
+    /// What meets the DAC from `at` on is the sound of these; silence is a pause of the last.
     pub(crate) fn say(&mut self, at: LocalTime, voices: Voices) {
         let news = voices != Voices::Nobody && voices != self.said;
         // With the ring full, in the next block.
@@ -58,8 +57,7 @@ impl OutputTap {
         }
     }
 
-    /// Whether what packets of the stream at `place`, of so many, bring may be found when it is
-    /// played: it sounds alone now, or nobody else can.
+    /// Whether sound of the stream at `place`, of so many, may be found: it sounds alone now, or is the only one.
     pub(crate) fn may_be_found(&self, place: usize, of: usize) -> bool {
         of == 1 || self.said == Voices::One(place)
     }

@@ -20,8 +20,7 @@ use crate::offload::offloaded::under_way::HandedOut;
 
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
-/// The part of a second for which a run that was missing at its turn is remembered: as long as its line of the ledger
-/// is open.
+/// Part of a second for which a run that was missing is remembered, as its line of the ledger is open.
 const REMEMBERED_PART: u32 = 4;
 /// No plugin's sound lags by more.
 const MOST_LATENCY_SECONDS: u32 = 10;
@@ -212,8 +211,7 @@ impl Offloaded {
         wanted.any(|run| self.choose(run.block).is_none())
     }
 
-    /// What is waited for leaves once more, from every far end of which it has not come: nothing else may make a worker
-    /// answer, if what got lost was the last.
+    /// What is waited for leaves once more: nothing else may make a worker answer, if the last got lost.
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {

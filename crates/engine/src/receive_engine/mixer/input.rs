@@ -68,8 +68,7 @@ pub(crate) struct MixerInput {
 
 /// No sample of a pause is larger: -60 dB of full scale.
 const PAUSE: f32 = 0.001;
-/// A pause is told once it has lasted so long: what lasts as long goes on for longer, mostly, and a
-/// jump in it takes 30 ms to be made.
+/// A pause is told once it lasted so long: mostly it goes on, and a jump in it takes 30 ms.
 pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
 
 impl MixerInput {
@@ -131,8 +130,7 @@ impl MixerInput {
         latest
     }
 
-    /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
-    /// or `woke` if nothing had arrived.
+    /// Reads what arrived, and tells the measurement if that `listens`; when, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         // Those of a shared link are handed what comes.
         if self.shares {
@@ -273,8 +271,7 @@ impl MixerInput {
         stream.lead = lead;
         let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
         let status = RxStatus { stream, link, paths: self.paths, unmarked };
-        // The newest status is in the next one too, so a full ring loses nothing: when something
-        // went wrong is kept until it is told.
+        // A full ring loses nothing: totals are in the next one too, and faults are kept until they are told.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }

@@ -71,8 +71,7 @@ impl SharedLink {
         Self { host, senders, inputs, waiting, news, gone, told: 0 }
     }
 
-    /// The input of the datagram's sender, which may have to be put in place first; `None` if there is
-    /// none for it.
+    /// The input of the datagram's sender, put in place if need be; `None` if there is none for it.
     fn input_of(&mut self, arrival: &Arrival<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
         let receiver = &inputs[self.host].receiver;
         let (from, at) = (arrival.source, arrival.arrival);
@@ -142,8 +141,7 @@ fn hand_on(
 }
 
 impl Mixer {
-    /// Reads the links that several senders share; when the last was read, or `woke` if nothing had
-    /// arrived.
+    /// Reads the links that senders share; when the last was read, or `woke` if nothing arrived.
     pub(super) fn read_shared(&mut self, woke: LocalTime) -> LocalTime {
         let Self { shared, inputs, spares, mouth, .. } = self;
         let mut latest = woke;

@@ -56,8 +56,7 @@ impl Succession {
         self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
     }
 
-    /// Puts heirs to whom the sound has crossed over in their places, and takes in new ones. To be
-    /// called between blocks.
+    /// Puts heirs to whom the sound crossed over in their places, and takes in new ones. Between blocks.
     #[inline]
     pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
         if self.waiting > 0 {
@@ -68,8 +67,7 @@ impl Succession {
         }
     }
 
-    /// Takes in new heirs. Out of the way of all other periods: laid into one, it has that touch 15 kB
-    /// of stack.
+    /// Takes in new heirs. Not inlined: other periods would touch 15 kB of stack.
     #[cold]
     #[inline(never)]
     fn take_in(&mut self) {

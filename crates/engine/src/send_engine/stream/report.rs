@@ -143,8 +143,7 @@ impl SentStream {
         snapshot
     }
 
-    /// Packets so far, but for those that were to go nowhere: while a lost address is claimed anew, or where the last
-    /// destination was taken away.
+    /// Packets so far, but for those that were to go nowhere, as while a lost address is claimed anew.
     pub(super) fn sent(&self) -> u64 {
         self.last.state.packets.saturating_sub(self.last.link.let_go)
     }
