@@ -1,5 +1,4 @@
-//! Reports on a control channel, if there is one: the session machine, its channel, and where the
-//! peer's reports come from.
+//! Reports on a control channel, if there is one: the session machine and where the peer's reports come from.
 
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
@@ -83,17 +82,11 @@ impl Conversation {
     }
 
     pub(crate) fn speak(&mut self) {
-        let mut buffer = [0; REPORT_BYTES];
-        if let Some(bytes) = self.session.poll(now(), &mut buffer) {
-            self.send(&buffer[..bytes]);
-        }
+        self.send(Session::poll);
     }
 
     pub(crate) fn leave(&mut self) {
-        let mut buffer = [0; REPORT_BYTES];
-        if let Some(bytes) = self.session.leave(now(), &mut buffer) {
-            self.send(&buffer[..bytes]);
-        }
+        self.send(Session::leave);
     }
 
     pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
@@ -103,12 +96,14 @@ impl Conversation {
         }
     }
 
-    fn send(&mut self, report: &[u8]) {
+    fn send(&mut self, write: impl FnOnce(&mut Session, LocalTime, &mut [u8]) -> Option<usize>) {
+        let mut buffer = [0; REPORT_BYTES];
+        let Some(bytes) = write(&mut self.session, now(), &mut buffer) else { return };
         let told = match &self.audience {
             Audience::Everyone(all) => all.as_slice(),
             Audience::Whoever(peer) => peer.as_slice(),
         };
-        send(self.control.as_deref_mut(), report, told);
+        send(self.control.as_deref_mut(), &buffer[..bytes], told);
     }
 }
 

@@ -6,7 +6,6 @@ mod kept;
 mod labels;
 pub mod learn;
 mod mixer;
-mod paths;
 mod repairers;
 mod shared;
 mod statistics;
@@ -66,15 +65,6 @@ pub struct RecvEngine {
 
 /// The longest block that is filled at once: more than any card's period.
 const BLOCK: usize = 4096;
-
-/// How a run goes, and what ends it.
-#[derive(Clone, Copy)]
-pub struct RunControl<'a> {
-    /// How long it lasts and how its threads run.
-    pub options: &'a RunOptions,
-    /// Asks it to stop.
-    pub stop: &'a Stop,
-}
 
 /// What may be wrong with a plan that an announcement laid out. Only until a sender was heard for a
 /// second, or a change was asked for: a recording is not thrown away.
@@ -219,20 +209,20 @@ impl RecvEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        let control = RunControl { options, stop };
-        self.run_until(device, control, progress, |_| None).map(|(report, _)| report)
+        self.run_until(device, options, stop, progress, |_| None).map(|(report, _)| report)
     }
 
     /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
-        control: RunControl<'_>,
+        options: &RunOptions,
+        stop: &Stop,
         doubt: &Doubt<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Ran, RunError> {
         let another = |all: &mut ReceivedStreams| all.another(doubt);
-        Ok(match self.run_until(device, control, progress, another)? {
+        Ok(match self.run_until(device, options, stop, progress, another)? {
             (_, Some(another)) => Ran::Another(Box::new(another)),
             (report, None) => Ran::Whole(Box::new(report)),
         })
@@ -261,11 +251,11 @@ impl RecvEngine {
     fn run_until(
         mut self,
         device: Box<dyn Device>,
-        control: RunControl<'_>,
+        options: &RunOptions,
+        stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
         disproved: impl Fn(&mut ReceivedStreams) -> Option<Option<Announcement>>,
     ) -> Result<(Report, Option<Another>), RunError> {
-        let RunControl { options, stop } = control;
         self.stop_listening_to_the_deaf();
         self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
         let (settings, until_bye) = (device.settings(), self.until_bye);

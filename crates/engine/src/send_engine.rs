@@ -1,5 +1,4 @@
-//! Captures and sends: from one device to one stream with any number of destinations, and the
-//! report of it.
+//! Captures and sends: from one device to one stream with any number of destinations, and its report.
 
 mod change;
 mod stream;

@@ -10,8 +10,7 @@ use tautline_report::ledger::LedgerEntry;
 
 use crate::error::RunError;
 
-/// A ledger that is kept in memory while the run lasts: neither the writing nor what a disk makes of it is to be
-/// in what it measures. A run of more packets than there is room for has its oldest lines written meanwhile.
+/// A ledger that is kept in memory, so that no disk is in what it measures; without room the oldest lines go first.
 pub(crate) struct LedgerFile<L> {
     path: PathBuf,
     out: BufWriter<OutputFile>,

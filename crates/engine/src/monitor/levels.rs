@@ -26,10 +26,6 @@ pub(crate) fn levels(channels: usize) -> (LevelTap, LevelReader) {
 }
 
 impl LevelTap {
-    pub(crate) fn none() -> Self {
-        levels(0).0
-    }
-
     pub(crate) fn set(&mut self, on: bool) {
         self.on = on;
         self.levels.fill(Level::default());

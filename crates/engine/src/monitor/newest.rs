@@ -1,5 +1,4 @@
-//! The newest of a stream's packets and counters: those of the last second, and the worst packet of the
-//! last minute. For the ordinary thread.
+//! The newest of a stream's packets and counters, and the worst packet of the last minute. For the ordinary thread.
 
 use std::collections::VecDeque;
 
@@ -9,8 +8,7 @@ use tautline_proto::time::{LocalTime, Span};
 const SECOND: Span = Span::from_secs(1);
 /// Of the shortest packets no more than so many are kept that have come: a median needs no more.
 const MOST: usize = 2000;
-/// With those that are still to come no more than so many: a second of the shortest packets to come. Of
-/// more one in two is kept, in four and so on, so that no stretch of time is without any.
+/// With those to come, a second of the shortest. Of more one in two is kept, then in four, without gaps.
 const MOST_AT_ALL: usize = 5 * MOST;
 
 /// What came within the last second, and what is told of before it comes.

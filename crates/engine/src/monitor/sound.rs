@@ -70,34 +70,21 @@ pub(crate) enum Why {
     Untold,
 }
 
-/// Packets that were played and not found in the sound.
+/// Packets that were played and not found in the sound, in the order of [`Why`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Unfound {
-    pub(crate) silent: u64,
-    pub(crate) repeats: u64,
-    pub(crate) unlike: u64,
-    pub(crate) untold: u64,
-}
+pub(crate) struct Unfound(pub(crate) [u64; 4]);
 
 impl Unfound {
-    pub(crate) fn count(&mut self, why: Why) {
-        match why {
-            Why::Silent => self.silent += 1,
-            Why::Repeats => self.repeats += 1,
-            Why::Unlike => self.unlike += 1,
-            Why::Untold => self.untold += 1,
-        }
+    fn count(&mut self, why: Why) {
+        self.0[why as usize] += 1;
     }
 
     pub(crate) fn add(&mut self, others: Self) {
-        self.silent += others.silent;
-        self.repeats += others.repeats;
-        self.unlike += others.unlike;
-        self.untold += others.untold;
+        self.0.iter_mut().zip(others.0).for_each(|(all, more)| *all += more);
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.silent + self.repeats + self.unlike + self.untold
+        self.0.iter().sum()
     }
 }
 
@@ -225,7 +212,7 @@ impl Measurement {
         until: usize,
         found: &mut impl FnMut(FoundPacket),
     ) {
-        self.next = self.next.max(hearing.begin());
+        self.next = self.next.max(hearing.begin);
         while self.next + WINDOW <= until {
             let start = self.next;
             let anywhere = self.failed.is_none_or(|failed| start >= failed + WINDOW);
@@ -254,7 +241,7 @@ impl Measurement {
         found: &mut impl FnMut(FoundPacket),
     ) {
         let starts = (1..WINDOW / HOP).map(|hops| start.saturating_sub(hops * HOP));
-        for start in starts.take_while(|start| *start >= hearing.begin()) {
+        for start in starts.take_while(|start| *start >= hearing.begin) {
             if self.search_window(hearing, start, false, found) == WindowOutcome::Found {
                 return;
             }

@@ -16,8 +16,7 @@ pub struct Slack {
     pub position: u64,
     /// Frames of the run.
     pub frames: u32,
-    /// From the first answer to the instant at which it was needed, the wait that was allowed included; `None` where
-    /// none had come.
+    /// From the first answer to when it was needed, the allowed wait included; `None` if none had come.
     pub left: Option<Span>,
 }
 
@@ -90,8 +89,7 @@ pub(crate) struct Rings {
     pub(crate) standing: Producer<Standing>,
 }
 
-/// Attaches workers while sound plays, takes them back, and hears how it went. For one ordinary thread; what it does
-/// holds the real-time thread up in nothing.
+/// Attaches workers while sound plays, and hears how it went: for one ordinary thread, which holds up no other.
 pub struct Attendant {
     changes: Producer<(Which, Option<Far>)>,
     gone: Consumer<Far>,

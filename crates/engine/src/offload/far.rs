@@ -69,8 +69,7 @@ impl Far {
     }
 }
 
-/// What talks to the worker, whether there is one at the moment or not: the history is kept all the same, and one
-/// that comes later asks for what it has to have seen.
+/// What talks to the worker, if there is one; the history is kept for one that comes later.
 pub(crate) struct WorkerEnd {
     pub(crate) master: Master,
     far: Option<Far>,

@@ -1,5 +1,4 @@
-//! The one place that lays plans: what a stream needs of its sockets, and plans in which all is as usual
-//! that nobody asked for.
+//! The one place that lays plans: sockets, and plans in which all is as usual that nobody asked for.
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -59,8 +58,7 @@ pub fn kept(
     promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
 }
 
-/// Gives a socket room for the packets of a stream from a device with this period: for what they carry of
-/// others, and for those that are sent twice.
+/// Gives a socket room for the packets of a stream: for what they carry of others, and for repeats.
 pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, heads: PacketHeads) {
     let packets = packets_per_second(format.rate, format.packet);
     udp.datagram_bytes = heads.datagram_bytes(format).max(ETHERNET);
@@ -159,8 +157,7 @@ impl ClockPlan {
     }
 }
 
-/// A random identity for a stream, named as it is asked for where it goes: by Ethernet after the talker's own
-/// address (IEEE 1722-2016 §4.4.4.8).
+/// A random identity, named as asked for where it goes: by Ethernet after the talker (IEEE 1722-2016 §4.4.4.8).
 pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
     let random = random_identity()?;
     if let Some(stream) = to.iter().find_map(|to| to.stream) {

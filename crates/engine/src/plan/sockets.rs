@@ -1,5 +1,4 @@
-//! Sockets as addresses ask for them: the one by which a stream goes to all its destinations, and
-//! that at which one is heard.
+//! Sockets as addresses ask for them: to all destinations of a stream, and where one is heard.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -180,8 +179,7 @@ impl LinkOptions {
         }
     }
 
-    /// The numbers of the interfaces by which its packets leave: one, or that of each of two networks. None where
-    /// what goes by one network leaves by several, or by nobody knows which.
+    /// The numbers of the interfaces its packets leave by, one per network; none if one has several or unknown ones.
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),

@@ -1,5 +1,4 @@
-//! Changes of what is received while it plays, as far as they concern more than one stream:
-//! the gain of all, and streams that take the place of others.
+//! Changes of what is received while it plays: the gain of all, and streams that take the place of others.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;

@@ -41,7 +41,8 @@ pub(crate) struct SharedLinkEnd {
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
     news: Consumer<SharedNews>,
-    gone: Consumer<MixerInput>,
+    /// What the device's thread had of streams whose senders are over.
+    pub(crate) gone: Consumer<MixerInput>,
     /// How many have come beside the first, and left again.
     came: usize,
     left: usize,
@@ -57,8 +58,7 @@ const MOST_WAITING: usize = 32;
 /// Reports that are kept of senders of whom no packet has come yet.
 const EARLY: usize = 64;
 
-/// Both ends of a link that `most` senders share, the how many-th `link` that is shared: that of a planned stream, which
-/// the others are like, and whose two ends are given.
+/// Both ends of a link that `most` senders share, the how many-th `link`: that of a planned stream, whose ends are given.
 pub(crate) fn share(
     (model, most): (StreamPlan, usize),
     link: usize,
@@ -152,12 +152,6 @@ impl SharedLinkEnd {
         received.conversation.control = self.control.take();
         received.converse_about(early.collect::<Vec<_>>().iter(), watch);
         self.control = received.conversation.control.take();
-    }
-
-    /// What the device's thread had of streams whose senders are over. To be asked before
-    /// [`Self::follow`], and seen to after it: whoever is gone came before.
-    pub(crate) fn gone(&mut self) -> Vec<MixerInput> {
-        std::iter::from_fn(|| self.gone.pop().ok()).collect()
     }
 
     pub(crate) fn leave(&mut self, stream: &ReceivedStream) {

@@ -1,5 +1,4 @@
-//! The statistics of one received stream, kept by the ordinary thread from what the device's thread
-//! tells it.
+//! The statistics of one received stream, kept by the ordinary thread.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ pub(crate) struct Statistics {
     /// All before the arrival, where the sender's instants are unknown.
     sender: Distribution,
     /// Capture to DAC by the statistics.
-    promised: Distribution,
+    pub(crate) promised: Distribution,
     /// Whose word the latter end is.
     pub(crate) word: Word,
     /// Packets that were played while their capture was not known.
@@ -221,11 +220,6 @@ impl Statistics {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
     }
 
-    /// Packets that were played and whose capture is known.
-    pub(crate) fn promised(&self) -> u64 {
-        self.promised.count()
-    }
-
     /// Whose word the latency is.
     pub(crate) fn by(&self) -> &'static str {
         if self.probes == Probes::Off {
@@ -245,16 +239,11 @@ impl Statistics {
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// How sure the sender's clock is. Of TAI as each end knows it nobody knows where packets said that their sender's
-    /// is not to be relied upon.
+    /// How sure the sender's clock is; unknown if that is TAI and packets said that it is not to be relied upon.
     pub(crate) fn known_to(&self) -> Option<Span> {
         let clock = self.clock.as_ref()?;
-        let relied = clock.source != ClockSource::Tai || !self.is_uncertain();
-        relied.then_some(clock.uncertainty)
-    }
-
-    fn is_uncertain(&self) -> bool {
-        self.status.is_some_and(|status| status.stream.counters.uncertain > 0)
+        let uncertain = self.status.is_some_and(|status| status.stream.counters.uncertain > 0);
+        (clock.source != ClockSource::Tai || !uncertain).then_some(clock.uncertainty)
     }
 
     /// How sure the clocks were while packets were played; nothing where that is not known of all of them.

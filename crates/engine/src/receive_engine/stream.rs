@@ -1,5 +1,4 @@
-//! What the ordinary thread holds of one received stream: its policy, its conversation, its statistics and
-//! its measurement.
+//! What the ordinary thread holds of one received stream: policy, conversation, statistics, measurement.
 
 use std::collections::VecDeque;
 

@@ -108,7 +108,8 @@ impl ReceivedStreams {
             if let Some(rule) = latency {
                 shared.set_latency(rule);
             }
-            let gone = shared.gone();
+            // Seen to after those that came: whoever is gone came before.
+            let gone: Vec<_> = std::iter::from_fn(|| shared.gone.pop().ok()).collect();
             shared.follow(streams, watch);
             for mut input in gone {
                 let number = input.number;

@@ -19,6 +19,7 @@ use tautline_proto::wrap;
 
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
+use crate::monitor::sound::Unfound;
 use crate::receive_engine::mixer::RxStatus;
 use crate::receive_engine::statistics::Statistics;
 use tautline_proto::latency::{LatencyRule, repair_latency};
@@ -148,8 +149,9 @@ impl ReportSource<'_> {
             return NotFound::default();
         };
         let counted = stream.counters;
-        let (played, unfound) = (self.statistics.promised(), self.statistics.unfound);
+        let (played, unfound) = (self.statistics.promised.count(), self.statistics.unfound);
         let found = self.statistics.latency().0.count();
+        let Unfound([silent, repeats, unlike, hidden]) = unfound;
         let untold = played.saturating_sub(found + unfound.total());
         let unprobed = self.statistics.unprobed;
         let told = played
@@ -169,10 +171,10 @@ impl ReportSource<'_> {
             no_clock: self.statistics.unmapped,
             unbooked: counted.unbooked,
             unprobed,
-            silent: unfound.silent,
-            repeats: unfound.repeats,
-            unlike: unfound.unlike,
-            untold: unfound.untold + untold,
+            silent,
+            repeats,
+            unlike,
+            untold: hidden + untold,
         }
     }
 

@@ -1,5 +1,4 @@
-//! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
-//! counted of departures.
+//! What the ordinary thread holds of a stream that is sent: policy, conversation, and counts of departures.
 
 mod report;
 
@@ -193,8 +192,7 @@ impl SentStream {
         self.conversation.speak();
     }
 
-    /// Presents packets by TAI as it is followed, and tells the peers the same clock: to them it is what presentation
-    /// times are read by.
+    /// Presents packets by TAI as it is followed, and tells the peers the clock by which that is read.
     fn follow_tai(&mut self) {
         let Some(presented) = &mut self.presented else { return };
         let tai = tai::tai();

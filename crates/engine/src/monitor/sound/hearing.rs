@@ -42,7 +42,7 @@ pub(crate) struct Hearing {
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
     /// The first frame of it.
-    begin: usize,
+    pub(super) begin: usize,
     /// The runs it came in: their first frame and when that met the DAC.
     times: VecDeque<(usize, Meets)>,
 }
@@ -72,10 +72,6 @@ impl Hearing {
             sound.extend_from_slice(samples);
             voices.forget(meets.due - HELD);
         });
-    }
-
-    pub(super) const fn begin(&self) -> usize {
-        self.begin
     }
 
     pub(super) const fn end(&self) -> usize {

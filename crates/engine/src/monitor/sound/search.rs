@@ -59,8 +59,7 @@ pub(super) struct Search {
     /// Of the search at every place, and of the search between frames.
     wide: Backoff,
     fine: Backoff,
-    /// Looks for sound that was resampled, once there is any: its kernel takes milliseconds to be
-    /// laid out, which a receiver that starts does not wait for.
+    /// Looks for resampled sound, once there is any: its kernel takes milliseconds to be laid out.
     between: Option<Between>,
     /// What drift the last such sound had.
     drift: f64,

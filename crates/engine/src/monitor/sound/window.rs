@@ -16,8 +16,7 @@ const SILENCE: f64 = 1e-9;
 const LIKELY: f32 = 0.01;
 /// The same between frames: half a frame beside its place a tone of 8 kHz is off by half.
 const ALIKE: f32 = 0.5;
-/// The order in which a place is looked at: a stride prime to [`WINDOW`], so that the first samples
-/// are far from each other and tell deep sound from its neighbours too.
+/// Places are looked at in this stride, prime to [`WINDOW`]: the first samples are far from each other.
 const STRIDE: usize = 389;
 /// So many samples are looked at in that order before all are.
 const FIRST: usize = 8;

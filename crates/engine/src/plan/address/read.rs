@@ -233,14 +233,13 @@ impl Address {
 
     fn read(text: &str, end: AddressRole) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let nowhere = |written| Err(format!("`{text}` names no host; {written}"));
+        let is_to = end == AddressRole::To;
         let place = match place.split_once("://") {
-            Some(("rtp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
-                return Err(format!("`{text}` names no host; {RTP}"));
-            }
-            Some(("avtp+udp", rest))
-                if end == AddressRole::To && (rest.is_empty() || rest.starts_with([':', '/'])) =>
-            {
-                return Err(format!("`{text}` names no host; {AVTP_BY_UDP}"));
+            Some(("rtp", rest)) if is_to && rest.starts_with(':') => return nowhere(RTP),
+            Some(("avtp+udp", "")) if is_to => return nowhere(AVTP_BY_UDP),
+            Some(("avtp+udp", rest)) if is_to && rest.starts_with([':', '/']) => {
+                return nowhere(AVTP_BY_UDP);
             }
             Some(("rtp", rest)) => {
                 let (host, port) = parse_host(rest, text, ("UDP", RTP))?;
@@ -251,8 +250,8 @@ impl Address {
                 Target::Udp { form: WireForm::Avtp(Encapsulation::Udp), host, port }
             }
             Some(("avtp", rest)) => Target::Ethernet(ethernet_target(rest, text, end)?),
-            Some(("rtp+tcp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
-                return Err(format!("`{text}` names no host; {RTP_BY_TCP}"));
+            Some(("rtp+tcp", rest)) if is_to && rest.starts_with(':') => {
+                return nowhere(RTP_BY_TCP);
             }
             Some(("rtp+tcp", rest)) => {
                 let (host, port) = parse_host(rest, text, ("TCP", RTP_BY_TCP))?;
@@ -267,7 +266,7 @@ impl Address {
         let mut address = Self {
             text: text.to_owned(),
             place,
-            is_destination: end == AddressRole::To,
+            is_destination: is_to,
             interface: None,
             sources: Vec::new(),
             ttl: None,

@@ -14,8 +14,7 @@ const WAKES: i64 = 3;
 /// Nothing need keep farther away from what disturbs it than this.
 const APART: Span = Span::from_micros(50);
 
-/// What happens once for each packet and disturbs what is to be regular: from its begin to its end, after the packet
-/// is due.
+/// What disturbs regular departures once per packet: from begin to end, after the packet is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Disturbance {
     pub(super) begin: Span,

@@ -27,8 +27,7 @@ pub(crate) struct Succession {
     gone: Producer<MixerInput>,
 }
 
-/// How long an heir that sounds waits for its sender's clock: a sender that answers at all does so
-/// within its first reports, and its sound would move once more.
+/// How long an heir that sounds waits for its sender's clock, which comes within the first reports if at all.
 const PATIENCE: Span = Span::from_secs(1);
 
 impl Succession {

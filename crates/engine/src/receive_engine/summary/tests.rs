@@ -43,7 +43,7 @@ pub(crate) fn status(millis: i64) -> RxStatus {
     RxStatus {
         stream: receiver.status(at(millis)),
         link: LinkCounters::default(),
-        paths: crate::receive_engine::paths::Paths::default(),
+        paths: Default::default(),
         unmarked: 0,
     }
 }
