@@ -41,8 +41,7 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Takes what arrived and tells of it, and which host said it. Once the packets of `heard` are
-    /// heard, no other peer's reports say whom to answer.
+    /// Takes what arrived; `tell` gets it and its host. Once `heard` is heard, no other peer says whom to answer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };

@@ -46,8 +46,7 @@ impl LinkNews {
         }
     }
 
-    /// The first error since it was last asked for. Datagrams that the system refused are counted and
-    /// told with their number, so it is for links that count none.
+    /// The first error since it was last asked for, of links that count none: refused datagrams are counted.
     pub(crate) fn take_error<'a>(&mut self, address: &'a str) -> Option<Note<'a>> {
         let errno = self.error.take()?;
         Some(Note::LinkError { address, errno })

@@ -84,8 +84,7 @@ pub(crate) struct WorstOfMinute<P> {
 struct MinutePart<P> {
     number: i64,
     worst: SparedPacket<P>,
-    /// The worst of those that had come when the worst was told of, which may be still to come; where none
-    /// had, the first.
+    /// The worst of those that had come when the worst was told of; the first, where none had.
     before: Option<SparedPacket<P>>,
 }
 

@@ -90,8 +90,7 @@ pub enum Note<'a> {
         /// What the system answered first: an `errno`.
         errno: i32,
     },
-    /// The address of a group that was claimed for a stream is another talker's: nothing is sent there any more, until
-    /// another is claimed.
+    /// Another talker claimed the group that was claimed for a stream: nothing is sent until another is claimed.
     AddressTaken {
         /// The stream's address.
         address: &'a str,

@@ -97,7 +97,7 @@ pub(crate) struct RunWatch {
     pub(crate) refused: Refused,
     pub(crate) began: LocalTime,
     ends: LocalTime,
-    words: Words,
+    pub(crate) words: Words,
 }
 
 impl RunWatch {
@@ -143,7 +143,7 @@ impl RunWatch {
 
     /// Notes a matter once, and no more of them than anybody reads: a peer may go on and on.
     pub(crate) fn note(&mut self, note: &Note<'_>) {
-        let Some(sentence) = self.words(note) else { return };
+        let Some(sentence) = (self.words)(note) else { return };
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&sentence) {
             self.notes.push(sentence);
         }
@@ -151,11 +151,7 @@ impl RunWatch {
 
     /// Notes what the report ends with: whatever was noted before, it is what explains the figures.
     pub(crate) fn conclude(&mut self, note: &Note<'_>) {
-        self.notes.extend(self.words(note));
-    }
-
-    pub(crate) fn words(&self, note: &Note<'_>) -> Option<String> {
-        (self.words)(note)
+        self.notes.extend((self.words)(note));
     }
 }
 

@@ -103,7 +103,7 @@ pub struct Measurement {
     /// Where the last began that was searched wherever its sound may be, if nothing was found since.
     failed: Option<usize>,
     expected: VecDeque<Expected>,
-    unfound: Unfound,
+    pub(crate) unfound: Unfound,
     /// Of how many packets.
     pub(crate) probes: Probes,
     /// How far from its word in the ledger the last was heard. Of few packets the next are looked for there,
@@ -165,11 +165,6 @@ pub(crate) fn measurement(
 }
 
 impl Measurement {
-    /// Packets that could not be found since this was last asked for.
-    pub(crate) fn take_unfound(&mut self) -> Unfound {
-        core::mem::take(&mut self.unfound)
-    }
-
     pub(crate) fn listen(&mut self) {
         let brought = &mut self.brought;
         self.packets.read(|media, samples| brought.write(media, samples));
@@ -232,8 +227,7 @@ impl Measurement {
         }
     }
 
-    /// Searches for the last window that is heard as it came, where the one before `start` is and the
-    /// one from there on is not.
+    /// Searches for the last window heard as it came: the one before `start` is, and that from there on is not.
     fn search_before(
         &mut self,
         hearing: &Hearing,

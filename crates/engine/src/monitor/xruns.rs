@@ -8,7 +8,7 @@ const MOST: usize = 1000;
 
 /// The first xruns of a run.
 #[derive(Debug, Default)]
-pub(crate) struct XrunTimes(Vec<Xrun>);
+pub(crate) struct XrunTimes(pub(crate) Vec<Xrun>);
 
 impl XrunTimes {
     pub(crate) fn take(&mut self, faults: &Faults) {
@@ -19,10 +19,6 @@ impl XrunTimes {
             at_ns: to.as_nanos(),
             count: harm.starved,
         }));
-    }
-
-    pub(crate) fn report(&self) -> Vec<Xrun> {
-        self.0.clone()
     }
 }
 
@@ -51,7 +47,7 @@ mod tests {
         times.take(&faults(&[(10, late), (20, starved(2))]));
         times.take(&Faults::NONE);
         times.take(&faults(&[(30, starved(1))]));
-        let told: Vec<_> = times.report().iter().map(|x| (x.since_ns, x.at_ns, x.count)).collect();
+        let told: Vec<_> = times.0.iter().map(|x| (x.since_ns, x.at_ns, x.count)).collect();
         assert_eq!(told, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
     }
 
@@ -61,7 +57,7 @@ mod tests {
         for period in 0..2 * MOST as i64 {
             times.take(&faults(&[(10 * period, Harm { starved: 1, ..Harm::default() })]));
         }
-        let told = times.report();
+        let told = times.0;
         assert_eq!(told.len(), MOST);
         assert_eq!(told[MOST - 1].at_ns, 10_000_000 * (MOST as i64 - 1), "the first are kept");
     }

@@ -32,8 +32,7 @@ fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
 }
 
-/// Follows the clock of that address: by the socket of the first of these streams, heard at those places, that is its own
-/// too, else by one of its own.
+/// Follows the clock of that address: by the socket of the first stream that hears it too, else by its own.
 pub fn follow(
     told: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],

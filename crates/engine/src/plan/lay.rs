@@ -164,13 +164,11 @@ pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
         return Ok(Identity { stream, ..random });
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
-    let own = {
-        // Without an address of its own, as on the loopback interface, nobody else is to have the same by chance.
-        let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
-        let number = random.stream.0 & u64::from(u16::MAX);
-        StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number)
-    };
-    Ok(Identity { stream: own, ..random })
+    // Without an address of its own, as on the loopback interface, nobody else is to have the same by chance.
+    let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
+    let number = random.stream.0 & u64::from(u16::MAX);
+    let stream = StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number);
+    Ok(Identity { stream, ..random })
 }
 
 /// What is to be received of a stream like `format`, as the address describes it if it does.

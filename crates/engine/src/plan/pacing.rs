@@ -94,8 +94,7 @@ impl Paced {
     }
 }
 
-/// The rungs whose launch times an interface heeds, by its own queues or, if it is a VLAN, by those of its card: the most
-/// regular first.
+/// The rungs whose launch times an interface heeds, by its queues or a VLAN's card's: the most regular first.
 pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingRung> {
     queues(all, &[interface]).into_iter().map(|queue| queue.rung).collect()
 }
@@ -139,8 +138,7 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops what has no launch time: where it takes packets of their priority, they go with none, if that passes.
-/// Tells what came of it.
+/// An etf drops what has no launch time: packets go without priority if that passes. Tells what came of it.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
     if !has_etf(&queue_disciplines().ok()?, &interfaces) {
@@ -323,8 +321,7 @@ fn held_by(
     })
 }
 
-/// What a probe by such a link sees: with such launch times, before which the driver has packets by so much, or with
-/// none.
+/// What a probe by such a link sees: with launch times, before which the driver has packets by so much, or none.
 fn tried(
     mut link: LinkOptions,
     launch: Option<(LaunchOptions, Span)>,

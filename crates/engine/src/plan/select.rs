@@ -17,8 +17,7 @@ tautline_dsp::named_enum! {
     unknown: "`{}` is no way to select a stream; use mix, priority or first-alive"
 }
 
-/// A stream that brought nothing for this long is not alive: ten of the usual packets, and more
-/// than a host freezes.
+/// A stream that brought nothing for so long is not alive: ten usual packets, more than a host freezes.
 pub(crate) const PATIENCE: Span = Span::from_millis(100);
 
 impl Select {

@@ -149,8 +149,7 @@ impl LinkOptions {
                     let seldom = options.packets_per_second / STAMPED_A_SECOND;
                     options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
                 }
-                // Where it is not at the root, an ETF is for what has the priority of class A: it would drop the
-                // rest.
+                // Where it is not at the root, an ETF is for the priority of class A, and drops the rest.
                 if by_etf {
                     options.priority = CLASS_A;
                 }

@@ -31,13 +31,13 @@ pub(crate) struct MixChanges {
     gains: Producer<Gain>,
     coming: Producer<(usize, MixerInput)>,
     gone: Consumer<MixerInput>,
-    repairers: RepairerStore,
+    pub(crate) repairers: RepairerStore,
     /// Streams that are to take the place given, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
     /// The reports of streams whose place was taken. Their sockets are closed.
     pub(crate) closed: Vec<StreamReport>,
     /// Streams that there have been.
-    count: usize,
+    pub(crate) count: usize,
     /// What was asked for all since it was last taken: whoever comes later is to have it, too.
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
@@ -101,10 +101,6 @@ impl MixChanges {
 
     pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
         self.heirs.iter_mut().map(|(_, stream)| stream)
-    }
-
-    pub(crate) fn refill(&mut self) {
-        self.repairers.refill(self.count);
     }
 
     pub(crate) fn serve(&mut self, streams: &mut [ReceivedStream]) {

@@ -144,8 +144,7 @@ impl Labels {
         }
     }
 
-    /// Asks about those whose end is so long ago, before the witness forgets: also about those behind a
-    /// hole that still grows.
+    /// Judges those that ended by then, before the witness forgets, also behind a hole that still grows.
     pub(crate) fn judge(
         &mut self,
         until: LocalTime,

@@ -272,8 +272,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Holds its resampling to this, where its packets say when they are to be presented: they say it by the clock that
-    /// the rate is told against.
+    /// Holds its resampling to this, where its packets tell presentations: by the clock the rate is told against.
     pub(crate) fn keep_pace(&mut self, told: ToldRate) {
         if self.policy.presents() {
             self.decide(|policy, context| policy.keep_pace(told, context));
@@ -302,7 +301,7 @@ impl ReceivedStream {
         let mut log = PacketLog { statistics, ledger, stream: *number, pending };
         if let Some(measurement) = measurement {
             measurement.finish(hearing, &mut |found| log.found(found));
-            log.statistics.unfound.add(measurement.take_unfound());
+            log.statistics.unfound.add(core::mem::take(&mut measurement.unfound));
         }
         while let Some(passage) = log.pending.pop_front() {
             log.enter(&passage, None);
@@ -336,7 +335,7 @@ impl ReceivedStream {
         }
         if let Some(measurement) = measurement {
             measurement.search(hearing, &mut |found| log.found(found));
-            log.statistics.unfound.add(measurement.take_unfound());
+            log.statistics.unfound.add(core::mem::take(&mut measurement.unfound));
         }
     }
 
@@ -385,7 +384,7 @@ impl ReceivedStream {
         let refused = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
         let refusal = refused.or_else(|| policy.contradicted());
         let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
-        let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
+        let in_words = |note: &ReceiveNote| (watch.words)(&Note::Receiving { address, note });
         let stream = summary::ReportSource {
             refusal: refusal.as_ref().and_then(in_words),
             sounded: refused.is_none() && policy.has_sounded(),

@@ -69,7 +69,7 @@ impl ReceivedStreams {
         }
         self.beat = self.watch.beat();
         self.changes.serve(&mut self.streams);
-        self.changes.refill();
+        self.changes.repairers.refill(self.changes.count);
         self.follow_senders();
         self.keep_statistics();
         let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;

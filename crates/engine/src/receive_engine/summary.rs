@@ -69,8 +69,7 @@ impl ReportSource<'_> {
         }
     }
 
-    /// A stream of which nothing was played: what is known of it. As its timeline runs at another rate
-    /// than was expected, all that is reckoned by that means nothing.
+    /// A stream of which nothing was played: what is known of it, but for what is reckoned by its timeline.
     fn refused(&self, refusal: &str) -> StreamReport {
         let played = self.played();
         let counted = self.statistics.status.as_ref();
@@ -114,7 +113,7 @@ impl ReportSource<'_> {
             probes: self.statistics.probes.name().into(),
             stages: self.stages(),
             counters: self.counters(),
-            xruns: self.statistics.xruns.report(),
+            xruns: self.statistics.xruns.0.clone(),
             gaps: Some(self.gaps()),
             repair: self.repair(),
             paths: status.map_or_else(Vec::new, |s| s.paths.report(s.stream.expected)),

@@ -30,8 +30,7 @@ impl SentStream {
         let before = self.config.address.clone();
         let (address, destinations) = match follow(goes_to, followed.claim.standing()) {
             Follow::Stay => return,
-            // Listeners of the other talker would have both, and nobody can know yet where this stream goes on: what
-            // is sent until another address is claimed is let go.
+            // Listeners there would have both; what is sent until another address is claimed is let go.
             Follow::Leave(to) => {
                 watch.note(&Note::AddressTaken { address: &before, by: followed.endpoint(to) });
                 (before, Destinations::NONE)

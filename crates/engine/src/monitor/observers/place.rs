@@ -75,11 +75,6 @@ fn process_before(socket: &Path, suffix: &str) -> Option<u32> {
     name.split('.').next()?.parse().ok()
 }
 
-/// Whether we see such a process. One that we do not see may run all the same, as one of a container does.
-fn is_seen(process: u32) -> bool {
-    Path::new(&format!("/proc/{process}")).exists()
-}
-
 pub(super) fn is_deserted(socket: &Path) -> bool {
     connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
@@ -87,8 +82,7 @@ pub(super) fn is_deserted(socket: &Path) -> bool {
 /// As long as no socket waits for its name, by far: that takes two calls.
 const BORN_WITHIN: Duration = Duration::from_secs(60);
 
-/// Removes the sockets that wait for their names for so long that whoever bore them was killed. Nobody
-/// looks at them, so each start is often enough.
+/// Removes sockets that wait for their names for so long that their makers were killed: once per start.
 pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
     let age = |found: &Metadata| now.duration_since(found.modified().ok()?).ok();
     remove_deserted(folder, ".born", |found| age(found).is_some_and(|age| age > BORN_WITHIN));
@@ -103,8 +97,10 @@ fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bo
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
+        // One that we do not see may run all the same, as one of a container does.
+        let is_seen = |process| Path::new(&format!("/proc/{process}")).exists();
         // Who is asked is troubled: only whom we do not see.
-        if process_before(&path, suffix).is_some_and(|process| !is_seen(process))
+        if process_before(&path, suffix).is_some_and(|process: u32| !is_seen(process))
             && fs::symlink_metadata(&path).is_ok_and(is_left)
             && is_deserted(&path)
         {

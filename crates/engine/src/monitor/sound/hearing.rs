@@ -62,8 +62,7 @@ impl Hearing {
         self.heard.is_abandoned()
     }
 
-    /// Takes in what was heard since the last call. To be called before the ledger's lines are
-    /// fetched: what was heard by now has its line there.
+    /// Takes in what was heard. Called before lines are fetched: what was heard by now has its line.
     pub(crate) fn listen(&mut self) {
         let Self { heard, voices, sound, begin, times, .. } = self;
         voices.listen();
@@ -87,8 +86,7 @@ impl Hearing {
         &self.sound[start - self.begin..][..WINDOW]
     }
 
-    /// Forgets what every stream has searched by now, but for a window before the one that each begins
-    /// with next. The run that it begins in now begins later.
+    /// Forgets what every stream has searched by now, but for a window before the next of each.
     pub(crate) fn forget(&mut self) {
         let begin = self.settled().saturating_sub(2 * WINDOW).max(self.begin);
         let first = self.meets(begin);

@@ -20,10 +20,6 @@ impl RecentFrames {
         Self { samples: Box::default(), room, longest, until: None }
     }
 
-    fn room(&self) -> Frames {
-        Frames::from_len(self.room)
-    }
-
     fn slot(&self, frame: MediaTime) -> usize {
         frame.as_frames() as usize & (self.room - 1)
     }
@@ -49,7 +45,8 @@ impl RecentFrames {
         let end = media + Frames::from_len(samples.len());
         let mut hole = self.until.unwrap_or(media);
         // Far ahead nothing that was known is near any more; far back another stream began.
-        if media - hole > self.room() || (hole - media).count() > self.room().count() / 2 {
+        let room = self.room as i64;
+        if (media - hole).count() > room || (hole - media).count() > room / 2 {
             self.samples.fill(f32::NAN);
             (hole, self.until) = (media, None);
         }

@@ -110,8 +110,7 @@ impl Search {
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
-        // What was found last says which is likelier. To look between frames takes a kernel, which takes
-        // longer to lay out than all places to look at.
+        // What was found last is likelier; and the kernel for looking between takes longer than all places.
         if anywhere
             && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)

@@ -184,8 +184,7 @@ impl Offloaded {
         }
     }
 
-    /// Whether all that is played before frame `due` is here: of each run a clean answer, or whatever answers those give
-    /// who are there.
+    /// Whether all played before frame `due` is here: a clean answer of each run, or all of those that are there.
     fn is_here(&self, due: u64, patient: bool) -> bool {
         let Self { under_way, ends, returns, .. } = self;
         let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
@@ -288,7 +287,7 @@ impl Offloaded {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
         let most = self.config.hold() - 1;
         while let Some(run) = self.under_way.get(0).copied() {
-            let crowded = self.under_way.count() > most;
+            let crowded = self.under_way.count > most;
             let over = run.end() <= due && (run.placed || run.end() + remembered <= due);
             if !over && !crowded {
                 break;

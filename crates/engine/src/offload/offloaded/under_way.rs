@@ -33,7 +33,7 @@ impl HandedOut {
 pub(super) struct UnderWay {
     slots: Box<[HandedOut]>,
     first: usize,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl UnderWay {
@@ -62,10 +62,6 @@ impl UnderWay {
         Some(run)
     }
 
-    pub(super) const fn count(&self) -> usize {
-        self.count
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &HandedOut> {
         (self.first..self.first + self.count).map(|at| &self.slots[at % self.slots.len()])
     }
@@ -89,7 +85,7 @@ mod tests {
         for number in 0..5 {
             runs.push(HandedOut::new(number * 10, 10, number));
         }
-        assert_eq!(runs.count(), 3);
+        assert_eq!(runs.count, 3);
         assert_eq!(runs.get(1).map(|run| run.end()), Some(40));
         assert_eq!(runs.get(3), None);
         let left: Vec<u64> = std::iter::from_fn(|| runs.pop()).map(|run| run.position).collect();

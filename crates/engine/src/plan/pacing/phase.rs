@@ -123,8 +123,7 @@ impl HandOvers {
         best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
     }
 
-    /// So many packets at once leave launches, which take a queue until `latest` after their times, a third of their time
-    /// undisturbed.
+    /// So many packets at once leave launches, over `latest` after their times, a third of their time undisturbed.
     fn together(&self) -> usize {
         let room = self.packet - self.packet.divided(3) - self.latest - self.wake;
         let most = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
@@ -159,8 +158,7 @@ impl HandOvers {
 /// Packing takes so many parts of what handing over does: a quarter to a third, of a packet of two to eight channels.
 const PACKING: i64 = 3;
 
-/// How long the device's thread is at work, from its wake-up on, on so many packets of which each is handed over at
-/// that cost: nothing below it runs meanwhile.
+/// How long the device's thread works on so many packets of that hand-over cost: nothing below it runs meanwhile.
 fn packed(wake: Span, cost: Span, packets: usize) -> Span {
     wake.times(WAKES) + cost.times(packets as i64).divided(PACKING)
 }

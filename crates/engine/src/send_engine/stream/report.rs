@@ -59,7 +59,7 @@ impl SentStream {
                 })
                 .collect(),
             counters: self.counters(),
-            xruns: self.xruns.report(),
+            xruns: self.xruns.0.clone(),
             // A packet that missed its launch was handed over too late by this program.
             gaps: self.config.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| {
                 GapReport { late_sender: self.last.link.unlaunched, ..GapReport::default() }
