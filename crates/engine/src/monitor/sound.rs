@@ -186,8 +186,9 @@ impl Measurement {
     }
 
     fn give_up_before(&mut self, dac: LocalTime) {
-        while let Some(packet) = self.expected.pop_front_if(|packet| packet.dac < dac) {
+        while let Some(packet) = self.expected.front().filter(|packet| packet.dac < dac) {
             self.unfound.count(packet.why);
+            self.expected.pop_front();
         }
     }
 
