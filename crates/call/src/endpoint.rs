@@ -170,8 +170,8 @@ impl Endpoint {
         receiver.resampler = Quality::default();
         receiver.decoders = Some(decoder);
         let control = Some(Box::new(hears) as Box<dyn Control>);
-        let stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
-        let stream = StreamPlan { latency, sealed: Some(SEALED), ..stream };
+        let mut stream = StreamPlan::new(setup.far.clone(), receiver, Box::new(receiving), control);
+        (stream.policy.latency, stream.sealed) = (latency, Some(SEALED));
         let recv_plan =
             RecvPlan { probes: config.probes, ..RecvPlan::new(vec![stream], devices.playback) };
         let first = first(&mut link)?;
@@ -311,10 +311,10 @@ fn send_plan(
     let mut plan = SendPlan::new(setup.far.clone(), opened, sent, *capture)?;
     plan.reports_to = vec![FAR];
     plan.encoders = encoders(&sent, None).map_err(|error| Error::Usage(error.to_string()))?;
-    plan.sealed = Some(SEALED);
+    plan.stream.sealed = Some(SEALED);
     plan.policy.latency = terms.latency.rule();
     plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
-    plan.probes = config.probes;
+    plan.stream.probes = config.probes;
     if setup.muted {
         plan.gain = Gain::SILENCE;
     }

@@ -13,12 +13,34 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
 use crate::error::RunError;
-pub use crate::fader::Fader;
 use crate::plan::StreamPlan;
 
-/// Changes that are made in one beat: the device's thread takes them once per period, which may be as
-/// long as five beats.
+/// Changes made in one beat: the device's thread takes them once per period, which may be five beats long.
 const AT_ONCE: usize = 8;
+
+/// Frames over which a gain is led to another: 10 ms at 48 kHz bend a tone less than its own curve does.
+pub(crate) const VOLUME_RAMP: usize = 480;
+
+/// The gain of one stream or of all, and whether that is withheld.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fader {
+    /// The gain.
+    pub gain: Gain,
+    /// Whether it is withheld.
+    pub muted: bool,
+}
+
+impl Fader {
+    pub(crate) fn wanted(self) -> Gain {
+        if self.muted { Gain::SILENCE } else { self.gain }
+    }
+}
+
+impl core::fmt::Display for Fader {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}{}", self.gain, if self.muted { " muted" } else { "" })
+    }
+}
 
 /// What is answered: what it came to, or why it cannot be.
 pub type Answer = Result<Changed, CannotChange>;
@@ -175,8 +197,7 @@ impl<C> Asker<C> {
 }
 
 impl<C> Requests<C> {
-    /// Makes the changes that were asked for. Does not wait, and leaves what is more than
-    /// a handful to the next beat.
+    /// Makes the changes that were asked for, and does not wait. More than a handful wait for the next beat.
     pub fn serve(&self, mut make: impl FnMut(C) -> Answer) {
         for request in self.0.try_iter().take(AT_ONCE) {
             // Nobody need wait for the answer.
@@ -206,8 +227,7 @@ pub enum SendChange {
     Status,
 }
 
-/// What may be changed while receiving. Streams are counted from 0 in the order of the plan;
-/// `None` is all of them.
+/// What may be changed while receiving. Streams are counted from 0 in the plan's order; `None` is all.
 pub enum RecvChange {
     /// Who says what the latency is.
     Latency(Option<usize>, LatencyRule),

@@ -1,5 +1,4 @@
-//! Reports on a control channel, if there is one: the session machine, its channel, and where the
-//! peer's reports come from.
+//! Reports on a control channel, if there is one: the session machine and where the peer's reports come from.
 
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
@@ -42,8 +41,7 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Takes what arrived and tells of it, and which host said it. Once the packets of `heard` are
-    /// heard, no other peer's reports say whom to answer.
+    /// Takes what arrived; `tell` gets it and its host. Once `heard` is heard, no other peer says whom to answer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
@@ -51,7 +49,6 @@ impl Conversation {
         self.control = Some(control);
     }
 
-    /// Asks how the system clock is kept, now and then.
     pub(crate) fn ask_kernel(&mut self) {
         if now() >= self.ask_kernel {
             self.ask_kernel = now() + KERNEL;
@@ -59,7 +56,6 @@ impl Conversation {
         }
     }
 
-    /// Takes one datagram that arrived, as [`Self::hear`] does.
     pub(crate) fn listen(
         &mut self,
         heard: Option<u32>,
@@ -85,22 +81,14 @@ impl Conversation {
         }
     }
 
-    /// Sends the report that is due, if one is.
     pub(crate) fn speak(&mut self) {
-        let mut buffer = [0; REPORT_BYTES];
-        if let Some(bytes) = self.session.poll(now(), &mut buffer) {
-            self.send(&buffer[..bytes]);
-        }
+        self.send(Session::poll);
     }
 
     pub(crate) fn leave(&mut self) {
-        let mut buffer = [0; REPORT_BYTES];
-        if let Some(bytes) = self.session.leave(now(), &mut buffer) {
-            self.send(&buffer[..bytes]);
-        }
+        self.send(Session::leave);
     }
 
-    /// Says goodbye to those whom nothing is sent to any more.
     pub(crate) fn leave_those(&mut self, gone: &[Endpoint]) {
         let mut buffer = [0; REPORT_BYTES];
         if let Some(bytes) = self.session.leave(now(), &mut buffer).filter(|_| !gone.is_empty()) {
@@ -108,20 +96,21 @@ impl Conversation {
         }
     }
 
-    fn send(&mut self, report: &[u8]) {
+    fn send(&mut self, write: impl FnOnce(&mut Session, LocalTime, &mut [u8]) -> Option<usize>) {
+        let mut buffer = [0; REPORT_BYTES];
+        let Some(bytes) = write(&mut self.session, now(), &mut buffer) else { return };
         let told = match &self.audience {
             Audience::Everyone(all) => all.as_slice(),
             Audience::Whoever(peer) => peer.as_slice(),
         };
-        send(self.control.as_deref_mut(), report, told);
+        send(self.control.as_deref_mut(), &buffer[..bytes], told);
     }
 }
 
 fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
     let Some(control) = control else { return };
     for destination in told {
-        // Nobody listens there yet, or not any more: the channel counts it, the next report tries
-        // again.
+        // Nobody may listen there: the channel counts it, the next report tries again.
         let _ = control.send(report, *destination);
     }
 }

@@ -11,7 +11,6 @@
 pub mod control;
 mod conversation;
 pub mod error;
-mod fader;
 mod link_news;
 pub mod monitor;
 pub mod offload;

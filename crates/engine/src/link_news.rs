@@ -7,7 +7,6 @@ use tautline_proto::time::MediaTime;
 
 use crate::monitor::note::Note;
 
-/// What has happened to one link so far.
 pub(crate) struct LinkNews {
     events: Consumer<LinkEvent>,
     /// The place that was lost last, while it is not reached again.
@@ -21,8 +20,7 @@ impl LinkNews {
         Self { events, lost: None, error: None }
     }
 
-    /// Hears what was told, tells what people are to know of connections, and names each packet that could not be
-    /// launched.
+    /// Notes what people are to know of connections, and names each packet that was not launched.
     pub(crate) fn hear(
         &mut self,
         address: &str,
@@ -48,8 +46,7 @@ impl LinkNews {
         }
     }
 
-    /// The first error since it was last asked for. Datagrams that the system refused are counted and
-    /// told with their number, so it is for links that count none.
+    /// The first error since it was last asked for, of links that count none: refused datagrams are counted.
     pub(crate) fn take_error<'a>(&mut self, address: &'a str) -> Option<Note<'a>> {
         let errno = self.error.take()?;
         Some(Note::LinkError { address, errno })

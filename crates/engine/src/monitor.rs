@@ -1,5 +1,4 @@
-//! What is measured of a run, and how it is told: the stall witness and the clock of a run, the sound
-//! itself, the ledger, and what goes into the report.
+//! What is measured of a run, and how it is told: stalls, the clock, the sound itself, the ledger.
 
 pub(crate) mod ledger_file;
 pub(crate) mod levels;

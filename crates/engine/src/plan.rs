@@ -6,11 +6,12 @@ pub mod claim;
 pub mod lay;
 pub mod pacing;
 pub mod probes;
-pub(crate) mod random;
 pub mod select;
 pub mod sockets;
 pub mod too_long;
 
+use std::fs::File;
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,17 +28,17 @@ use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::StreamId;
-use tautline_proto::receive_policy::receiver_with_room;
+use tautline_proto::packetizer::Identity;
+use tautline_proto::receive_policy::{ReceivePolicyConfig, receiver_with_room};
 use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
-use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::avtp::Encapsulation;
 
+use crate::error::RunError;
 use crate::plan::claim::ClaimedAddress;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
-pub use crate::plan::random::random_identity;
 use crate::plan::select::Select;
 
 tautline_dsp::named_enum! {
@@ -65,18 +66,29 @@ impl LinkKind {
     }
 }
 
+/// What the ordinary thread keeps of a stream that it sends.
+pub struct SentConfig {
+    /// Where packets go, as it was given, for the report.
+    pub address: String,
+    /// What the link was opened for, with the present destinations.
+    pub outbound: Outbound,
+    /// How many packets are measured.
+    pub probes: Probes,
+    /// By what profile of SRTP its link seals packets, if it does: for the report.
+    pub sealed: Option<&'static str>,
+    /// What spaces its packets, if that was asked: for the report.
+    pub pacing: Option<Paced>,
+}
+
 /// What to send and how.
 pub struct SendPlan {
-    /// As they were given, for the report.
-    pub address: String,
+    /// What is kept as it is while the stream is sent.
+    pub stream: SentConfig,
     /// Where reports go: the control address of each destination.
     pub reports_to: Vec<Endpoint>,
     /// By what its packets leave.
     pub link: Box<dyn Link>,
-    /// What that was opened for.
-    pub outbound: Outbound,
-    /// By what reports are exchanged; without it nobody says how the stream arrives, nor learns its
-    /// sender's clock.
+    /// By what reports are exchanged; without it nobody reports, nor learns its sender's clock.
     pub control: Option<Box<dyn Control>>,
     /// What it is and promises. What follows from the plan's link, pacing and encoders is set as the engine is made of it.
     pub policy: SendPolicyConfig,
@@ -86,14 +98,8 @@ pub struct SendPlan {
     pub gain: Gain,
     /// Device channels to stream channels.
     pub map: ChannelMap,
-    /// How many packets are measured.
-    pub probes: Probes,
     /// Writes the ledger of every packet that is measured here.
     pub ledger: Option<PathBuf>,
-    /// By what profile of SRTP its link seals packets, if it does: for the report.
-    pub sealed: Option<&'static str>,
-    /// What spaces its packets, if that was asked: for the report.
-    pub pacing: Option<Paced>,
     /// The claim to the address that it goes to, if that was claimed: where it is lost, the stream goes where the next one says.
     pub claim: Option<Arc<ClaimedAddress>>,
 }
@@ -104,19 +110,15 @@ pub struct StreamPlan {
     pub address: String,
     /// What it is and how it is to be placed.
     pub receiver: JitterBufferConfig,
-    /// Who says what its latency is.
-    pub latency: LatencyRule,
-    /// The share of packets that may come too late for the latency that is advised, or kept where
-    /// arrivals say it.
-    pub loss_target: LossTarget,
+    /// How its latency is found.
+    pub policy: ReceivePolicyConfig,
     /// Where its packets arrive.
     pub link: Box<dyn Link>,
     /// By what reports are exchanged, if they are.
     pub control: Option<Box<dyn Control>>,
     /// Its gain in the mix.
     pub gain: Gain,
-    /// How many senders are heard at its link at once, each as a stream like this one; `None` is one,
-    /// and who else sends there is not heard.
+    /// How many senders are heard at its link at once, each as a stream like this one; `None` is one alone.
     pub senders: Option<NonZeroUsize>,
     /// Whether the clock that is followed comes by its link, too.
     pub carries_clock: bool,
@@ -132,31 +134,26 @@ impl StreamPlan {
         link: Box<dyn Link>,
         control: Option<Box<dyn Control>>,
     ) -> Self {
-        let latency = LatencyRule::Chosen(receiver.link_offset);
-        let loss_target = LossTarget::DEFAULT;
-        let (gain, senders, carries_clock) = (Gain::UNITY, None, false);
         Self {
             address,
+            policy: ReceivePolicyConfig::new(LatencyRule::Chosen(receiver.link_offset)),
             receiver,
-            latency,
-            loss_target,
             link,
             control,
-            gain,
-            senders,
-            carries_clock,
+            gain: Gain::UNITY,
+            senders: None,
+            carries_clock: false,
             sealed: None,
         }
     }
 
     /// A receiver with room for what its latency may become, to which repairers are lent.
     pub(crate) fn receiver(&self) -> JitterBuffer {
-        receiver_with_room(self.receiver.clone(), self.latency)
+        receiver_with_room(self.receiver.clone(), self.policy.latency)
     }
 }
 
-/// Packets of so long that come within `held`; at least the shortest, which may come all the same, of
-/// three beats of the ordinary thread.
+/// Packets of so long that come within `held`; at least the shortest of three beats, which may come too.
 pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
     const LEAST: Span = Span::from_millis(60);
     let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
@@ -189,8 +186,7 @@ pub struct RecvPlan {
     pub map: ChannelMap,
     /// How the device runs.
     pub device: Settings,
-    /// Ends when every sender has said goodbye, or has been silent for three seconds, and all is
-    /// played.
+    /// Ends once every sender said goodbye or was silent for three seconds, and all is played.
     pub until_bye: bool,
     /// How many packets are measured.
     pub probes: Probes,
@@ -198,4 +194,20 @@ pub struct RecvPlan {
     pub ledger: Option<PathBuf>,
     /// Writes here what spoilt the sound, and where in what a `file:` device records.
     pub labels: Option<PathBuf>,
+}
+
+/// Random bytes of the kernel's, for identities that must not collide (RFC 3550 §8.1).
+pub(crate) fn random() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A random identity for a stream.
+pub fn random_identity() -> Result<Identity, RunError> {
+    let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
+    let word = |at: usize| {
+        u32::from_ne_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
+    };
+    Ok(Identity { stream: StreamId::from(word(0)), sequence: word(4) as u16, timestamp: word(8) })
 }

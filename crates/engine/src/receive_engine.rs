@@ -1,17 +1,13 @@
 //! Receives and plays: from links and control sockets to one device, and the report of it.
 
 mod change;
-pub mod doubt;
 mod followed;
 mod kept;
 mod labels;
 pub mod learn;
 mod mixer;
-mod paths;
-mod pending;
 mod repairers;
 mod shared;
-mod shares;
 mod statistics;
 mod stream;
 mod streams;
@@ -35,9 +31,8 @@ use tautline_proto::wire::rtcp::Announcement;
 use tautline_report::Report;
 use tautline_report::ledger::HeardEntry;
 
-use crate::control::{RecvChange, Requests};
+use crate::control::{RecvChange, Requests, VOLUME_RAMP};
 use crate::error::RunError;
-use crate::fader::VOLUME_RAMP;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::machine;
 use crate::monitor::observers::Observers;
@@ -45,12 +40,11 @@ use crate::monitor::run::{Progress, RunOptions, RunWatch, Running};
 use crate::monitor::sound::{CardEar, Hearing, hearing, measurement};
 use crate::plan::RecvPlan;
 use crate::plan::probes::Probes;
-use crate::receive_engine::change::{MixChanges, MixSetup};
-use crate::receive_engine::doubt::{Another, Doubt, Ran};
+use crate::receive_engine::change::MixChanges;
 use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::mixer::{Mixer, Passages};
-use crate::receive_engine::shared::{SharedLinkEnd, SharedLinkPlan, StreamTemplate, share};
+use crate::receive_engine::shared::{SharedLinkEnd, share};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 use crate::receive_engine::streams::ReceivedStreams;
 
@@ -72,13 +66,31 @@ pub struct RecvEngine {
 /// The longest block that is filled at once: more than any card's period.
 const BLOCK: usize = 4096;
 
-/// How a run goes, and what ends it.
-#[derive(Clone, Copy)]
-pub struct RunControl<'a> {
-    /// How long it lasts and how its threads run.
-    pub options: &'a RunOptions,
-    /// Asks it to stop.
-    pub stop: &'a Stop,
+/// What may be wrong with a plan that an announcement laid out. Only until a sender was heard for a
+/// second, or a change was asked for: a recording is not thrown away.
+pub struct Doubt<'a> {
+    /// Nobody's packets had come by then: it may have been anybody's announcement.
+    pub hearsay: bool,
+    /// Nothing announced it: the plan is what packets proved, which may have been silent.
+    pub proven: bool,
+    /// Whether what a sender announces could be played here; else the run goes on and refuses it.
+    pub playable: &'a dyn Fn(&Announcement) -> bool,
+}
+
+/// How a run ended whose plan was in doubt.
+pub enum Ran {
+    /// As it was asked to.
+    Whole(Box<Report>),
+    /// Early, as another stream comes than it was laid out for.
+    Another(Box<Another>),
+}
+
+/// What the next run begins with.
+pub struct Another {
+    /// What the sender announces whose packets come; `None` if they are of another format than they seemed, or nothing can be read of them.
+    pub announcement: Option<Announcement>,
+    /// The changes that were listened to.
+    pub requests: Option<Requests<RecvChange>>,
 }
 
 impl RecvEngine {
@@ -88,9 +100,11 @@ impl RecvEngine {
         let channels = first.map_or(Channels::STEREO, |format| format.channels);
         let rate = first.map_or(plan.device.rate, |format| format.rate);
         let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count());
-        let (wall, probes, labels) = (WallClock::frozen(), plan.probes, plan.labels.is_some());
+        let probes = plan.probes;
         let waiter =
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;
+        let (wall, device, labels) = (WallClock::frozen(), plan.device, plan.labels.is_some());
+        let mix = Mix { wall, device, waiter, probes, labels };
         let (mut streams, mut inputs) = (Vec::new(), Vec::new());
         let (mut shared, mut shared_links) = (Vec::new(), Vec::new());
         let more = plan.streams.iter().filter_map(|stream| stream.senders);
@@ -100,14 +114,12 @@ impl RecvEngine {
         for (number, stream) in plan.streams.into_iter().enumerate() {
             let receiver = stream.receiver();
             let (longest, ptime) = (receiver.longest_link_offset(), receiver.format().ptime());
-            let heard = measurement(rate, number, heard_channel, longest, ptime);
-            let heard = (heard.0.of(probes), heard.1);
-            let mix = Mix { number, wall, device: &plan.device, waiter: &waiter, probes, labels };
-            let several = stream.senders.map(|most| (most.get(), StreamTemplate::of(&stream)));
-            let (mut received, mut input) = connect(stream, receiver, Some(heard), &mix)?;
-            if let Some((most, model)) = several {
-                let plan = SharedLinkPlan { model, link: shared.len(), index: number, most };
-                let (ours, links) = share(plan, &mut received, &mut input);
+            let mut heard = measurement(rate, number, heard_channel, longest, ptime);
+            heard.0.probes = probes;
+            let several = stream.senders.map(|most| (stream.fed(), most.get()));
+            let (mut received, mut input) = connect(stream, receiver, Some(heard), number, &mix)?;
+            if let Some(several) = several {
+                let (ours, links) = share(several, shared.len(), &mut received, &mut input);
                 shared.push(ours);
                 shared_links.push(links);
             }
@@ -116,10 +128,8 @@ impl RecvEngine {
         }
         let clock = plan.clock.map(|clock| FollowedClock::new(clock, rate));
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
-        let RecvPlan { gain, device, .. } = plan;
-        let setup =
-            MixSetup { places: inputs.len(), more, gain, device, wall, probes, labels, waiter };
-        let (mut changes, (succession, spares, gains)) = MixChanges::new(setup);
+        let (mut changes, (succession, spares, gains)) =
+            MixChanges::new(mix, (inputs.len(), more), plan.gain);
         // Senders may begin with the first block.
         for (link, shared) in shared.iter_mut().enumerate() {
             shared.refill(link, &mut changes);
@@ -127,7 +137,7 @@ impl RecvEngine {
         // Each stream that was planned may have an heir.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
-            passages: Passages::with_capacity(passages_of(&plan.device) * playing),
+            passages: Passages::with_capacity(passages_of(&device) * playing),
             inputs,
             shared: shared_links,
             succession,
@@ -143,7 +153,7 @@ impl RecvEngine {
             sum: block,
             mouth: Some(mouth),
             xruns: 0,
-            lead: Lead::of(&plan.device),
+            lead: Lead::of(&device),
             woke: now(),
             told: LocalTime::ZERO,
         };
@@ -179,8 +189,7 @@ impl RecvEngine {
         self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
     }
 
-    /// Measures nothing where nobody took the ear: packets that wait to be found in the sound would
-    /// only become more.
+    /// Measures nothing where nobody took the ear: packets that wait to be found would only become more.
     fn stop_listening_to_the_deaf(&mut self) {
         self.ear = None;
         if !self.hearing.is_deaf() {
@@ -200,44 +209,60 @@ impl RecvEngine {
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Report, RunError> {
-        let control = RunControl { options, stop };
-        self.run_until(device, control, progress, |_| None).map(|(report, _)| report)
+        self.run_until(device, options, stop, progress, |_| None).map(|(report, _)| report)
     }
 
     /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
-        control: RunControl<'_>,
+        options: &RunOptions,
+        stop: &Stop,
         doubt: &Doubt<'_>,
         progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<Ran, RunError> {
         let another = |all: &mut ReceivedStreams| all.another(doubt);
-        Ok(match self.run_until(device, control, progress, another)? {
+        Ok(match self.run_until(device, options, stop, progress, another)? {
             (_, Some(another)) => Ran::Another(Box::new(another)),
             (report, None) => Ran::Whole(Box::new(report)),
         })
     }
 
+    /// What the ordinary thread works with, and the device's process.
+    fn begin(self, watch: RunWatch, device: &Settings) -> (ReceivedStreams, Mixer) {
+        let Self { streams, shared, changes, clock, hearing, ledger, observers, .. } = self;
+        let all = ReceivedStreams {
+            streams,
+            shared,
+            changes,
+            hearing,
+            clock,
+            ledger,
+            observers,
+            labels: self.labels.map(|path| Labels::new(&path, device)),
+            watch,
+            beat: LocalTime::ZERO,
+            quiet_since: None,
+            settled: false,
+        };
+        (all, self.mixer)
+    }
+
     fn run_until(
         mut self,
         device: Box<dyn Device>,
-        control: RunControl<'_>,
+        options: &RunOptions,
+        stop: &Stop,
         progress: &mut dyn FnMut(&Progress<'_>),
         disproved: impl Fn(&mut ReceivedStreams) -> Option<Option<Announcement>>,
     ) -> Result<(Report, Option<Another>), RunError> {
-        let RunControl { options, stop } = control;
         self.stop_listening_to_the_deaf();
         self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
-        let mut watch = RunWatch::begin(options);
-        let settings = device.settings();
-        let running = Running::start(device, Box::new(self.mixer), options.scheduler, stop)?;
-        machine::note_priority(&mut watch.refused, &running.granted);
+        let (settings, until_bye) = (device.settings(), self.until_bye);
+        let (mut all, mixer) = self.begin(RunWatch::begin(options), &settings);
+        let running = Running::start(device, Box::new(mixer), options.scheduler, stop)?;
+        machine::note_priority(&mut all.watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
-        let Self { streams, shared, changes, clock, hearing, ledger, labels, observers, .. } = self;
-        let labels = labels.map(|path| Labels::new(&path, &settings));
-        let mut all = ReceivedStreams::open(streams, shared, changes, hearing, watch);
-        (all.clock, all.ledger, all.labels, all.observers) = (clock, ledger, labels, observers);
         let (mut over, mut another) = (false, None);
         while !all.watch.is_over(stop) && !running.is_over() {
             if !all.work() {
@@ -249,7 +274,7 @@ impl RecvEngine {
             }
             progress(&all.progress());
             all.tell_observers();
-            over = self.until_bye && all.is_over();
+            over = until_bye && all.is_over();
             if over {
                 break;
             }
@@ -265,15 +290,14 @@ impl RecvEngine {
             progress(&all.progress());
         }
         let another = another.map(|announcement| {
-            let requests = all.take_requests();
+            let requests = all.changes.requests.take();
             Another { announcement, requests }
         });
         Ok((all.close(ended, scheduler, over), another))
     }
 }
 
-/// The most packets of one stream whose turn comes in one period: the shortest there are, and as
-/// many again that a skip brings.
+/// The most packets of one stream in a period: the shortest, and as many again that a skip brings.
 fn passages_of(device: &Settings) -> usize {
     let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize

@@ -1,14 +1,11 @@
-//! Captures and sends: from one device to one stream with any number of destinations, and the
-//! report of it.
+//! Captures and sends: from one device to one stream with any number of destinations, and its report.
 
 mod change;
-mod claimed;
 mod stream;
 mod transmitter;
 
 use tautline_dsp::gain::Volume;
-use tautline_io::clock::host_clock;
-use tautline_io::clock::{WallClock, now, sleep_until};
+use tautline_io::clock::{WallClock, host_clock, now, sleep_until};
 use tautline_io::link::event_queue::telling;
 use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Stop};
@@ -22,12 +19,9 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_report::Report;
 use tautline_report::distribution::Distribution;
 
-use crate::control::{Requests, SendChange};
-use crate::conversation::cname;
-use crate::conversation::{Audience, Conversation, wait_for};
+use crate::control::{Fader, Requests, SendChange, VOLUME_RAMP};
+use crate::conversation::{Audience, Conversation, cname, wait_for};
 use crate::error::RunError;
-use crate::fader::Fader;
-use crate::fader::VOLUME_RAMP;
 use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::levels::levels;
@@ -40,8 +34,8 @@ use crate::monitor::xruns::XrunTimes;
 use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
-use crate::plan::random::random;
-use crate::send_engine::claimed::FollowedClaim;
+use crate::plan::random;
+use crate::send_engine::change::FollowedClaim;
 use crate::send_engine::stream::{PresentationClock, SentStream};
 use crate::send_engine::transmitter::{Transmitter, TxStatus};
 
@@ -66,7 +60,7 @@ impl SendEngine {
         let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
         // A quarter of a second of the shortest packets: a dozen times what one beat brings.
         let (teller, told) = telling(2048);
-        let measures = plan.probes != Probes::Off;
+        let measures = plan.stream.probes != Probes::Off;
         let mut link = plan.link;
         link.tell(if measures { teller } else { teller.without_departures() });
         let (status_in, status) = memory::ring(64);
@@ -83,7 +77,7 @@ impl SendEngine {
         let mut config = plan.policy;
         let (device, identity) = (config.device, config.identity);
         config.compressed = plan.encoders.iter().map(|encoder| encoder.coding()).collect();
-        config.held = plan.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
+        config.held = plan.stream.pacing.as_ref().map_or(Span::ZERO, Paced::lead);
         if !matches!(config.latency, LatencyRule::Chosen(_)) {
             config.usual = config.link_offset;
         }
@@ -109,17 +103,17 @@ impl SendEngine {
         };
         // The longest packet may still be asked for.
         let packing_age = config.format.packing_age(device.period);
-        let drain = if plan.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
+        let drain =
+            if plan.stream.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
         let drain = drain + config.held;
         let presented = config.form.presents().then(PresentationClock::default);
         let policy = SendPolicy::new(config);
-        let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.outbound));
+        let claim = plan.claim.map(|claim| FollowedClaim::of(claim, &plan.stream.outbound));
         let stream = SentStream {
-            address: plan.address,
+            config: plan.stream,
             policy,
             identity,
             fader: Fader { gain: plan.gain, muted: false },
-            outbound: plan.outbound,
             destined: None,
             conversation: Conversation::new(
                 session,
@@ -131,7 +125,6 @@ impl SendEngine {
             news: LinkNews::of(told.events),
             unlaunched: Vec::new(),
             departed: None,
-            probes: plan.probes,
             left: 0,
             stamps,
             status,
@@ -144,8 +137,6 @@ impl SendEngine {
             transmit: Distribution::default(),
             observed: Observed::new(level_reader),
             ledger: plan.ledger.as_deref().map(LedgerFile::create).transpose()?,
-            sealed: plan.sealed,
-            pacing: plan.pacing,
             presented,
             claim,
             on_lost: None,

@@ -53,19 +53,25 @@ const STRAY: u64 = 8;
 pub struct ReceivePolicyConfig {
     /// Who says what its latency is.
     pub latency: LatencyRule,
-    /// The latency to begin with.
-    pub link_offset: Span,
     /// The share of packets that may come too late for the latency that is advised, or kept where
     /// arrivals say it.
     pub loss_target: LossTarget,
-    /// How the device runs that plays it.
-    pub device: Settings,
+}
+
+impl ReceivePolicyConfig {
+    /// By such a rule, and as usual otherwise.
+    pub const fn new(latency: LatencyRule) -> Self {
+        Self { latency, loss_target: LossTarget::DEFAULT }
+    }
 }
 
 /// The decisions about one stream that is received.
 #[derive(Debug)]
 pub struct ReceivePolicy {
     config: ReceivePolicyConfig,
+    /// The latency to begin with.
+    begins: Span,
+    device: Settings,
     format: StreamFormat,
     /// The longest latency that its receiver has room for.
     longest: Span,
@@ -136,16 +142,22 @@ impl ReceivePolicy {
         self.longest
     }
 
-    /// Nothing was heard yet. Packets that nobody announces are measured by `receiver`.
-    pub fn new(config: ReceivePolicyConfig, receiver: &mut JitterBuffer) -> Self {
-        let ring = least_latency(Span::ZERO, &config.device);
+    /// Nothing was heard yet: this is the latency to begin with, and how the device runs that plays it. Packets that
+    /// nobody announces are measured by `receiver`.
+    pub fn new(
+        config: ReceivePolicyConfig,
+        link_offset: Span,
+        device: Settings,
+        receiver: &mut JitterBuffer,
+    ) -> Self {
+        let ring = least_latency(Span::ZERO, &device);
         let (format, longest) = (*receiver.format(), receiver.longest_link_offset());
         receiver.measure_unannounced(ring, config.latency == LatencyRule::Usual);
         let mut arrivals = Arrivals::new(ArrivalsConfig {
             loss_target: config.loss_target,
-            device: config.device,
+            device,
             packing_age: format.ptime(),
-            start: config.link_offset,
+            start: link_offset,
             longest,
         });
         arrivals.set_most(config.latency.most());
@@ -154,7 +166,9 @@ impl ReceivePolicy {
             longest,
             wire: Arc::clone(receiver.wire()),
             rule: config.latency,
-            link_offset: config.link_offset,
+            link_offset,
+            begins: link_offset,
+            device,
             arrivals,
             heard: None,
             heard_since: LocalTime::ZERO,
@@ -331,7 +345,7 @@ impl ReceivePolicy {
     /// opened.
     pub fn presented_after(&self) -> Option<Span> {
         let told = self.announced.map(|announced| announced.link_offset);
-        self.presents().then(|| told.unwrap_or(self.config.link_offset))
+        self.presents().then(|| told.unwrap_or(self.begins))
     }
 
     /// Whether the sender says what the latency is, and so when sound was captured: of packets that tell their

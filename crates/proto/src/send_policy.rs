@@ -28,7 +28,7 @@ use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState}
 use crate::policy::{Context, NoteQueue};
 use crate::redundancy::{Layout, Redundancy};
 use crate::rtcp_session::{Event, Sending};
-use crate::stream::{Coding, StreamFormat};
+use crate::stream::{Coding, MOST_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::WireForm;
 
@@ -126,6 +126,34 @@ pub struct SendPolicyConfig {
 }
 
 impl SendPolicyConfig {
+    /// A stream of RTP as usual, that promises this.
+    pub fn new(
+        format: StreamFormat,
+        identity: Identity,
+        link_offset: Span,
+        device: Settings,
+    ) -> Self {
+        Self {
+            form: WireForm::Rtp,
+            format,
+            identity,
+            link_offset,
+            latency: LatencyRule::Usual,
+            usual: link_offset,
+            device,
+            stamps: true,
+            spaced: false,
+            held: Span::ZERO,
+            redundancy: Regulator::OFF,
+            repair_budget: None,
+            limits: Limits::default(),
+            destinations: Vec::new(),
+            by_two_networks: false,
+            most_bytes: MOST_DATAGRAM_BYTES,
+            compressed: Vec::new(),
+        }
+    }
+
     /// What its packets are made by, on a host whose wall clock is so far from its local one.
     pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
         PacketizerConfig {

@@ -91,14 +91,10 @@ impl Ordinary {
         };
         let mut receiver = receiver_with_room(config, latency);
         receiver.borrow_repairer(&mut Some(Box::<Repairer>::default()));
-        let config = ReceivePolicyConfig {
-            latency,
-            link_offset: scenario.latency,
-            loss_target: scenario.auto.unwrap_or(LossTarget::DEFAULT),
-            device,
-        };
+        let loss_target = scenario.auto.unwrap_or(LossTarget::DEFAULT);
+        let config = ReceivePolicyConfig { latency, loss_target };
         let ordinary = Self {
-            policy: ReceivePolicy::new(config, &mut receiver),
+            policy: ReceivePolicy::new(config, scenario.latency, device, &mut receiver),
             talks: scenario.reports,
             kept: scenario.latency,
             next: LocalTime::ZERO,

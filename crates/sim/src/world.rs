@@ -27,7 +27,6 @@ use tautline_proto::send_policy::{
 };
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
-use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::PACK;
 
 use crate::beat::{BEAT, CardWakeup};
@@ -449,31 +448,23 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         most_bytes: mtu.saturating_sub(28),
         most_asked: Limits::SYMBOLS,
     };
-    let card = &scenario.sender.card;
+    let (format, card) = (scenario.format, &scenario.sender.card);
+    let device = Settings {
+        rate: format.rate,
+        channels: format.channels,
+        period: card.period,
+        periods: card.periods as u32,
+    };
+    // Paths carry fragments.
     SendPolicyConfig {
-        form: WireForm::Rtp,
-        format: scenario.format,
-        identity,
-        link_offset: scenario.latency,
         latency: scenario.promises,
-        usual: scenario.latency,
-        device: Settings {
-            rate: scenario.format.rate,
-            channels: scenario.format.channels,
-            period: card.period,
-            periods: card.periods as u32,
-        },
         stamps: scenario.stamps,
         spaced: true,
-        held: Span::ZERO,
         redundancy: Regulator::new(scenario.redundancy, bounds),
         repair_budget: Some(scenario.budget),
-        limits: Limits::default(),
         destinations: vec![Endpoint::UNKNOWN.host()],
-        by_two_networks: false,
-        // Paths carry fragments.
-        most_bytes: MOST_DATAGRAM_BYTES,
-        compressed: scenario.format.coder.map(|_| scenario.format.coding()).into_iter().collect(),
+        compressed: format.coder.map(|_| format.coding()).into_iter().collect(),
+        ..SendPolicyConfig::new(format, identity, scenario.latency, device)
     }
 }
 

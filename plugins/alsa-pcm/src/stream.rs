@@ -107,7 +107,7 @@ impl Stream {
                 let card = card(shape, end, started);
                 let plan = without_signals(|| send_plan(reached, &device, options.scheduler))?;
                 if reached.claim.is_some() {
-                    let said = claimed(&reached.wish.address.to_string(), &plan.address);
+                    let said = claimed(&reached.wish.address.to_string(), &plan.stream.address);
                     tell_all(&notes, [said].iter());
                 }
                 shared.set_latency(plan.policy.link_offset);

@@ -349,7 +349,7 @@ pub(crate) fn send_plan(
     plan.policy.latency = wish.keys.latency;
     plan.policy.form = wish.address.form();
     plan.policy.identity = lay::identity(core::slice::from_ref(resolved))?;
-    (plan.pacing, plan.claim) = (Some(paced), claim.clone());
+    (plan.stream.pacing, plan.claim) = (Some(paced), claim.clone());
     Ok(plan)
 }
 
@@ -412,8 +412,8 @@ pub(crate) fn recv_plan(reached: &Reached, device: &Settings) -> Result<RecvPlan
     let receiver = lay::receiver(resolved, format, kept(reached, &format, device)?);
     let options = sockets::receiving((&wish.address, resolved), &format);
     let opened = options.open(None)?;
-    let latency = wish.keys.latency;
-    let stream = StreamPlan { latency, ..StreamPlan::of(&wish.address, receiver, opened) };
+    let mut stream = StreamPlan::of(&wish.address, receiver, opened);
+    stream.policy.latency = wish.keys.latency;
     let (streams, clock) = match wish.keys.clock.as_ref().zip(reached.clock.as_ref()) {
         Some(told) => follow(told, &[(&wish.address, resolved)], vec![stream])?,
         None => (vec![stream], None),

@@ -291,7 +291,7 @@ fn send(
     plan.reports_to = receivers.iter().map(|receiver| receiver.rtcp.into()).collect();
     plan.policy.link_offset = scene.latency;
     plan.policy.latency = LatencyRule::Chosen(scene.latency);
-    plan.pacing = Some(paced);
+    plan.stream.pacing = Some(paced);
     let mut engine = SendEngine::new(plan)?;
     engine.show_to(show::observers("send", part.voice));
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)

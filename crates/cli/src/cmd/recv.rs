@@ -10,9 +10,8 @@ use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::Progress;
 use tautline_engine::plan::RecvPlan;
 use tautline_engine::plan::sockets;
-use tautline_engine::receive_engine::doubt::{Doubt, Ran};
 use tautline_engine::receive_engine::learn::{Believe, CameThere, Learnt, ListenedAt, learn};
-use tautline_engine::receive_engine::{RecvEngine, RunControl};
+use tautline_engine::receive_engine::{Doubt, Ran, RecvEngine};
 use tautline_io::clock::now;
 use tautline_io::output::OutputFile;
 use tautline_proto::device::{Direction, Settings, Stop};
@@ -151,12 +150,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         } else {
             let playable = |theirs: &_| Settled::heard(flags, described, *theirs).is_ok();
             let doubt = Doubt { hearsay: by == By::Anybody, proven, playable: &playable };
-            engine.run_as_announced(
-                opened.device,
-                RunControl { options: &options, stop: &stop },
-                &doubt,
-                progress,
-            )?
+            engine.run_as_announced(opened.device, &options, &stop, &doubt, progress)?
         };
         let another = match ran {
             Ran::Whole(mut report) => {

@@ -127,15 +127,15 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     policy.limits = limits;
     policy.form = heads.form;
     policy.identity = lay::identity(&to)?;
+    plan.stream.probes = flags.running.probes;
+    plan.stream.sealed = key.profile();
+    plan.stream.pacing = Some(paced.clone());
     let plan = SendPlan {
         reports_to: to.iter().filter_map(Resolved::reports).map(Into::into).collect(),
         encoders,
         gain: flags.sound.volume,
         map,
-        probes: flags.running.probes,
         ledger: flags.running.ledger.clone(),
-        sealed: key.profile(),
-        pacing: Some(paced.clone()),
         claim,
         ..plan
     };

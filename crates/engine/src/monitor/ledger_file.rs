@@ -10,8 +10,7 @@ use tautline_report::ledger::LedgerEntry;
 
 use crate::error::RunError;
 
-/// A ledger that is kept in memory while the run lasts: neither the writing nor what a disk makes of it is to be
-/// in what it measures. A run of more packets than there is room for has its oldest lines written meanwhile.
+/// A ledger that is kept in memory, so that no disk is in what it measures; without room the oldest lines go first.
 pub(crate) struct LedgerFile<L> {
     path: PathBuf,
     out: BufWriter<OutputFile>,
@@ -69,8 +68,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
         Some(format!("the ledger {path} is not whole: {error}; {hint}"))
     }
 
-    /// Writes what is left. What could not be written is no reason to lose the report: it is a
-    /// sentence in it.
+    /// Writes what is left. What could not be written is a sentence in the report.
     pub(crate) fn finish(mut self) -> Option<String> {
         while self.write_oldest() {}
         if let (Err(error), None) = (self.out.flush(), &self.failed) {

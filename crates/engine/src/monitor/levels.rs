@@ -14,13 +14,11 @@ pub(crate) struct LevelTap {
     ring: Producer<Level>,
 }
 
-/// The ordinary thread's end.
 pub(crate) struct LevelReader {
     channels: usize,
     ring: Consumer<Level>,
 }
 
-/// Both ends, of so many channels.
 pub(crate) fn levels(channels: usize) -> (LevelTap, LevelReader) {
     let (writer, ring) = memory::ring(WAITING * channels);
     let levels = vec![Level::default(); channels].into();
@@ -28,12 +26,6 @@ pub(crate) fn levels(channels: usize) -> (LevelTap, LevelReader) {
 }
 
 impl LevelTap {
-    /// Of a stream that nobody asks for.
-    pub(crate) fn none() -> Self {
-        levels(0).0
-    }
-
-    /// Whether it is wanted from now on.
     pub(crate) fn set(&mut self, on: bool) {
         self.on = on;
         self.levels.fill(Level::default());
@@ -74,11 +66,6 @@ impl LevelTap {
 }
 
 impl LevelReader {
-    /// Of a stream that nobody asks for.
-    pub(crate) fn none() -> Self {
-        levels(0).1
-    }
-
     /// Adds what was told to `to`, which has a level for each channel.
     pub(crate) fn read(&mut self, to: &mut Vec<Level>) {
         to.resize(self.channels, Level::default());

@@ -8,10 +8,8 @@ use tautline_io::thread::memory::LockRefused;
 use tautline_io::thread::stall::Trust;
 use tautline_io::thread::{Granted, Scheduler};
 use tautline_proto::time::Span;
-use tautline_proto::wire::ptp::PtpState;
 use tautline_report::{HostReport, PtpReport, Refused, TaiReport};
 
-/// What is known before and after a run.
 pub(crate) fn host(scheduler: String, stalls: u64, refused: Refused) -> HostReport {
     HostReport {
         kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
@@ -33,16 +31,12 @@ fn tai(tai: &Tai) -> TaiReport {
         uncertainty_ns: tai.uncertainty.map(Span::as_nanos),
         uncertain: tai.uncertain,
         steps: tai.steps,
-        ptp4l: tai.ptp.as_ref().map(ptp),
-    }
-}
-
-fn ptp(state: &PtpState) -> PtpReport {
-    PtpReport {
-        port: state.port.name().into(),
-        grandmaster: state.present.then(|| state.grandmaster.to_string()),
-        offset_ns: state.offset.as_nanos(),
-        path_delay_ns: state.path_delay.as_nanos(),
+        ptp4l: tai.ptp.as_ref().map(|ptp| PtpReport {
+            port: ptp.port.name().into(),
+            grandmaster: ptp.present.then(|| ptp.grandmaster.to_string()),
+            offset_ns: ptp.offset.as_nanos(),
+            path_delay_ns: ptp.path_delay.as_nanos(),
+        }),
     }
 }
 
@@ -56,7 +50,6 @@ fn peak_memory() -> Option<u64> {
     peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Notes whether the device's thread has the priority that was asked for.
 pub(crate) fn note_priority(refused: &mut Refused, granted: &Granted) {
     if !granted.is_granted() {
         refused.priority = Some(format!("the device's thread runs as {granted}"));

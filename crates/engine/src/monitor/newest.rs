@@ -1,5 +1,4 @@
-//! The newest of a stream's packets and counters: those of the last second, and the worst packet of the
-//! last minute. For the ordinary thread.
+//! The newest of a stream's packets and counters, and the worst packet of the last minute. For the ordinary thread.
 
 use std::collections::VecDeque;
 
@@ -9,8 +8,7 @@ use tautline_proto::time::{LocalTime, Span};
 const SECOND: Span = Span::from_secs(1);
 /// Of the shortest packets no more than so many are kept that have come: a median needs no more.
 const MOST: usize = 2000;
-/// With those that are still to come no more than so many: a second of the shortest packets to come. Of
-/// more one in two is kept, in four and so on, so that no stretch of time is without any.
+/// With those to come, a second of the shortest. Of more one in two is kept, then in four, without gaps.
 const MOST_AT_ALL: usize = 5 * MOST;
 
 /// What came within the last second, and what is told of before it comes.
@@ -23,7 +21,6 @@ pub(crate) struct LastSecond<T> {
 }
 
 impl<T> LastSecond<T> {
-    /// Nothing has come yet.
     pub(crate) const fn since(since: LocalTime) -> Self {
         Self { since, kept: VecDeque::new(), one_in: 1, told: 0 }
     }
@@ -52,7 +49,6 @@ impl<T> LastSecond<T> {
         }
     }
 
-    /// Forgets what came more than a second before `now`.
     pub(crate) fn forget(&mut self, now: LocalTime) {
         while self.kept.front().is_some_and(|(at, _)| now - *at > SECOND) {
             self.kept.pop_front();
@@ -64,14 +60,12 @@ impl<T> LastSecond<T> {
         self.kept.iter().map(|(_, item)| item)
     }
 
-    /// What is of the second before `now`, in the order in which it was taken: of what is kept nothing that
-    /// is older or still to come.
+    /// What came in the second before `now`, in the order in which it was taken.
     pub(crate) fn until(&self, now: LocalTime) -> impl Iterator<Item = &T> {
         let within = move |at: LocalTime| at <= now && now - at <= SECOND;
         self.kept.iter().filter(move |(at, _)| within(*at)).map(|(_, item)| item)
     }
 
-    /// How much of the last second is known.
     pub(crate) fn over(&self, now: LocalTime) -> Span {
         (now - self.since).min(SECOND)
     }
@@ -87,12 +81,10 @@ pub(crate) struct WorstOfMinute<P> {
     parts: VecDeque<MinutePart<P>>,
 }
 
-/// A part of a minute.
 struct MinutePart<P> {
     number: i64,
     worst: SparedPacket<P>,
-    /// The worst of those that had come when the worst was told of, which may be still to come; where none
-    /// had, the first.
+    /// The worst of those that had come when the worst was told of; the first, where none had.
     before: Option<SparedPacket<P>>,
 }
 
@@ -127,8 +119,7 @@ impl<P: Copy> MinutePart<P> {
 impl<P: Copy> WorstOfMinute<P> {
     pub(crate) const NONE: Self = Self { parts: VecDeque::new() };
 
-    /// This packet came `at` this instant, or will, and is told of `now`; the less it had to `spare`, the
-    /// worse.
+    /// This packet comes or came `at` this instant, and is told of `now`; the less to `spare`, the worse.
     #[inline]
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         let number = part(at);
@@ -148,7 +139,6 @@ impl<P: Copy> WorstOfMinute<P> {
         }
     }
 
-    /// The worst of those that have come.
     pub(crate) fn worst(&mut self, now: LocalTime) -> Option<P> {
         self.forget(now);
         let came = self.parts.iter().filter_map(|part| part.worst(now));

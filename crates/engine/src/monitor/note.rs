@@ -11,8 +11,7 @@ use tautline_proto::time::Span;
 
 use crate::plan::too_long::TooLong;
 
-/// Puts a note into words: a sentence with the mend. `None` where it is nothing for those who read
-/// these words.
+/// Puts a note into words, a sentence with the mend; `None` if it is nothing for those readers.
 pub type Words = fn(&Note<'_>) -> Option<String>;
 
 /// One matter.
@@ -67,8 +66,7 @@ pub enum Note<'a> {
         dropped: u64,
         /// of so many.
         of: u64,
-        /// Of the dropped ones, those that a ledger does not mark, as nobody could say which packets they were; 0 where
-        /// none is written.
+        /// Of those, the ones that a ledger does not mark, as nobody could name them; 0 without a ledger.
         unnamed: u64,
     },
     /// The other end of a link is not connected any more.
@@ -92,8 +90,7 @@ pub enum Note<'a> {
         /// What the system answered first: an `errno`.
         errno: i32,
     },
-    /// The address of a group that was claimed for a stream is another talker's: nothing is sent there any more, until
-    /// another is claimed.
+    /// Another talker claimed the group that was claimed for a stream: nothing is sent until another is claimed.
     AddressTaken {
         /// The stream's address.
         address: &'a str,

@@ -28,8 +28,7 @@ impl<P: Copy> Observed<P> {
         Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
     }
 
-    /// Takes a packet that is told of `now` and is heard or left `at` this instant, or came too late then,
-    /// and had so much to spare.
+    /// Takes a packet that is told of `now`: heard, sent or too late `at` this instant, with so much to spare.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         self.minute.take(now, at, spare, packet);
         if let Some(second) = &mut self.looked_at {
@@ -37,8 +36,7 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Begins or ends to look, as observers are here or not; `ask` tells the device's thread, and whether
-    /// it could be told.
+    /// Looks while observers are `here`; `ask` tells the device's thread, and whether it could be told.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
         // Else at the next beat.
         if here != self.looked_at.is_some() && ask() {
@@ -52,7 +50,6 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Takes in how the stream stands, while somebody looks.
     pub(crate) fn follow(&mut self, now: LocalTime, counters: impl FnOnce() -> Counters) {
         let Some(second) = &mut self.looked_at else { return };
         second.counters.take(now, now, counters());
@@ -87,7 +84,6 @@ impl<P: Copy> Observed<P> {
     }
 }
 
-/// What was counted between two looks.
 fn counted(first: &Counters, last: &Counters, over: Span) -> SecondCounts {
     // A late packet is taken off those that were lost.
     let lost = last.lost.saturating_sub(first.lost);
@@ -124,7 +120,7 @@ mod tests {
 
     #[test]
     fn while_nobody_looks_nothing_is_kept_but_the_worst_packet() {
-        let mut observed = Observed::new(LevelReader::none());
+        let mut observed = Observed::new(levels(0).1);
         (0..100).for_each(|ms| observed.take(at(ms), at(ms), Span::from_millis(ms), &ms));
         observed.follow(at(100), || unreachable!("nobody looks"));
         let told = told(&mut observed, at(100));
@@ -162,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_still_to_be_heard_is_not_of_the_last_second() {
-        let mut observed = Observed::new(LevelReader::none());
+        let mut observed = Observed::new(levels(0).1);
         observed.look(at(0), true, || true);
         // Told 400 ms before it is heard: all of the second is known all the same.
         let told = (0..=3000).step_by(20);
@@ -202,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_device_that_could_not_be_told_is_told_again() {
-        let mut observed = Observed::<i64>::new(LevelReader::none());
+        let mut observed = Observed::<i64>::new(levels(0).1);
         let mut asked = 0;
         for told in [false, true, true] {
             observed.look(at(0), true, || {

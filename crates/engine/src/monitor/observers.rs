@@ -1,13 +1,11 @@
 //! Whoever looks at a run from outside, by a local socket: each is told a [`Snapshot`] as a line of JSON,
 //! ten times a second at most. The ordinary thread serves them; it waits for nobody.
 
-mod onlooker;
 mod place;
-mod reader;
 
 use std::fs;
-use std::io;
-use std::os::unix::net::UnixListener;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +17,7 @@ use tautline_io::local::{effective_user, peer_user};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::snapshot::{SCHEMA, Snapshot};
 
-pub use onlooker::Onlooker;
 pub use place::{is_private, places, process_of, sockets, sockets_in};
-use reader::SnapshotReader;
 
 /// From one snapshot to the next: as fast as figures can be read.
 const EVERY: Span = Span::from_millis(100);
@@ -66,7 +62,6 @@ struct Served {
     socket: PathBuf,
     listener: UnixListener,
     readers: Vec<SnapshotReader>,
-    /// When they are told next.
     next: LocalTime,
 }
 
@@ -165,7 +160,7 @@ fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
         });
         match opened.map_err(|error| (error.kind(), error)) {
             Ok(listener) => return Ok((listener, socket)),
-            Err((io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists, _)) => {}
+            Err((ErrorKind::AddrInUse | ErrorKind::AlreadyExists, _)) => {}
             Err((_, error)) => return Err(Unobservable::System { path: socket, error }),
         }
     }
@@ -206,6 +201,98 @@ impl Drop for Served {
     fn drop(&mut self) {
         // It may be gone already.
         let _ = fs::remove_file(&self.socket);
+    }
+}
+
+/// The newest that was told of a run. Clones look at the same one.
+#[derive(Debug, Clone, Default)]
+pub struct Onlooker(Arc<Mutex<Sight>>);
+
+#[derive(Debug, Default)]
+struct Sight {
+    newest: Option<Snapshot>,
+    next: Option<LocalTime>,
+}
+
+impl Onlooker {
+    fn sight<T>(&self, see: impl FnOnce(&mut Sight) -> T) -> T {
+        see(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How the run stands, if that was told since this was asked last. For ordinary threads.
+    pub fn newest(&self) -> Option<Snapshot> {
+        self.sight(|sight| sight.newest.take())
+    }
+
+    fn is_due(&self, now: LocalTime) -> bool {
+        self.sight(|sight| sight.next.is_none_or(|next| now >= next))
+    }
+
+    fn tell(&self, now: LocalTime, standing: &Snapshot) {
+        self.sight(|sight| {
+            (sight.newest, sight.next) = (Some(standing.clone()), Some(now + EVERY));
+        });
+    }
+}
+
+/// Who takes nothing for so long is dropped.
+const PATIENCE: Span = Span::from_secs(2);
+
+/// One observer: a line at a time, and nothing more until that was taken.
+struct SnapshotReader {
+    stream: UnixStream,
+    /// What is left of a line that was begun.
+    rest: Vec<u8>,
+    took: LocalTime,
+}
+
+impl SnapshotReader {
+    fn new(stream: UnixStream, now: LocalTime) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, rest: Vec::new(), took: now })
+    }
+
+    /// Goes on with what is left; whether it is still there.
+    fn goes_on(&mut self, now: LocalTime) -> bool {
+        self.is_there() && self.write(now)
+    }
+
+    /// Tells it a line, unless the one before is not taken yet; whether it is still there.
+    fn tell(&mut self, line: &[u8], now: LocalTime) -> bool {
+        if self.rest.is_empty() {
+            // It has waited for this line and not the line for it.
+            self.took = now;
+            self.rest.extend_from_slice(line);
+        }
+        self.write(now)
+    }
+
+    fn write(&mut self, now: LocalTime) -> bool {
+        while !self.rest.is_empty() {
+            match self.stream.write(&self.rest) {
+                Ok(0) => return false,
+                Ok(taken) => {
+                    self.rest.drain(..taken);
+                    self.took = now;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return now - self.took < PATIENCE;
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether it has not hung up. What it says is of no interest.
+    fn is_there(&mut self) -> bool {
+        let mut said = [0; 64];
+        match self.stream.read(&mut said) {
+            Ok(0) => false,
+            Ok(_) => true,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
     }
 }
 

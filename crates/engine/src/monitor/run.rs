@@ -97,7 +97,7 @@ pub(crate) struct RunWatch {
     pub(crate) refused: Refused,
     pub(crate) began: LocalTime,
     ends: LocalTime,
-    words: Words,
+    pub(crate) words: Words,
 }
 
 impl RunWatch {
@@ -125,7 +125,6 @@ impl RunWatch {
         stop.is_requested() || now() >= self.ends
     }
 
-    /// Hears what the witness saw since the last time.
     pub(crate) fn look(&mut self) {
         self.witness.poll();
         if let Some(stopped) = self.witness.take_stopped() {
@@ -144,7 +143,7 @@ impl RunWatch {
 
     /// Notes a matter once, and no more of them than anybody reads: a peer may go on and on.
     pub(crate) fn note(&mut self, note: &Note<'_>) {
-        let Some(sentence) = self.words(note) else { return };
+        let Some(sentence) = (self.words)(note) else { return };
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&sentence) {
             self.notes.push(sentence);
         }
@@ -152,12 +151,7 @@ impl RunWatch {
 
     /// Notes what the report ends with: whatever was noted before, it is what explains the figures.
     pub(crate) fn conclude(&mut self, note: &Note<'_>) {
-        self.notes.extend(self.words(note));
-    }
-
-    /// What is to be told of it, in the words of whoever runs this.
-    pub(crate) fn words(&self, note: &Note<'_>) -> Option<String> {
-        (self.words)(note)
+        self.notes.extend((self.words)(note));
     }
 }
 

@@ -37,7 +37,6 @@ pub(crate) use tap::PacketTap;
 pub(crate) use voices::{OutputTap, Voices};
 use window::longest_run;
 
-/// A packet waiting to be found in what was heard.
 #[derive(Debug, Clone, Copy)]
 struct Expected {
     media: MediaTime,
@@ -71,34 +70,21 @@ pub(crate) enum Why {
     Untold,
 }
 
-/// Packets that were played and not found in the sound.
+/// Packets that were played and not found in the sound, in the order of [`Why`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Unfound {
-    pub(crate) silent: u64,
-    pub(crate) repeats: u64,
-    pub(crate) unlike: u64,
-    pub(crate) untold: u64,
-}
+pub(crate) struct Unfound(pub(crate) [u64; 4]);
 
 impl Unfound {
-    pub(crate) fn count(&mut self, why: Why) {
-        match why {
-            Why::Silent => self.silent += 1,
-            Why::Repeats => self.repeats += 1,
-            Why::Unlike => self.unlike += 1,
-            Why::Untold => self.untold += 1,
-        }
+    fn count(&mut self, why: Why) {
+        self.0[why as usize] += 1;
     }
 
     pub(crate) fn add(&mut self, others: Self) {
-        self.silent += others.silent;
-        self.repeats += others.repeats;
-        self.unlike += others.unlike;
-        self.untold += others.untold;
+        self.0.iter_mut().zip(others.0).for_each(|(all, more)| *all += more);
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.silent + self.repeats + self.unlike + self.untold
+        self.0.iter().sum()
     }
 }
 
@@ -117,20 +103,18 @@ pub struct Measurement {
     /// Where the last began that was searched wherever its sound may be, if nothing was found since.
     failed: Option<usize>,
     expected: VecDeque<Expected>,
-    unfound: Unfound,
+    pub(crate) unfound: Unfound,
     /// Of how many packets.
-    probes: Probes,
+    pub(crate) probes: Probes,
     /// How far from its word in the ledger the last was heard. Of few packets the next are looked for there,
     /// too: else the ledger would be checked only where it is right.
     stray: Span,
 }
 
-/// What a window came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WindowOutcome {
     Found,
     Hidden(Why),
-    /// There was nothing to look for.
     Unsearched,
 }
 
@@ -145,8 +129,7 @@ const REACH: Span = Span::from_millis(60);
 const HELD: Span = Span::from_millis(500);
 /// Packets brought are remembered for this long and the latency.
 const REMEMBERED: Span = Span::from_millis(500);
-/// Packets are told together up to this length: a small part of [`REACH`], which is waited for what
-/// they brought.
+/// Packets are told together up to this length, a small part of [`REACH`].
 const TOGETHER: Span = Span::from_millis(8);
 
 /// The two ends of a measurement of the stream at `place`.
@@ -182,24 +165,12 @@ pub(crate) fn measurement(
 }
 
 impl Measurement {
-    /// Of so many packets.
-    pub(crate) fn of(self, probes: Probes) -> Self {
-        Self { probes, ..self }
-    }
-
-    /// Packets that could not be found since this was last asked for.
-    pub(crate) fn take_unfound(&mut self) -> Unfound {
-        core::mem::take(&mut self.unfound)
-    }
-
-    /// Takes in what was brought since the last call.
     pub(crate) fn listen(&mut self) {
         let brought = &mut self.brought;
         self.packets.read(|media, samples| brought.write(media, samples));
     }
 
-    /// Takes what the ledger says of a packet, to be checked. Tells whether it may be found: not where
-    /// others sound at its turn.
+    /// Takes what the ledger says of a packet; whether it may be found: not where others sound at its turn.
     pub(crate) fn expect(&mut self, passage: &PacketTrace, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
@@ -210,40 +181,34 @@ impl Measurement {
         let capture = origin.capture;
         self.expected.push_back(Expected { media, capture, dac, why: Why::Untold });
         // Where no card listens nothing is ever found.
-        while self.expected.front().is_some_and(|oldest| dac - oldest.dac > hearing::HELD) {
-            self.give_up_first();
-        }
+        self.give_up_before(dac - hearing::HELD);
         true
     }
 
-    /// The first that is expected was not found in any window.
-    fn give_up_first(&mut self) {
-        if let Some(packet) = self.expected.pop_front() {
+    fn give_up_before(&mut self, dac: LocalTime) {
+        while let Some(packet) = self.expected.front().filter(|packet| packet.dac < dac) {
             self.unfound.count(packet.why);
+            self.expected.pop_front();
         }
     }
 
-    /// Searches what was heard, but for the newest: packets that are heard earlier than the ledger
-    /// say may be without their line yet.
+    /// Searches all but the newest: packets heard before their turn may have no line yet.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.settled(), found);
     }
 
     pub(crate) fn finish(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.end(), found);
-        while !self.expected.is_empty() {
-            self.give_up_first();
-        }
+        self.expected.drain(..).for_each(|packet| self.unfound.count(packet.why));
     }
 
-    /// Searches every window that ends before `until`.
     fn search_until(
         &mut self,
         hearing: &Hearing,
         until: usize,
         found: &mut impl FnMut(FoundPacket),
     ) {
-        self.next = self.next.max(hearing.begin());
+        self.next = self.next.max(hearing.begin);
         while self.next + WINDOW <= until {
             let start = self.next;
             let anywhere = self.failed.is_none_or(|failed| start >= failed + WINDOW);
@@ -263,8 +228,7 @@ impl Measurement {
         }
     }
 
-    /// Searches for the last window that is heard as it came, where the one before `start` is and the
-    /// one from there on is not.
+    /// Searches for the last window heard as it came: the one before `start` is, and that from there on is not.
     fn search_before(
         &mut self,
         hearing: &Hearing,
@@ -272,15 +236,14 @@ impl Measurement {
         found: &mut impl FnMut(FoundPacket),
     ) {
         let starts = (1..WINDOW / HOP).map(|hops| start.saturating_sub(hops * HOP));
-        for start in starts.take_while(|start| *start >= hearing.begin()) {
+        for start in starts.take_while(|start| *start >= hearing.begin) {
             if self.search_window(hearing, start, false, found) == WindowOutcome::Found {
                 return;
             }
         }
     }
 
-    /// Searches one window, `anywhere` or near where the last was found, and tells of the packets that
-    /// begin in it.
+    /// Searches one window, `anywhere` or near the last, and tells of the packets that begin in it.
     fn search_window(
         &mut self,
         hearing: &Hearing,
@@ -294,9 +257,7 @@ impl Measurement {
             return WindowOutcome::Unsearched;
         };
         // Packets that the ledger puts before this window were not found in any.
-        while self.expected.front().is_some_and(|e| e.dac < first - REACH) {
-            self.give_up_first();
-        }
+        self.give_up_before(first - REACH);
         if !hearing.voices.only(self.place, first, last) {
             return WindowOutcome::Unsearched;
         }
@@ -312,11 +273,7 @@ impl Measurement {
         let Some(near) = near.copied() else { return WindowOutcome::Unsearched };
         let guess = near.media - self.rate.frames_nearest(near.dac - first);
         let window = hearing.window(start);
-        let place = if anywhere {
-            self.search.place(window, &self.brought, guess)
-        } else {
-            self.search.place_near(window, &self.brought, guess)
-        };
+        let place = self.search.place(window, &self.brought, guess, anywhere);
         let due = self.expected.iter_mut().filter(|e| (first..=last).contains(&e.dac));
         due.for_each(|packet| packet.why = place.err().unwrap_or(Why::Unlike));
         let origin = match place {

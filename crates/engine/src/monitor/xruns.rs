@@ -3,31 +3,23 @@
 use tautline_proto::faults::{Fault, Faults};
 use tautline_report::Xrun;
 
-/// Those that are kept, each with its instants: of a card that starves ten times a second those of 100 s.
-/// What is more is among the counters alone.
+/// As many are kept: of ten a second those of 100 s. The rest is among the counters alone.
 const MOST: usize = 1000;
 
 /// The first xruns of a run.
 #[derive(Debug, Default)]
-pub(crate) struct XrunTimes(Vec<Xrun>);
+pub(crate) struct XrunTimes(pub(crate) Vec<Xrun>);
 
 impl XrunTimes {
-    /// Takes those among what went wrong since the last time.
     pub(crate) fn take(&mut self, faults: &Faults) {
         let room = MOST - self.0.len();
         let starved = faults.iter().filter(|fault| fault.harm.starved > 0);
-        self.0.extend(starved.take(room).map(xrun));
+        self.0.extend(starved.take(room).map(|Fault { from, to, harm }| Xrun {
+            since_ns: from.as_nanos(),
+            at_ns: to.as_nanos(),
+            count: harm.starved,
+        }));
     }
-
-    /// All of them, in the order in which they were noticed.
-    pub(crate) fn report(&self) -> Vec<Xrun> {
-        self.0.clone()
-    }
-}
-
-fn xrun(fault: &Fault) -> Xrun {
-    let Fault { from, to, harm } = fault;
-    Xrun { since_ns: from.as_nanos(), at_ns: to.as_nanos(), count: harm.starved }
 }
 
 #[cfg(test)]
@@ -55,7 +47,7 @@ mod tests {
         times.take(&faults(&[(10, late), (20, starved(2))]));
         times.take(&Faults::NONE);
         times.take(&faults(&[(30, starved(1))]));
-        let told: Vec<_> = times.report().iter().map(|x| (x.since_ns, x.at_ns, x.count)).collect();
+        let told: Vec<_> = times.0.iter().map(|x| (x.since_ns, x.at_ns, x.count)).collect();
         assert_eq!(told, [(15_000_000, 20_000_000, 2), (25_000_000, 30_000_000, 1)]);
     }
 
@@ -65,7 +57,7 @@ mod tests {
         for period in 0..2 * MOST as i64 {
             times.take(&faults(&[(10 * period, Harm { starved: 1, ..Harm::default() })]));
         }
-        let told = times.report();
+        let told = times.0;
         assert_eq!(told.len(), MOST);
         assert_eq!(told[MOST - 1].at_ns, 10_000_000 * (MOST as i64 - 1), "the first are kept");
     }

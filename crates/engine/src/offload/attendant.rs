@@ -9,12 +9,6 @@ use tautline_proto::time::Span;
 
 use crate::offload::far::{FAR_ENDS, Far, Which};
 
-/// What goes down to the real-time thread.
-pub(crate) enum FarChange {
-    Attach(Which, Far),
-    Detach(Which),
-}
-
 /// How much time was left when an answer came: told of each run when its first frame is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slack {
@@ -22,8 +16,7 @@ pub struct Slack {
     pub position: u64,
     /// Frames of the run.
     pub frames: u32,
-    /// From the first answer to the instant at which it was needed, the wait that was allowed included; `None` where
-    /// none had come.
+    /// From the first answer to when it was needed, the allowed wait included; `None` if none had come.
     pub left: Option<Span>,
 }
 
@@ -87,19 +80,18 @@ const TOLD: usize = 4096;
 /// Standings: the newest says all.
 const STANDINGS: usize = 4;
 
-/// The real-time thread's ends of the rings.
 pub(crate) struct Rings {
-    pub(crate) changes: Consumer<FarChange>,
+    /// What is attached in the place of a far end, or that none is.
+    pub(crate) changes: Consumer<(Which, Option<Far>)>,
     pub(crate) gone: Producer<Far>,
     pub(crate) damage: Producer<Damage>,
     pub(crate) slack: Producer<Slack>,
     pub(crate) standing: Producer<Standing>,
 }
 
-/// Attaches workers while sound plays, takes them back, and hears how it went. For one ordinary thread; what it does
-/// holds the real-time thread up in nothing.
+/// Attaches workers while sound plays, and hears how it went: for one ordinary thread, which holds up no other.
 pub struct Attendant {
-    changes: Producer<FarChange>,
+    changes: Producer<(Which, Option<Far>)>,
     gone: Consumer<Far>,
     damage: Consumer<Damage>,
     slack: Consumer<Slack>,
@@ -128,17 +120,17 @@ impl Attendant {
     /// Attaches a worker in the place of the one that is there, from the next run on: it asks for the blocks of the
     /// activation that it has to have seen. Given back if too many wait already, since the host does not run.
     pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
-        self.changes.push(FarChange::Attach(which, far)).map_err(|rtrb::PushError::Full(change)| {
-            match change {
-                FarChange::Attach(_, far) => far,
-                FarChange::Detach(_) => unreachable!("what comes back is what was pushed"),
-            }
-        })
+        if self.changes.is_full() {
+            return Err(far);
+        }
+        // There is room: asked for above.
+        let _ = self.changes.push((which, Some(far)));
+        Ok(())
     }
 
     /// Takes the worker off, from the next run on. False if too many changes wait already.
     pub fn detach(&mut self, which: Which) -> bool {
-        self.changes.push(FarChange::Detach(which)).is_ok()
+        self.changes.push((which, None)).is_ok()
     }
 
     /// A far end that was taken off, to be dropped here.

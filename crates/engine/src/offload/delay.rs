@@ -38,7 +38,6 @@ pub(crate) struct DelayLearner {
     learnt: u32,
 }
 
-/// What a run does to the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelayChange {
     None,
@@ -59,7 +58,6 @@ impl DelayLearner {
         self.frames()
     }
 
-    /// The delay in frames, as it is known.
     pub(crate) const fn frames(&self) -> u32 {
         match self.asked {
             OffloadDelay::Frames(frames) => frames,
@@ -67,7 +65,6 @@ impl DelayLearner {
         }
     }
 
-    /// The host runs so many frames.
     pub(crate) fn observe(&mut self, frames: u32) -> DelayChange {
         if frames == 0 || matches!(self.asked, OffloadDelay::Frames(_) | OffloadDelay::Window(0)) {
             return DelayChange::None;

@@ -69,8 +69,7 @@ impl Far {
     }
 }
 
-/// What talks to the worker, whether there is one at the moment or not: the history is kept all the same, and one
-/// that comes later asks for what it has to have seen.
+/// What talks to the worker, if there is one; the history is kept for one that comes later.
 pub(crate) struct WorkerEnd {
     pub(crate) master: Master,
     far: Option<Far>,
@@ -87,7 +86,6 @@ pub(crate) struct WorkerEnd {
     /// Answers of this end that were played, and whether the last of them was clean.
     pub(crate) played: u64,
     pub(crate) clean: bool,
-    /// Room for one datagram.
     room: Box<[u8]>,
 }
 
@@ -121,7 +119,6 @@ impl WorkerEnd {
         core::mem::replace(&mut self.far, far)
     }
 
-    /// It is waited for once more.
     pub(crate) const fn wait_for(&mut self) {
         self.waits = self.waits.saturating_add(1);
     }

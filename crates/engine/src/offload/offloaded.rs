@@ -94,8 +94,7 @@ impl OffloadedConfig {
     }
 }
 
-/// Answers that there is room for beside those under way. More would only tell for longer whether what was missing came
-/// late or never, and each is memory that a run goes on to and that no cache has.
+/// Answers kept beside those under way, to tell late from lost: each is memory that no cache has.
 const REMEMBERED: usize = 48;
 /// A host may split its blocks: into so many runs each, or into runs of so many frames.
 const SPLIT: usize = 16;
@@ -185,8 +184,7 @@ impl Offloaded {
         Ok((offloaded, attendant))
     }
 
-    /// A new activation: nothing of what was handed out before is played any more, and the plugin is reset. Allocates
-    /// nothing.
+    /// A new activation: nothing handed out before is played, and the plugin is reset. Allocates nothing.
     pub fn activate(&mut self) {
         self.activation = self.activation.wrapping_add(1);
         self.position = 0;
@@ -216,8 +214,7 @@ impl Offloaded {
         self.ends[which.index()].as_mut()?.replace(None)
     }
 
-    /// The next run may wait for so long, if that is longer than it may by itself: whoever runs it knows that the host has
-    /// the time.
+    /// The next run may wait for so long, if its caller knows that the host has the time.
     pub const fn allow_wait(&mut self, wait: Span) {
         self.allowed = wait;
     }

@@ -1,5 +1,4 @@
-//! Sets of blocks handed to a worker, so many at a time, and taken back in order: for whoever has no card that sets
-//! the pace, and whatever the blocks are.
+//! Sets of blocks handed to a worker, so many at a time, and taken back in order, where no card sets the pace.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;

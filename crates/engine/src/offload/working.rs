@@ -68,17 +68,12 @@ pub fn work_between(
     Workbench::new(from, Some(to), worker, work, halt).run();
 }
 
-/// A link, and who is at its other end.
 struct WorkEnd<'a> {
     link: &'a mut dyn Pollable,
     partner: Option<Endpoint>,
 }
 
-impl<'a> WorkEnd<'a> {
-    fn new(link: &'a mut dyn Pollable) -> Self {
-        Self { link, partner: None }
-    }
-
+impl WorkEnd<'_> {
     fn receive(&mut self, worker: &mut Worker) {
         let mut from = None;
         self.link.receive(&mut |datagram| {
@@ -140,7 +135,8 @@ impl<'a> Workbench<'a> {
         let bytes = to.as_ref().map_or(0, |to| to.datagram_bytes()).max(from.datagram_bytes());
         let mut room = vec![0; bytes].into_boxed_slice();
         prefault(&mut room);
-        let (from, to) = (WorkEnd::new(from), to.map(WorkEnd::new));
+        let from = WorkEnd { link: from, partner: None };
+        let to = to.map(|link| WorkEnd { link, partner: None });
         Self { from, to, worker, work, halt, room, epoch: None }
     }
 
@@ -217,7 +213,6 @@ impl<'a> Workbench<'a> {
     }
 }
 
-/// That of the master's host, if it is known there.
 fn float_mode(flags: Flags) -> Option<FloatMode> {
     flags.has(Flags::FLOAT_MODE_KNOWN).then(|| FloatMode {
         flush_to_zero: flags.has(Flags::FLUSH_TO_ZERO),

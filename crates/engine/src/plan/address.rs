@@ -25,8 +25,7 @@ pub enum AddressError {
     /// Nobody could use it so.
     #[error("{0}")]
     Unusable(String),
-    /// It may be right, and could not be opened: a name that nobody knows, a description that is
-    /// not there.
+    /// It may be right, and could not be opened: an unknown name, a missing description.
     #[error("{0}")]
     NotThere(String),
 }
@@ -61,8 +60,7 @@ pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// The most that may be asked for.
 pub const MOST_SENDERS: usize = 1024;
 
-/// How far ahead packets of AVTP may say that they are to be presented: of nanoseconds they have 32 bits, half of which
-/// are behind now (2.147 s), and clocks differ.
+/// How far ahead AVTP may present: nanoseconds have 32 bits, half of them behind now (2.147 s), and clocks differ.
 pub const MOST_AHEAD: Span = Span::from_millis(2100);
 
 /// The priority of class A (IEEE 802.1Q §34.5).
@@ -76,7 +74,6 @@ enum Target {
     Sdp(PathBuf),
 }
 
-/// A place on a network of Ethernet as it was given.
 #[derive(Debug, Clone, PartialEq)]
 struct EthernetTarget {
     interface: String,
@@ -130,17 +127,13 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// A place without a description.
     const fn of(place: StreamPlace, form: WireForm, stream: Option<StreamId>) -> Self {
         Self { place, form, stream, description: None, warnings: Vec::new() }
     }
 
     /// Where packets go or come, if that is by UDP.
     pub const fn media(&self) -> Option<SocketAddr> {
-        match self.place {
-            StreamPlace::Udp { media, .. } => Some(media),
-            StreamPlace::Tcp(_) | StreamPlace::Ethernet(_) => None,
-        }
+        if let StreamPlace::Udp { media, .. } = self.place { Some(media) } else { None }
     }
 
     /// Where reports go or come, if there are any.
@@ -154,24 +147,17 @@ impl Resolved {
 
     /// The place that is connected to, or at which a connection is waited for, if it is one of TCP.
     pub const fn tcp(&self) -> Option<SocketAddr> {
-        match self.place {
-            StreamPlace::Tcp(place) => Some(place),
-            StreamPlace::Udp { .. } | StreamPlace::Ethernet(_) => None,
-        }
+        if let StreamPlace::Tcp(place) = self.place { Some(place) } else { None }
     }
 
     /// The place on Ethernet, if it is one.
     pub const fn ethernet(&self) -> Option<&EthernetPlace> {
-        match &self.place {
-            StreamPlace::Udp { .. } | StreamPlace::Tcp(_) => None,
-            StreamPlace::Ethernet(place) => Some(place),
-        }
+        if let StreamPlace::Ethernet(place) = &self.place { Some(place) } else { None }
     }
 }
 
 impl Address {
-    /// Whether [`Self::resolve`] asks somebody who may take long to answer: the system's resolver, or
-    /// a file's disk.
+    /// Whether [`Self::resolve`] may take long: it asks the system's resolver, or reads a file.
     pub fn may_wait(&self) -> bool {
         match &self.place {
             Target::Udp { host, .. } | Target::Tcp { host, .. } => {
@@ -230,10 +216,7 @@ impl Address {
 
     /// The `.sdp` file that it names, if it does.
     pub fn file(&self) -> Option<&Path> {
-        match &self.place {
-            Target::Udp { .. } | Target::Tcp { .. } | Target::Ethernet(_) => None,
-            Target::Sdp(path) => Some(path),
-        }
+        if let Target::Sdp(path) = &self.place { Some(path) } else { None }
     }
 }
 

@@ -11,8 +11,7 @@ use tautline_proto::wire::avtp::crf::is_crf;
 use super::address::{Address, Resolved};
 use super::{ClockPlan, StreamPlan, sockets};
 
-/// Packets of a clock that wait to be read: those of half a second at 500 in one, more than ten beats of the thread
-/// that reads them.
+/// Packets of a clock that wait to be read: half a second at 500 in one, more than ten beats.
 const PACKETS: usize = 256;
 
 /// Whether what a clock's talker sends to its address comes to the socket at which a stream is heard. By Ethernet each
@@ -33,8 +32,7 @@ fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
 }
 
-/// Follows the clock of that address: by the socket of the first of these streams, heard at those places, that is its own
-/// too, else by one of its own.
+/// Follows the clock of that address: by the socket of the first stream that hears it too, else by its own.
 pub fn follow(
     told: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],

@@ -17,7 +17,7 @@ use tautline_proto::maap::{AddressClaim, ClaimEvent};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::plan::address::Address;
-use crate::plan::random::random;
+use crate::plan::random;
 
 /// Why no address could be claimed: one sentence that ends with the mend.
 #[derive(Debug, thiserror::Error)]
@@ -92,8 +92,7 @@ impl ClaimedAddress {
     /// How often the thread looks whether the stream is over.
     const LOOK: Span = Span::from_millis(100);
 
-    /// Begins to claim one for a stream that goes to `without`, if that names none; it does not wait for what comes of
-    /// that.
+    /// Begins to claim one for a stream that goes to `without`, if that names none. Does not wait.
     pub fn begin(without: &Address) -> Result<Option<Self>, ClaimError> {
         let Some(interface) = without.unclaimed() else { return Ok(None) };
         let system = |error| ClaimError::System { interface: interface.into(), error };
@@ -115,8 +114,7 @@ impl ClaimedAddress {
         Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
     }
 
-    /// Where the stream goes, once an address is held: what is left of somewhat more than two seconds, longer where
-    /// others object.
+    /// Where the stream goes, once an address is held: in about two seconds, longer where others object.
     pub fn wait(&self) -> Result<Address, ClaimError> {
         let patience = Duration::from_nanos(Self::PATIENCE.as_nanos().unsigned_abs()) + Self::LATE;
         let asking = |standing: &mut ClaimStanding| {
@@ -186,7 +184,6 @@ fn defend(mut claim: AddressClaim, socket: &MaapSocket, told: &ClaimShared) {
     }
 }
 
-/// Says what is to be said now.
 fn speak(claim: &mut AddressClaim, socket: &MaapSocket) -> io::Result<()> {
     while let Some((to, message)) = claim.poll(now()) {
         socket.send(to, &message).inspect_err(|_| claim.unsaid(now()))?;

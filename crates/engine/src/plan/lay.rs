@@ -1,5 +1,4 @@
-//! The one place that lays plans: what a stream needs of its sockets, and plans in which all is as usual
-//! that nobody asked for.
+//! The one place that lays plans: sockets, and plans in which all is as usual that nobody asked for.
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -16,7 +15,7 @@ use tautline_proto::latency::{
 use tautline_proto::packet::StreamId;
 use tautline_proto::packetizer::Identity;
 use tautline_proto::redundancy::ETHERNET;
-use tautline_proto::send_policy::{Limits, Regulator, SendPolicyConfig};
+use tautline_proto::send_policy::SendPolicyConfig;
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
@@ -25,7 +24,7 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use super::address::{Address, Resolved};
 use super::select::Select;
 use super::sockets::packets_per_second;
-use super::{ClockPlan, RecvPlan, SendPlan, StreamPlan};
+use super::{ClockPlan, RecvPlan, SendPlan, SentConfig, StreamPlan};
 use crate::error::RunError;
 use crate::plan::probes::Probes;
 use crate::plan::random_identity;
@@ -39,8 +38,7 @@ pub struct TooShort {
     pub least: Span,
 }
 
-/// The latency to promise of such packets from a device with this period, where `usual` is promised
-/// as nobody says otherwise.
+/// The latency to promise where packets and device take `least`; `usual`, if nobody says otherwise.
 pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
     match rule {
         LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
@@ -49,8 +47,7 @@ pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, Too
     }
 }
 
-/// The latency to begin with of a stream that is received by such a device, where its sender
-/// promises this.
+/// The latency to begin with at such a device of a stream whose sender promises this.
 pub fn kept(
     rule: LatencyRule,
     promise: Option<Span>,
@@ -61,8 +58,7 @@ pub fn kept(
     promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
 }
 
-/// Gives a socket room for the packets of a stream from a device with this period: for what they carry of
-/// others, and for those that are sent twice.
+/// Gives a socket room for the packets of a stream: for what they carry of others, and for repeats.
 pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, heads: PacketHeads) {
     let packets = packets_per_second(format.rate, format.packet);
     udp.datagram_bytes = heads.datagram_bytes(format).max(ETHERNET);
@@ -114,38 +110,28 @@ impl SendPlan {
         let OpenedStream { link, control, outbound, .. } = opened;
         let usual = usual_latency(&format, device.period);
         let policy = SendPolicyConfig {
-            form: WireForm::Rtp,
-            format,
-            identity: random_identity()?,
-            link_offset: usual,
-            latency: LatencyRule::Usual,
-            usual,
-            device,
-            stamps: true,
             spaced: outbound.ringed,
-            held: Span::ZERO,
-            redundancy: Regulator::OFF,
-            repair_budget: None,
-            limits: Limits::default(),
             destinations: outbound.destinations.iter().map(Endpoint::host).collect(),
             by_two_networks: outbound.networks.is_some(),
             most_bytes: outbound.datagram_bytes,
-            compressed: Vec::new(),
+            ..SendPolicyConfig::new(format, random_identity()?, usual, device)
         };
         Ok(Self {
-            address,
+            stream: SentConfig {
+                address,
+                outbound,
+                probes: Probes::All,
+                sealed: None,
+                pacing: None,
+            },
             reports_to: Vec::new(),
             link,
-            outbound,
             control,
             policy,
             encoders: Vec::new(),
             gain: Gain::UNITY,
             map: ChannelMap::identity(device.channels.count()),
-            probes: Probes::All,
             ledger: None,
-            sealed: None,
-            pacing: None,
             claim: None,
         })
     }
@@ -171,21 +157,18 @@ impl ClockPlan {
     }
 }
 
-/// A random identity for a stream, named as it is asked for where it goes: by Ethernet after the talker's own
-/// address (IEEE 1722-2016 §4.4.4.8).
+/// A random identity, named as asked for where it goes: by Ethernet after the talker (IEEE 1722-2016 §4.4.4.8).
 pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
     let random = random_identity()?;
     if let Some(stream) = to.iter().find_map(|to| to.stream) {
         return Ok(Identity { stream, ..random });
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
-    let own = {
-        // Without an address of its own, as on the loopback interface, nobody else is to have the same by chance.
-        let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
-        let number = random.stream.0 & u64::from(u16::MAX);
-        StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number)
-    };
-    Ok(Identity { stream: own, ..random })
+    // Without an address of its own, as on the loopback interface, nobody else is to have the same by chance.
+    let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
+    let number = random.stream.0 & u64::from(u16::MAX);
+    let stream = StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number);
+    Ok(Identity { stream, ..random })
 }
 
 /// What is to be received of a stream like `format`, as the address describes it if it does.

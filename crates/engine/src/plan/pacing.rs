@@ -43,7 +43,6 @@ tautline_dsp::named_enum! {
 }
 
 impl PacingRung {
-    /// What keeps its launch times.
     const fn queue(self) -> &'static str {
         match self {
             Self::Offload => "an etf whose card launches packets (offload)",
@@ -95,8 +94,7 @@ impl Paced {
     }
 }
 
-/// The rungs whose launch times an interface heeds, by its own queues or, if it is a VLAN, by those of its card: the most
-/// regular first.
+/// The rungs whose launch times an interface heeds, by its queues or a VLAN's card's: the most regular first.
 pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingRung> {
     queues(all, &[interface]).into_iter().map(|queue| queue.rung).collect()
 }
@@ -140,8 +138,7 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops what has no launch time: where it takes packets of their priority, they go with none, if that passes.
-/// Tells what came of it.
+/// An etf drops what has no launch time: packets go without priority if that passes. Tells what came of it.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
     if !has_etf(&queue_disciplines().ok()?, &interfaces) {
@@ -173,9 +170,7 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
 /// What of a stream its packets' spacing goes by.
 #[derive(Debug, Clone, Copy)]
 struct PacedStream {
-    /// Sound in one packet.
     packet: Span,
-    /// Packets in a period.
     packets: usize,
     /// What the latency leaves beside the age of packets.
     spare: Span,
@@ -195,7 +190,6 @@ impl PacedStream {
     }
 }
 
-/// As high as it can be.
 fn climb(
     link: &LinkOptions,
     asked: Option<PacingRung>,
@@ -327,8 +321,7 @@ fn held_by(
     })
 }
 
-/// What a probe by such a link sees: with such launch times, before which the driver has packets by so much, or with
-/// none.
+/// What a probe by such a link sees: with launch times, before which the driver has packets by so much, or none.
 fn tried(
     mut link: LinkOptions,
     launch: Option<(LaunchOptions, Span)>,

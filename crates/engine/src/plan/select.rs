@@ -17,8 +17,7 @@ tautline_dsp::named_enum! {
     unknown: "`{}` is no way to select a stream; use mix, priority or first-alive"
 }
 
-/// A stream that brought nothing for this long is not alive: ten of the usual packets, and more
-/// than a host freezes.
+/// A stream that brought nothing for so long is not alive: ten usual packets, more than a host freezes.
 pub(crate) const PATIENCE: Span = Span::from_millis(100);
 
 impl Select {
@@ -37,15 +36,14 @@ impl Select {
             (Self::Mix, _) => None,
             (Self::Priority, _) => alive.position(|alive| alive),
             (Self::FirstAlive, before) => {
-                let mut first = None;
-                for (index, alive) in alive.enumerate().filter(|(_, alive)| *alive) {
-                    debug_assert!(alive, "filtered");
-                    if before == Some(index) {
-                        return before;
-                    }
-                    first = first.or(Some(index));
+                let mut alive =
+                    alive.enumerate().filter_map(|(index, alive)| alive.then_some(index));
+                let first = alive.next();
+                if first == before {
+                    first
+                } else {
+                    alive.find(|index| before == Some(*index)).or(first)
                 }
-                first
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Sockets as addresses ask for them: the one by which a stream goes to all its destinations, and
-//! that at which one is heard.
+//! Sockets as addresses ask for them: to all destinations of a stream, and where one is heard.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -23,8 +22,7 @@ use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolv
 
 type Destination<'a> = (&'a Address, &'a Resolved);
 
-/// Sets interface, TTL and loop as the destinations ask. They share one socket, so those that ask
-/// for different things are refused, and so is what means nothing for them.
+/// Sets interface, TTL and loop as the destinations ask: those of one socket have to agree.
 pub fn set(
     udp: &mut UdpOptions,
     addresses: &[Address],
@@ -151,8 +149,7 @@ impl LinkOptions {
                     let seldom = options.packets_per_second / STAMPED_A_SECOND;
                     options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
                 }
-                // Where it is not at the root, an ETF is for what has the priority of class A: it would drop the
-                // rest.
+                // Where it is not at the root, an ETF is for the priority of class A, and drops the rest.
                 if by_etf {
                     options.priority = CLASS_A;
                 }
@@ -181,8 +178,7 @@ impl LinkOptions {
         }
     }
 
-    /// The numbers of the interfaces by which its packets leave: one, or that of each of two networks. None where
-    /// what goes by one network leaves by several, or by nobody knows which.
+    /// The numbers of the interfaces its packets leave by, one per network; none if one has several or unknown ones.
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),
@@ -221,7 +217,6 @@ pub fn interfaces(options: &UdpOptions) -> Option<Vec<u32>> {
     core::iter::once(options).chain(options.also.as_deref()).map(one_interface).collect()
 }
 
-/// The one by which all packets of a network leave.
 fn one_interface(options: &UdpOptions) -> Option<u32> {
     let mut by = options.destinations.iter().map(|to| leaves_by(*to, options));
     let first = by.next()??;
@@ -231,8 +226,7 @@ fn one_interface(options: &UdpOptions) -> Option<u32> {
 /// UDP port of the service that throws away all it gets (RFC 863).
 const DISCARD: u16 = 9;
 
-/// A group that is for examples (RFC 5771 §9.2; of IPv6 by the prefix of RFC 3849, RFC 3306), so that nobody hears
-/// it.
+/// A group for examples, which nobody hears (RFC 5771 §9.2; of IPv6 by the prefix of RFC 3849, RFC 3306).
 const fn nobody(six: bool) -> IpAddr {
     match six {
         false => IpAddr::V4(Ipv4Addr::new(233, 252, 0, 9)),
@@ -240,47 +234,38 @@ const fn nobody(six: bool) -> IpAddr {
     }
 }
 
-/// How many packets of what length a link by Ethernet has room for.
-#[derive(Debug, Clone, Copy)]
-struct EthernetRoom {
-    datagram_bytes: usize,
-    per_second: u32,
-    batch: usize,
-}
-
 /// Packets whose departure the kernel stamps. It keeps a copy of each, for which a packet of class A is a few
 /// microseconds late and two intervals are off: fewer than one in 1000, so that 99.9 % of all show none of it.
 const STAMPED_A_SECOND: u32 = 2;
 
-impl EthernetRoom {
-    /// Of any stream of class A, in whatever a frame holds.
-    const ANY: Self = Self { datagram_bytes: 1500, per_second: 8000, batch: 32 };
+/// Room for any stream of class A, in whatever a frame holds: bytes of a packet, packets per second, and packets at once.
+const ANY: (usize, u32, usize) = (1500, 8000, 32);
 
-    fn of(format: &StreamFormat, batch: usize) -> Self {
-        let heads = PacketHeads { form: WireForm::Avtp(Encapsulation::Ethernet), stamps: false };
-        Self {
-            datagram_bytes: heads.datagram_bytes(format).max(Self::ANY.datagram_bytes),
-            per_second: packets_per_second(format.rate, format.packet),
-            batch,
-        }
-    }
+fn room_for(format: &StreamFormat, batch: usize) -> (usize, u32, usize) {
+    let heads = PacketHeads { form: WireForm::Avtp(Encapsulation::Ethernet), stamps: false };
+    let bytes = heads.datagram_bytes(format).max(ANY.0);
+    (bytes, packets_per_second(format.rate, format.packet), batch)
+}
 
-    fn at(self, place: &EthernetPlace, sends: bool) -> EthernetOptions {
-        let Self { datagram_bytes, per_second, batch } = self;
-        EthernetOptions {
-            interface: place.interface.clone(),
-            address: place.address,
-            sends,
-            subtype: avtp::AAF,
-            stream: place.stream,
-            priority: place.priority,
-            datagram_bytes,
-            packets_per_second: per_second,
-            batch,
-            transmit_stamp_every: if sends { (per_second / STAMPED_A_SECOND).max(1) } else { 0 },
-            launch: None,
-            spacing: Spacing::default(),
-        }
+fn by_ethernet(
+    place: &EthernetPlace,
+    sends: bool,
+    (datagram_bytes, packets_per_second, batch): (usize, u32, usize),
+) -> EthernetOptions {
+    let seldom = (packets_per_second / STAMPED_A_SECOND).max(1);
+    EthernetOptions {
+        interface: place.interface.clone(),
+        address: place.address,
+        sends,
+        subtype: avtp::AAF,
+        stream: place.stream,
+        priority: place.priority,
+        datagram_bytes,
+        packets_per_second,
+        batch,
+        transmit_stamp_every: if sends { seldom } else { 0 },
+        launch: None,
+        spacing: Spacing::default(),
     }
 }
 
@@ -290,17 +275,17 @@ pub fn sending_by_ethernet(
     format: &StreamFormat,
     batch: usize,
 ) -> EthernetOptions {
-    EthernetRoom::of(format, batch).at(place, true)
+    by_ethernet(place, true, room_for(format, batch))
 }
 
 /// Sends something or other by Ethernet: to see whether that can be.
 pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
-    EthernetRoom::ANY.at(place, true)
+    by_ethernet(place, true, ANY)
 }
 
 /// Receives any stream of class A at an address of Ethernet.
 pub fn hearing_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
-    EthernetRoom::ANY.at(place, false)
+    by_ethernet(place, false, ANY)
 }
 
 /// Hears what `address` stands for, whatever it is.
@@ -320,8 +305,7 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     }
 }
 
-/// What a packet may wait for its connection beside the time of two packets: a thread that comes late, or a retransmission
-/// on a short way.
+/// What a packet may wait for its connection beside two packets: a late thread, or a short retransmission.
 const MOST_WAIT: Span = Span::from_millis(10);
 
 /// Sends a stream like `format` by TCP, up to `batch` packets at once, of so many bytes at most.
@@ -373,8 +357,7 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
         StreamPlace::Udp { media, .. } => *media,
         StreamPlace::Tcp(_) => return reception(address, resolved),
         StreamPlace::Ethernet(place) => {
-            let room = EthernetRoom::of(format, EthernetRoom::ANY.batch);
-            return LinkOptions::Ethernet(room.at(place, false));
+            return LinkOptions::Ethernet(by_ethernet(place, false, room_for(format, ANY.2)));
         }
     };
     let mut options = by_udp(media, (address, resolved));

@@ -1,26 +1,21 @@
-//! Changes of what is received while it plays, as far as they concern more than one stream:
-//! the gain of all, and streams that take the place of others.
+//! Changes of what is received while it plays: the gain of all, and streams that take the place of others.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
-use tautline_io::clock::{WallClock, now};
-use tautline_io::control::Waiter;
+use tautline_io::clock::now;
 use tautline_io::thread::memory;
-use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_report::StreamReport;
 use tautline_report::ledger::HeardEntry;
 
 use crate::control::{
-    Answer, CannotChange, Changed, ReceiveStanding, RecvChange, Requests, StreamStanding,
+    Answer, CannotChange, Changed, Fader, ReceiveStanding, RecvChange, Requests, StreamStanding,
 };
 use crate::error::RunError;
-use crate::fader::Fader;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::run::RunWatch;
 use crate::monitor::sound::Hearing;
 use crate::plan::StreamPlan;
-use crate::plan::probes::Probes;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::mixer::{MixerInput, Succession};
 use crate::receive_engine::repairers::{RepairerStore, Spares, repairers};
@@ -29,61 +24,37 @@ use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 /// The ordinary thread's end of what may be changed of a mix.
 pub(crate) struct MixChanges {
     pub(crate) requests: Option<Requests<RecvChange>>,
-    /// Knows when a stream's reports arrive, by its number.
-    pub(crate) waiter: Waiter,
-    device: Settings,
-    wall: WallClock,
-    probes: Probes,
-    labels: bool,
+    pub(crate) mix: Mix,
     /// Whether any was asked for.
     pub(crate) made: bool,
     fader: Fader,
     gains: Producer<Gain>,
     coming: Producer<(usize, MixerInput)>,
     gone: Consumer<MixerInput>,
-    repairers: RepairerStore,
+    pub(crate) repairers: RepairerStore,
     /// Streams that are to take the place given, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
-    /// The reports of streams whose place was taken. Their sockets are closed: the same address may
-    /// be heard again.
-    closed: Vec<StreamReport>,
+    /// The reports of streams whose place was taken. Their sockets are closed.
+    pub(crate) closed: Vec<StreamReport>,
     /// Streams that there have been.
-    count: usize,
+    pub(crate) count: usize,
     /// What was asked for all since it was last taken: whoever comes later is to have it, too.
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
-/// The mix that may be changed.
-pub(crate) struct MixSetup {
-    /// Streams that are planned.
-    pub(crate) places: usize,
-    /// Streams that may come beside them.
-    pub(crate) more: usize,
-    pub(crate) gain: Gain,
-    pub(crate) device: Settings,
-    pub(crate) wall: WallClock,
-    pub(crate) probes: Probes,
-    /// Whether labels are written.
-    pub(crate) labels: bool,
-    pub(crate) waiter: Waiter,
-}
-
-/// What is written of streams while they play.
-pub(crate) struct RunFiles<'a> {
-    pub(crate) ledger: Option<&'a mut LedgerFile<HeardEntry>>,
-    pub(crate) labels: Option<&'a mut Labels>,
-}
-
-/// Reports of streams that are over which are kept: nobody who sends under ever new names fills the
-/// memory.
+/// Reports that are kept of streams that are over: a sender of ever new names fills no memory.
 const CLOSED: usize = 1000;
 
 /// Streams that may wait to be taken in or closed.
 const WAITING: usize = 4;
 
 impl MixChanges {
-    pub(crate) fn new(setup: MixSetup) -> (Self, (Succession, Spares, Consumer<Gain>)) {
-        let MixSetup { places, more, gain, device, wall, probes, labels, waiter } = setup;
+    /// Of so many planned streams, and so many that may come beside them.
+    pub(crate) fn new(
+        mix: Mix,
+        (places, more): (usize, usize),
+        gain: Gain,
+    ) -> (Self, (Succession, Spares, Consumer<Gain>)) {
         let (gains, gains_out) = memory::ring(64);
         let (coming, coming_out) = memory::ring(WAITING);
         let (gone_in, gone) = memory::ring(WAITING);
@@ -91,11 +62,7 @@ impl MixChanges {
         let changes = Self {
             requests: None,
             made: false,
-            waiter,
-            device,
-            wall,
-            probes,
-            labels,
+            mix,
             fader: Fader { gain, muted: false },
             gains,
             coming,
@@ -115,9 +82,7 @@ impl MixChanges {
         plan: StreamPlan,
     ) -> Result<(ReceivedStream, MixerInput), RunError> {
         let receiver = plan.receiver();
-        let Self { count: number, wall, ref device, ref waiter, probes, labels, .. } = *self;
-        let mix = Mix { number, wall, device, waiter, probes, labels };
-        let connected = connect(plan, receiver, None, &mix)?;
+        let connected = connect(plan, receiver, None, self.count, &self.mix)?;
         self.count += 1;
         Ok(connected)
     }
@@ -134,22 +99,10 @@ impl MixChanges {
         self.heirs.iter().map(|(_, stream)| stream)
     }
 
-    /// The same, to be worked on.
     pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
         self.heirs.iter_mut().map(|(_, stream)| stream)
     }
 
-    /// The reports of streams that had a place.
-    pub(crate) fn closed(self) -> Vec<StreamReport> {
-        self.closed
-    }
-
-    /// Lays out repairers in place of those that were taken. Once a beat.
-    pub(crate) fn refill(&mut self) {
-        self.repairers.refill(self.count);
-    }
-
-    /// Makes the changes that were asked for.
     pub(crate) fn serve(&mut self, streams: &mut [ReceivedStream]) {
         if let Some(requests) = self.requests.take() {
             requests.serve(|change| self.change(change, streams));
@@ -222,16 +175,14 @@ impl MixChanges {
         Ok(Changed::From(address))
     }
 
-    /// Closes the streams that the device's thread gave back; those that took their places are
-    /// heard from now on.
+    /// Closes the streams that the device's thread gave back; those in their places are heard from now on.
     pub(crate) fn close_gone(
         &mut self,
         streams: &mut [ReceivedStream],
         watch: &mut RunWatch,
-        files: RunFiles<'_>,
+        (mut ledger, mut labels): (Option<&mut LedgerFile<HeardEntry>>, Option<&mut Labels>),
         hearing: &Hearing,
     ) {
-        let RunFiles { mut ledger, mut labels } = files;
         while let Ok(mut input) = self.gone.pop() {
             // Its last word: there is room for it now, and nobody else to say it.
             let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
@@ -249,10 +200,8 @@ impl MixChanges {
             };
             let (_, mut stream) = self.heirs.remove(heir);
             let old = &mut streams[place];
-            input.tell_last(
-                now(),
-                old.statistics.status.map_or(0, |status| status.stream.counters.xruns),
-            );
+            let xruns = old.statistics.status.map_or(0, |status| status.stream.counters.xruns);
+            input.tell(now(), xruns, None);
             old.converse(watch);
             old.turn(watch, ledger.as_deref_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.close(old));

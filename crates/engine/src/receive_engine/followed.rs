@@ -14,7 +14,6 @@ use tautline_report::snapshot::FollowedClockSnapshot;
 use crate::monitor::note::Note;
 use crate::plan::ClockPlan;
 
-/// A clock, and by what it is heard.
 pub(crate) struct FollowedClock {
     address: String,
     link: Box<dyn Link>,
@@ -23,7 +22,6 @@ pub(crate) struct FollowedClock {
 }
 
 impl FollowedClock {
-    /// For streams of this rate.
     pub(crate) fn new(plan: ClockPlan, rate: Rate) -> Self {
         let ClockPlan { address, link, encapsulation, stream } = plan;
         let follower = CrfFollower::new(encapsulation, stream, rate);
@@ -42,7 +40,6 @@ impl FollowedClock {
         standing.told
     }
 
-    /// What those who look are told.
     pub(crate) fn snapshot(&self, now: LocalTime) -> FollowedClockSnapshot {
         FollowedClockSnapshot::of(&self.address, &self.follower.standing(now), now)
     }

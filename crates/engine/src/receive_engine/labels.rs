@@ -24,21 +24,17 @@ enum What {
     Xrun,
 }
 
-/// A stretch of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Label {
     /// The first frame, and the one after the last.
     frames: (i64, i64),
     what: What,
-    /// The how many-th stream.
     stream: usize,
     /// When its cause may have begun and when it was noticed.
     cause: (LocalTime, LocalTime),
-    /// Whether the host stood still meanwhile.
     stalled: bool,
 }
 
-/// The labels of a recording.
 pub(crate) struct Labels {
     path: PathBuf,
     rate: Rate,
@@ -99,7 +95,6 @@ impl Labels {
         }
     }
 
-    /// Takes what spoilt a stream's sound by now.
     pub(crate) fn follow(&mut self, stream: &mut ReceivedStream) {
         let Some(marks) = &mut stream.marks else { return };
         while let Ok(mark) = marks.pop() {
@@ -149,8 +144,7 @@ impl Labels {
         }
     }
 
-    /// Asks about those whose end is so long ago, before the witness forgets: also about those behind a
-    /// hole that still grows.
+    /// Judges those that ended by then, before the witness forgets, also behind a hole that still grows.
     pub(crate) fn judge(
         &mut self,
         until: LocalTime,
@@ -188,8 +182,7 @@ impl Labels {
         }
     }
 
-    /// What the file holds; what overlaps what `stalled` is the host's. Where there were several streams
-    /// each label says whose it is.
+    /// What the file holds; what overlaps a stall is the host's. Of several streams each label says whose it is.
     fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
         self.judge(LocalTime::NEVER, stalled);
         self.labels.sort_by_key(|label| label.frames);

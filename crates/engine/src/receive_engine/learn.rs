@@ -42,8 +42,7 @@ pub enum Learnt {
     Nothing,
 }
 
-/// Reports follow each other within half a second; a sender whose packets came for twice as long
-/// announces nothing.
+/// Reports come every half second; a sender whose packets came for twice as long announces nothing.
 const PATIENCE: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
@@ -94,8 +93,7 @@ impl ListenedAt {
 pub enum ToBePlayed {
     /// By the link that read them.
     Opened(OpenedStream),
-    /// By a link that is opened for packets like these, as the one before was opened for packets of any kind:
-    /// [`ListenedAt::succeed`].
+    /// By a link opened for packets like these, not for packets of any kind: [`ListenedAt::succeed`].
     Kept(Box<ListenedAt>),
     /// By a link of its own.
     Anew,

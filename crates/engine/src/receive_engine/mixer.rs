@@ -1,7 +1,5 @@
 //! The receiving side of a device: read, place, mix, volume. Called once per period.
 
-#[cfg(test)]
-mod cost;
 mod input;
 mod marks;
 mod shared;
@@ -26,7 +24,7 @@ use tautline_proto::units::Channels;
 use crate::monitor::sound::{OutputTap, Voices};
 use crate::plan::select::Select;
 use crate::receive_engine::repairers::Spares;
-pub(crate) use input::{InputRings, MixerCommand, MixerInput, RxStatus};
+pub(crate) use input::{MixerCommand, MixerInput, RxStatus};
 pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
 pub(crate) use shared::{Fed, SharedLink, SharedNews};
 pub(crate) use succession::Succession;
@@ -68,14 +66,11 @@ impl Passages {
     }
 }
 
-/// All streams of one playback device.
 pub(crate) struct Mixer {
     pub(crate) inputs: Vec<MixerInput>,
-    /// Links at which several senders are heard.
     pub(crate) shared: Vec<SharedLink>,
     pub(crate) succession: Succession,
     pub(crate) spares: Spares,
-    /// Other gains of all that is heard.
     pub(crate) gains: Consumer<Gain>,
     pub(crate) select: Select,
     pub(crate) chosen: Option<usize>,
@@ -92,7 +87,6 @@ pub(crate) struct Mixer {
     pub(crate) mouth: Option<OutputTap>,
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
-    /// When the device woke last.
     pub(crate) woke: LocalTime,
     pub(crate) told: LocalTime,
 }
@@ -100,8 +94,7 @@ pub(crate) struct Mixer {
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
-/// Mixes a block to the sum. Not laid into [`Mixer::fill`], whose blocks of one stream would prepare
-/// for it.
+/// Mixes a block to the sum. Not inlined: [`Mixer::fill`] of one stream would prepare for it.
 #[inline(never)]
 fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
@@ -130,7 +123,6 @@ impl Mixer {
         if self.succession.has_heirs() { self.read_heirs(latest) } else { latest }
     }
 
-    /// Reads those that are to take the place of others; when the last was read, or `woke`.
     #[cold]
     #[inline(never)]
     fn read_heirs(&mut self, woke: LocalTime) -> LocalTime {
@@ -234,9 +226,7 @@ impl Mixer {
             skipped = Frames::ZERO;
         }
     }
-}
 
-impl Mixer {
     /// All streams were spoilt by it: one label does for them.
     #[cold]
     fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
@@ -245,7 +235,8 @@ impl Mixer {
         if let Some(marks) = &mut input.marks {
             // It ends where the block begins.
             let meets = cycle.playback.meets - rate.span_of(skipped);
-            marks.xrun(Spoilt { meets, frames: skipped }, self.woke);
+            let spoilt = Spoilt { meets, frames: skipped };
+            marks.tell(LabelMark::Xrun { spoilt, since: self.woke });
         }
     }
 

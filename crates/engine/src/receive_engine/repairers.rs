@@ -18,8 +18,7 @@ pub(crate) struct Spares {
     waiting: Consumer<Box<Repairer>>,
 }
 
-/// Repairers that wait, where there are as many streams: so many may begin to carry others within one
-/// beat, and nothing stays lost for want of a repairer.
+/// Repairers that wait: so many streams may begin to carry others within one beat, and lose nothing.
 const WAITING: usize = 4;
 
 /// Both ends, for so many streams; `most` are as many as there may be at once.
@@ -66,7 +65,6 @@ impl Spares {
         self.waiting.slots() + usize::from(self.at_hand.is_some())
     }
 
-    /// Takes back what is not needed.
     pub(crate) fn take_back(&mut self, receiver: &mut JitterBuffer) {
         receiver.return_repairer(&mut self.at_hand);
     }

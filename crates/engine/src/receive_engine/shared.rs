@@ -2,51 +2,33 @@
 //! policy and its conversation; a report is for the stream of the sender that says it.
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Gain;
 use tautline_io::control::Control;
 use tautline_io::thread::memory;
 use tautline_proto::demux::Unplaced;
 use tautline_proto::endpoint::Author;
-use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::target_delay::LossTarget;
 
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
 use crate::plan::StreamPlan;
 use crate::receive_engine::change::MixChanges;
+use crate::receive_engine::kept::{Said, Shares};
 use crate::receive_engine::mixer::{Fed, MixerInput, SharedLink, SharedNews};
-use crate::receive_engine::shares::{Said, Shares};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// What every stream of the link is like.
-#[derive(Clone)]
-pub(crate) struct StreamTemplate {
-    address: String,
-    receiver: JitterBufferConfig,
-    latency: LatencyRule,
-    loss_target: LossTarget,
-    gain: Gain,
-    sealed: Option<&'static str>,
-}
-
-impl StreamTemplate {
-    pub(crate) fn of(plan: &StreamPlan) -> Self {
-        let StreamPlan { latency, loss_target, gain, sealed, .. } = *plan;
-        let (address, receiver) = (plan.address.clone(), plan.receiver.clone());
-        Self { address, receiver, latency, loss_target, gain, sealed }
-    }
-
-    fn plan(&self) -> StreamPlan {
-        let Self { address, receiver, latency, loss_target, gain, sealed } = self.clone();
-        let plan = StreamPlan::new(address, receiver, Box::new(Fed), None);
-        StreamPlan { latency, loss_target, gain, sealed, ..plan }
+impl StreamPlan {
+    /// One like it of another sender, whose packets and reports come by the same link and control.
+    pub(crate) fn fed(&self) -> Self {
+        let (address, receiver) = (self.address.clone(), self.receiver.clone());
+        let (link, control) = (Box::new(Fed), None);
+        Self { address, receiver, link, control, senders: None, carries_clock: false, ..*self }
     }
 }
 
 /// The ordinary thread's end of a shared link.
 pub(crate) struct SharedLinkEnd {
-    model: StreamTemplate,
+    /// What every stream of the link is like.
+    model: StreamPlan,
     /// How many may be heard at once.
     most: usize,
     /// The planned stream's number, by which the channel is called.
@@ -55,16 +37,16 @@ pub(crate) struct SharedLinkEnd {
     said: Vec<Said>,
     /// Reports of senders of whom no packet has come yet, oldest first.
     early: Vec<Said>,
-    /// Whose streams there are.
     authors: Vec<Author>,
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
     news: Consumer<SharedNews>,
-    gone: Consumer<MixerInput>,
+    /// What the device's thread had of streams whose senders are over.
+    pub(crate) gone: Consumer<MixerInput>,
     /// How many have come beside the first, and left again.
     came: usize,
     left: usize,
-    unplaced: Unplaced,
+    pub(crate) unplaced: Unplaced,
     /// Whether it was told that somebody found no place.
     told: bool,
 }
@@ -76,25 +58,13 @@ const MOST_WAITING: usize = 32;
 /// Reports that are kept of senders of whom no packet has come yet.
 const EARLY: usize = 64;
 
-/// A link that is to be shared.
-pub(crate) struct SharedLinkPlan {
-    /// The planned stream, which the others are like.
-    pub(crate) model: StreamTemplate,
-    /// The how many-th shared link it is.
-    pub(crate) link: usize,
-    /// The how many-th input the planned stream has.
-    pub(crate) index: usize,
-    /// How many senders are heard at once.
-    pub(crate) most: usize,
-}
-
-/// Both ends of a link that senders share: that of a planned stream, whose two ends are given.
+/// Both ends of a link that `most` senders share, the how many-th `link`: that of a planned stream, whose ends are given.
 pub(crate) fn share(
-    plan: SharedLinkPlan,
+    (model, most): (StreamPlan, usize),
+    link: usize,
     received: &mut ReceivedStream,
     input: &mut MixerInput,
 ) -> (SharedLinkEnd, SharedLink) {
-    let SharedLinkPlan { model, link, index, most } = plan;
     let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
     let (news_in, news) = memory::ring(2 * MOST_WAITING);
     let (gone_in, gone) = memory::ring(MOST_WAITING);
@@ -117,12 +87,11 @@ pub(crate) fn share(
         unplaced: Unplaced::default(),
         told: false,
     };
-    (shared, SharedLink::new(index, most, spares_out, news_in, gone_in))
+    (shared, SharedLink::new(input.number, most, spares_out, news_in, gone_in))
 }
 
 impl SharedLinkEnd {
-    /// Lays out receivers in place of those that were taken, which is more than a few where all were:
-    /// senders begin together.
+    /// Lays out receivers in place of those that were taken; more if all were, as senders begin together.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
@@ -131,7 +100,7 @@ impl SharedLinkEnd {
             if self.spares.is_full() {
                 return;
             }
-            let Ok((mut received, mut input)) = changes.connect(self.model.plan()) else { return };
+            let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
             received.shares = Some(Shares { link, planned: false, author: None });
             input.shares = true;
             // There is room: asked for above.
@@ -140,7 +109,6 @@ impl SharedLinkEnd {
         }
     }
 
-    /// Takes in the senders that came since it was last asked.
     pub(crate) fn follow(&mut self, streams: &mut Vec<ReceivedStream>, watch: &mut RunWatch) {
         while let Ok(news) = self.news.pop() {
             match news {
@@ -150,8 +118,7 @@ impl SharedLinkEnd {
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
-                    // Beside as many as are asked for; more than wait come to a place with the next
-                    // beat.
+                    // Beside as many as are asked for; if more than wait came, they get a place with the next beat.
                     let here = 1 + self.came - self.left;
                     if let (false, Some(from)) = (self.told || here < self.most, unplaced.from) {
                         let (address, most) = (&*self.model.address, self.most);
@@ -187,13 +154,6 @@ impl SharedLinkEnd {
         self.control = received.conversation.control.take();
     }
 
-    /// What the device's thread had of streams whose senders are over. To be asked before
-    /// [`Self::follow`], and seen to after it: whoever is gone came before.
-    pub(crate) fn gone(&mut self) -> Vec<MixerInput> {
-        std::iter::from_fn(|| self.gone.pop().ok()).collect()
-    }
-
-    /// A stream is not there any more.
     pub(crate) fn leave(&mut self, stream: &ReceivedStream) {
         self.left += 1;
         let author = stream.shares.and_then(|shares| shares.author);
@@ -202,19 +162,13 @@ impl SharedLinkEnd {
 
     /// Another latency for all: for those that are still to come, too.
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
-        self.model.latency = rule;
+        self.model.policy.latency = rule;
         for waiting in &mut self.waiting {
             // Who cannot have it was refused for those that are there.
             let _ = waiting.set_latency(rule);
         }
     }
 
-    /// What found no place.
-    pub(crate) const fn unplaced(&self) -> u64 {
-        self.unplaced.packets
-    }
-
-    /// Takes in the reports that have arrived.
     pub(crate) fn read(&mut self) {
         let Self { control, said, .. } = self;
         if let Some(control) = control {
@@ -222,8 +176,7 @@ impl SharedLinkEnd {
         }
     }
 
-    /// All streams have heard what was said: nothing is heard again. What concerned none of them is
-    /// kept for one that may begin.
+    /// All streams have heard what was said. What concerned none is kept for one that may begin.
     pub(crate) fn put_away(&mut self) {
         let Self { said, early, .. } = self;
         early.extend(said.drain(..).filter(|said| !said.heard));
@@ -242,14 +195,12 @@ impl SharedLinkEnd {
         heard.for_each(|said| said.heard = true);
     }
 
-    /// Whether anything was said to this stream.
     pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {
         let concerns =
             |shares: Shares| self.said.iter().any(|s| s.concerns(&shares, &self.authors));
         received.shares.is_some_and(concerns)
     }
 
-    /// Lends the channel to one of its streams.
     pub(crate) fn lend(
         &mut self,
         received: &mut ReceivedStream,

@@ -1,5 +1,4 @@
-//! The statistics of one received stream, kept by the ordinary thread from what the device's thread
-//! tells it.
+//! The statistics of one received stream, kept by the ordinary thread.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ pub(crate) struct Statistics {
     /// All before the arrival, where the sender's instants are unknown.
     sender: Distribution,
     /// Capture to DAC by the statistics.
-    promised: Distribution,
+    pub(crate) promised: Distribution,
     /// Whose word the latter end is.
     pub(crate) word: Word,
     /// Packets that were played while their capture was not known.
@@ -33,7 +32,7 @@ pub(crate) struct Statistics {
     /// What packets were placed by that were played, measured or not: the best of it.
     placed: Option<Basis>,
     /// How many packets are measured, of those that were played.
-    probes: Probes,
+    pub(crate) probes: Probes,
     seen: u64,
     /// Packets that were played and not measured.
     pub(crate) unprobed: u64,
@@ -42,10 +41,10 @@ pub(crate) struct Statistics {
     /// Capture to DAC by the sound.
     measured: Distribution,
     /// The latter less the former.
-    error: Distribution,
+    pub(crate) error: Distribution,
     played_lately: Lately,
     heard_lately: Lately,
-    worst: Vec<PacketTrace>,
+    pub(crate) worst: Vec<PacketTrace>,
     /// For those who look while it runs.
     pub(crate) observed: Observed<PacketTrace>,
     /// Capture to the presentation that packets tell, if they do.
@@ -55,7 +54,6 @@ pub(crate) struct Statistics {
     /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
-    /// How the stream stands.
     pub(crate) status: Option<RxStatus>,
     /// When its device starved.
     pub(crate) xruns: XrunTimes,
@@ -92,7 +90,7 @@ fn waited(passage: &PacketTrace) -> Span {
 const WORST: usize = 10;
 
 impl Statistics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(probes: Probes, levels: LevelReader) -> Self {
         Self {
             stages: Default::default(),
             sender: Distribution::default(),
@@ -100,7 +98,7 @@ impl Statistics {
             word: Word::default(),
             unmapped: 0,
             placed: None,
-            probes: Probes::All,
+            probes,
             seen: 0,
             unprobed: 0,
             unfound: Unfound::default(),
@@ -109,7 +107,7 @@ impl Statistics {
             played_lately: Lately::default(),
             heard_lately: Lately::default(),
             worst: Vec::with_capacity(WORST + 1),
-            observed: Observed::new(LevelReader::none()),
+            observed: Observed::new(levels),
             presented_after: None,
             presented: Default::default(),
             uncertainty: Distribution::default(),
@@ -117,16 +115,6 @@ impl Statistics {
             status: None,
             xruns: XrunTimes::default(),
         }
-    }
-
-    /// Of so many packets.
-    pub(crate) fn of(self, probes: Probes) -> Self {
-        Self { probes, ..self }
-    }
-
-    /// How many packets are measured.
-    pub(crate) const fn probes(&self) -> Probes {
-        self.probes
     }
 
     /// Whether this packet, which was played or came too late, is to be measured.
@@ -198,8 +186,7 @@ impl Statistics {
         self.rank(passage);
     }
 
-    /// Keeps the packets that were late by the most, and those that came closest to it: that waited
-    /// least.
+    /// Keeps the packets that were late by the most, and those that waited least.
     fn rank(&mut self, passage: &PacketTrace) {
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
@@ -209,7 +196,6 @@ impl Statistics {
         self.worst.truncate(WORST);
     }
 
-    /// Enters one packet that was found in the sound.
     pub(crate) fn found(&mut self, found: FoundPacket) {
         self.measured.record(found.measured);
         self.heard_lately.take(found.measured);
@@ -234,11 +220,6 @@ impl Statistics {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
     }
 
-    /// Packets that were played and whose capture is known.
-    pub(crate) fn promised(&self) -> u64 {
-        self.promised.count()
-    }
-
     /// Whose word the latency is.
     pub(crate) fn by(&self) -> &'static str {
         if self.probes == Probes::Off {
@@ -247,8 +228,7 @@ impl Statistics {
         if self.is_heard() { "sound" } else { self.word.name() }
     }
 
-    /// What packets were placed by. A sender's clock that was known stays known of them when the
-    /// sender is gone.
+    /// What packets were placed by; a sender's clock that was known stays so when the sender is gone.
     pub(crate) fn basis(&self) -> Option<Basis> {
         self.placed.or_else(|| self.status.and_then(|status| status.stream.basis))
     }
@@ -259,16 +239,11 @@ impl Statistics {
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// How sure the sender's clock is. Of TAI as each end knows it nobody knows where packets said that their sender's
-    /// is not to be relied upon.
+    /// How sure the sender's clock is; unknown if that is TAI and packets said that it is not to be relied upon.
     pub(crate) fn known_to(&self) -> Option<Span> {
         let clock = self.clock.as_ref()?;
-        let relied = clock.source != ClockSource::Tai || !self.is_uncertain();
-        relied.then_some(clock.uncertainty)
-    }
-
-    fn is_uncertain(&self) -> bool {
-        self.status.is_some_and(|status| status.stream.counters.uncertain > 0)
+        let uncertain = self.status.is_some_and(|status| status.stream.counters.uncertain > 0);
+        (clock.source != ClockSource::Tai || !uncertain).then_some(clock.uncertainty)
     }
 
     /// How sure the clocks were while packets were played; nothing where that is not known of all of them.
@@ -282,18 +257,10 @@ impl Statistics {
         self.presented_after.map(|_| PresentedReport { lead, off })
     }
 
-    pub(crate) fn error(&self) -> &Distribution {
-        &self.error
-    }
-
     /// The stages that are known, in the order of travel, with their names.
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         let sender = [(SENDER_STAGE, &self.sender)].into_iter();
         let stages = Stage::ALL.into_iter().map(Stage::name).zip(&self.stages);
         sender.chain(stages).filter(|(_, distribution)| distribution.count() > 0)
-    }
-
-    pub(crate) fn worst(&self) -> &[PacketTrace] {
-        &self.worst
     }
 }

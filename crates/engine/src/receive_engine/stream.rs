@@ -1,11 +1,9 @@
-//! What the ordinary thread holds of one received stream: its policy, its conversation, its statistics and
-//! its measurement.
+//! What the ordinary thread holds of one received stream: policy, conversation, statistics, measurement.
 
-mod observed;
+use std::collections::VecDeque;
 
 use rtrb::{Consumer, Producer};
-use tautline_io::clock::host_clock;
-use tautline_io::clock::{WallClock, now, tai};
+use tautline_io::clock::{WallClock, host_clock, now, tai};
 use tautline_io::control::Waiter;
 use tautline_io::link::event_queue::telling;
 use tautline_io::thread::memory;
@@ -14,45 +12,36 @@ use tautline_proto::device::Settings;
 use tautline_proto::endpoint::Host;
 use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::ledger::PacketTrace;
+use tautline_proto::ledger::{PacketTrace, Stage};
 use tautline_proto::policy::Context;
-use tautline_proto::receive_policy::{
-    LatencyRefused, ReceiveNote, ReceivePolicy, ReceivePolicyConfig,
-};
+use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy};
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
-use tautline_proto::time::Span;
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_report::StreamEnd;
 use tautline_report::ledger::HeardEntry;
+use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
 
-use crate::control::CannotChange;
-use crate::conversation::cname;
-use crate::conversation::{Audience, Conversation};
+use crate::control::{CannotChange, Fader};
+use crate::conversation::{Audience, Conversation, cname};
 use crate::error::RunError;
-use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::levels::levels;
 use crate::monitor::note::Note;
-use crate::monitor::observed::Observed;
 use crate::monitor::run::RunWatch;
 use crate::monitor::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 use crate::plan::probes::Probes;
-use crate::plan::random::random;
+use crate::plan::random;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receive_engine::mixer::{
-    InputRings, LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus,
-};
-use crate::receive_engine::pending::Pending;
-use crate::receive_engine::shares::{Said, Shares};
+use crate::receive_engine::kept::{Said, Shares};
+use crate::receive_engine::mixer::{LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus};
 use crate::receive_engine::statistics::Statistics;
 use crate::receive_engine::summary;
 
-/// What the ordinary thread holds of one stream.
 pub(crate) struct ReceivedStream {
     pub(crate) address: String,
     /// By what its packets are sealed, if they are.
     sealed: Option<&'static str>,
-    /// Its gain in the mix.
     pub(crate) fader: Fader,
     config: JitterBufferConfig,
     pub(crate) policy: ReceivePolicy,
@@ -65,8 +54,7 @@ pub(crate) struct ReceivedStream {
     /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
-    /// Answers about a sender's clock that were not believed, and its steps: of the worst of those
-    /// that were heard.
+    /// Answers about a sender's clock that were not believed, and its steps: of the worst one heard.
     refused_exchanges: u32,
     clock_steps: u32,
     /// The how many-th it is, for the ledger.
@@ -75,49 +63,46 @@ pub(crate) struct ReceivedStream {
     pub(crate) shares: Option<Shares>,
     /// Whether the clock that is followed comes by its link, too.
     pub(crate) carries_clock: bool,
-    pending: Pending,
+    /// Packets that wait for what the sound says of them, in the order of their turns.
+    pending: VecDeque<PacketTrace>,
     news: LinkNews,
 }
 
 /// What the lines hold that wait for the statistics: a dozen times what one beat brings.
 const LINES_HELD: Span = Span::from_millis(250);
 
-/// Marks that may wait to be taken: of a beat in which each of the shortest packets is lost, ten times as
-/// many.
+/// Marks that may wait: ten times as many as a beat has shortest packets.
 const MARKS: usize = 2048;
 
-/// What a stream joins.
-pub(crate) struct Mix<'a> {
-    /// The number that it gets.
-    pub(crate) number: usize,
+pub(crate) struct Mix {
     pub(crate) wall: WallClock,
-    pub(crate) device: &'a Settings,
-    /// To know when its reports arrive.
-    pub(crate) waiter: &'a Waiter,
+    pub(crate) device: Settings,
+    /// Knows when a stream's reports arrive, by its number.
+    pub(crate) waiter: Waiter,
     pub(crate) probes: Probes,
     /// Whether labels are written.
     pub(crate) labels: bool,
 }
 
-/// The two ends of one stream: the ordinary thread's and the device's.
+/// The two ends of the `number`-th stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     mut stream: StreamPlan,
     mut receiver: JitterBuffer,
     heard: Option<(Measurement, PacketTap)>,
-    mix: &Mix<'_>,
+    number: usize,
+    mix: &Mix,
 ) -> Result<(ReceivedStream, MixerInput), RunError> {
-    let Mix { number, wall, device, waiter, probes, labels } = *mix;
     let format = stream.receiver.format;
     let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
     if let Some(control) = &stream.control {
-        waiter
+        mix.waiter
             .add(&**control, number as u64)
             .map_err(|error| RunError::System("waiting for reports", error))?;
     }
     let session = Session::new(SessionConfig {
         ssrc: u32::from_ne_bytes([random[0], random[1], random[2], random[3]]),
         cname: cname(&random),
-        wall_offset: wall.offset(),
+        wall_offset: mix.wall.offset(),
         host: host_clock(),
     });
     let (commands_in, commands) = memory::ring(64);
@@ -127,13 +112,8 @@ pub(crate) fn connect(
     stream.link.tell(teller);
     // The newest says all.
     let (status, status_out) = memory::ring(8);
-    let config = ReceivePolicyConfig {
-        latency: stream.latency,
-        link_offset: stream.receiver.link_offset,
-        loss_target: stream.loss_target,
-        device: *device,
-    };
-    let mut policy = ReceivePolicy::new(config, &mut receiver);
+    let link_offset = stream.receiver.link_offset;
+    let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
     if policy.presents() {
         // Before the first block, which the device's thread asks for whether or not this one has had a turn: placed
         // by arrivals it would be beside its time, and brought there by resampling.
@@ -144,13 +124,11 @@ pub(crate) fn connect(
         policy.present_by(tai::tai().mapping, &mut Context { now: now(), session: None, command });
     }
     let (measurement, tap) = heard.unzip();
-    let rings = InputRings { commands, passages, status };
-    let mut input = MixerInput::new(number, receiver, stream.link, stream.gain, rings);
+    let (link, gain) = (stream.link, stream.gain);
+    let mut input = MixerInput::new(number, receiver, link, gain, commands, passages, status);
     let (levels, level_reader) = levels(format.channels.count());
     (input.tap, input.levels) = (tap, levels);
-    let mut statistics = Statistics::new();
-    statistics.observed = Observed::new(level_reader);
-    let (marks, marks_out) = labels.then(|| memory::ring(MARKS)).unzip();
+    let (marks, marks_out) = mix.labels.then(|| memory::ring(MARKS)).unzip();
     input.marks = marks.map(LabelMarks::new);
     let received = ReceivedStream {
         address: stream.address,
@@ -164,35 +142,59 @@ pub(crate) fn connect(
         status: status_out,
         marks: marks_out,
         measurement,
-        statistics: statistics.of(probes),
+        statistics: Statistics::new(mix.probes, level_reader),
         refused_exchanges: 0,
         clock_steps: 0,
         number,
         shares: None,
         carries_clock: stream.carries_clock,
-        pending: Pending::default(),
+        pending: VecDeque::new(),
         news: LinkNews::of(told.events),
     };
     Ok((received, input))
 }
 
-/// Enters one packet into the statistics, and into the ledger if one is written.
-fn enter(
-    statistics: &mut Statistics,
-    ledger: Option<&mut LedgerFile<HeardEntry>>,
+/// A packet that was not found in the sound after this many others is entered without.
+const PATIENCE: usize = 1024;
+
+/// Enters packets into the statistics of the stream with this number, and into the ledger if one is written.
+struct PacketLog<'a> {
+    statistics: &'a mut Statistics,
+    ledger: Option<&'a mut LedgerFile<HeardEntry>>,
     stream: usize,
-    passage: &PacketTrace,
-    found: Option<&FoundPacket>,
-) {
-    statistics.enter(passage, found);
-    if let Some(ledger) = ledger {
-        let measured = found.map(|found| found.measured);
-        ledger.push(HeardEntry { stream, passage: *passage, measured });
+    pending: &'a mut VecDeque<PacketTrace>,
+}
+
+impl PacketLog<'_> {
+    fn enter(&mut self, passage: &PacketTrace, found: Option<&FoundPacket>) {
+        self.statistics.enter(passage, found);
+        if let Some(ledger) = &mut self.ledger {
+            let measured = found.map(|found| found.measured);
+            ledger.push(HeardEntry { stream: self.stream, passage: *passage, measured });
+        }
+    }
+
+    /// Those before it were not found.
+    fn found(&mut self, found: FoundPacket) {
+        self.statistics.found(found);
+        let same = |p: &PacketTrace| p.media == found.media && !p.late;
+        let Some(at) = self.pending.iter().position(same) else { return };
+        for _ in 0..=at {
+            let Some(passage) = self.pending.pop_front() else { return };
+            self.enter(&passage, same(&passage).then_some(&found));
+        }
+    }
+}
+
+/// Playout deadline less arrival; of a late packet by how much it missed its turn, below zero.
+fn headroom(passage: &PacketTrace) -> Option<Span> {
+    match passage.late {
+        true => passage.stage(Stage::Device),
+        false => Some(passage.taken - passage.arrival),
     }
 }
 
 impl ReceivedStream {
-    /// Lets the policy decide, with all that it has at hand.
     fn decide<T>(
         &mut self,
         decide: impl FnOnce(&mut ReceivePolicy, &mut Context<'_, ReceiveCommand>) -> T,
@@ -225,7 +227,7 @@ impl ReceivedStream {
         self.conversation.ask_kernel();
         for said in said {
             let tell = &mut |from, event| events.push((from, event));
-            self.conversation.listen(self.policy.speaker(), &said.arrival(), tell);
+            self.conversation.listen(self.policy.speaker(), &said.kept.datagram(), tell);
         }
         self.answer(events, watch);
     }
@@ -270,27 +272,24 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Holds its resampling to this, where its packets say when they are to be presented: they say it by the clock that
-    /// the rate is told against.
+    /// Holds its resampling to this, where its packets tell presentations: by the clock the rate is told against.
     pub(crate) fn keep_pace(&mut self, told: ToldRate) {
         if self.policy.presents() {
             self.decide(|policy, context| policy.keep_pace(told, context));
         }
     }
 
-    /// Tells what the policy has to tell.
     fn note(&mut self, watch: &mut RunWatch) {
         for note in &self.policy.notes() {
             watch.note(&Note::Receiving { address: &self.address, note });
         }
     }
 
-    /// The last round, when the device has stopped: what is still to be found is found, and the
-    /// peer is told goodbye.
+    /// The last round, when the device has stopped: finds what is left, and says goodbye.
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,
-        mut ledger: Option<&mut LedgerFile<HeardEntry>>,
+        ledger: Option<&mut LedgerFile<HeardEntry>>,
         hearing: &Hearing,
     ) {
         let need = self.policy.finish(|from, to| watch.witness.overlaps(from, to));
@@ -299,55 +298,44 @@ impl ReceivedStream {
             watch.conclude(&Note::Receiving { address: &self.address, note });
         }
         let Self { measurement, statistics, pending, number, .. } = self;
+        let mut log = PacketLog { statistics, ledger, stream: *number, pending };
         if let Some(measurement) = measurement {
-            measurement.finish(hearing, &mut |found| {
-                statistics.found(found);
-                pending.found(found, |passage, found| {
-                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-                });
-            });
-            statistics.unfound.add(measurement.take_unfound());
+            measurement.finish(hearing, &mut |found| log.found(found));
+            log.statistics.unfound.add(core::mem::take(&mut measurement.unfound));
         }
-        pending.finish(|passage, found| {
-            enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-        });
+        while let Some(passage) = log.pending.pop_front() {
+            log.enter(&passage, None);
+        }
         self.conversation.leave();
     }
 
-    fn measure(&mut self, mut ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
+    fn measure(&mut self, ledger: Option<&mut LedgerFile<HeardEntry>>, hearing: &Hearing) {
         let Self { measurement, statistics, policy, pending, number, passages, .. } = self;
+        let mut log = PacketLog { statistics, ledger, stream: *number, pending };
         if let Some(measurement) = measurement {
             measurement.listen();
         }
-        statistics.presented_after = policy.presented_after();
+        log.statistics.presented_after = policy.presented_after();
         while let Ok(passage) = passages.pop() {
-            if !policy.take(&passage) {
+            if !policy.take(&passage) || !log.statistics.probe(&passage) {
                 continue;
             }
-            if !statistics.probe(&passage) {
+            log.statistics.promise(&passage);
+            let measurement = measurement.as_mut().filter(|_| !passage.late);
+            if !measurement.is_some_and(|measurement| measurement.expect(&passage, hearing)) {
+                log.enter(&passage, None);
                 continue;
             }
-            statistics.promise(&passage);
-            let may_be_found = match measurement {
-                Some(measurement) if !passage.late => measurement.expect(&passage, hearing),
-                _ => false,
-            };
-            if may_be_found {
-                pending.push(passage, |passage, found| {
-                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-                });
-            } else {
-                enter(statistics, ledger.as_deref_mut(), *number, &passage, None);
+            log.pending.push_back(passage);
+            if log.pending.len() > PATIENCE
+                && let Some(oldest) = log.pending.pop_front()
+            {
+                log.enter(&oldest, None);
             }
         }
         if let Some(measurement) = measurement {
-            measurement.search(hearing, &mut |found| {
-                statistics.found(found);
-                pending.found(found, |passage, found| {
-                    enter(statistics, ledger.as_deref_mut(), *number, passage, found);
-                });
-            });
-            statistics.unfound.add(measurement.take_unfound());
+            measurement.search(hearing, &mut |found| log.found(found));
+            log.statistics.unfound.add(core::mem::take(&mut measurement.unfound));
         }
     }
 
@@ -369,7 +357,6 @@ impl ReceivedStream {
         })
     }
 
-    /// Another gain in the mix.
     pub(crate) fn set_gain(
         &mut self,
         change: impl FnOnce(&mut Fader),
@@ -388,7 +375,6 @@ impl ReceivedStream {
         self.decide(|policy, context| policy.inherit(&other.policy, context));
     }
 
-    /// How it ended, if it did.
     pub(crate) fn end(&self) -> StreamEnd {
         if self.policy.has_left() { StreamEnd::Goodbye } else { StreamEnd::Silence }
     }
@@ -398,7 +384,7 @@ impl ReceivedStream {
         let refused = policy.refusal().map(|refusal| ReceiveNote::Refused(*refusal));
         let refusal = refused.or_else(|| policy.contradicted());
         let wrong_type = policy.wrong_type().map(ReceiveNote::WrongType);
-        let in_words = |note: &ReceiveNote| watch.words(&Note::Receiving { address, note });
+        let in_words = |note: &ReceiveNote| (watch.words)(&Note::Receiving { address, note });
         let stream = summary::ReportSource {
             refusal: refusal.as_ref().and_then(in_words),
             sounded: refused.is_none() && policy.has_sounded(),
@@ -407,6 +393,61 @@ impl ReceivedStream {
         };
         stream.note(watch);
         stream.report()
+    }
+
+    /// Keeps what observers are told, while any is `here`. Once a beat.
+    pub(crate) fn look(&mut self, now: LocalTime, here: bool) {
+        let commands = &mut self.commands;
+        let ask = || commands.push(MixerCommand::Levels(here)).is_ok();
+        self.statistics.observed.look(now, here, ask);
+        if here {
+            let counters = self.source().counters();
+            self.statistics.observed.follow(now, || counters);
+        }
+    }
+
+    pub(crate) fn snapshot(&mut self, now: LocalTime) -> StreamSnapshot {
+        let Self { policy, statistics, address, config, .. } = self;
+        let status = statistics.status;
+        let format = status.map_or(config.format, |status| status.stream.format);
+        let state = match policy.recent() {
+            _ if policy.refusal().is_some() || policy.contradicted().is_some() => {
+                StreamState::Refused
+            }
+            recent if !recent.any() => StreamState::Awaited,
+            recent if recent.silent().is_some() => StreamState::Silent,
+            _ => StreamState::Here,
+        };
+        // The sound is placed on whole frames.
+        let rounding = format.rate.span_of(Frames::new(1)).half();
+        let nanos = |span: Span| span.as_nanos();
+        let headroom = statistics.observed.packets(now).filter_map(headroom).min();
+        let mut snapshot = StreamSnapshot {
+            address: address.clone(),
+            sender: status.as_ref().and_then(summary::sender).map(|sender| sender.from),
+            state,
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.coding_name().to_owned(),
+            bitrate: status.and_then(|status| status.stream.bitrate),
+            ptime_ns: nanos(format.ptime()),
+            latency: LatencySnapshot {
+                configured_ns: policy.is_latency_configured().then(|| nanos(policy.link_offset())),
+                measured_ns: statistics.recent().map(nanos),
+                uncertainty_ns: statistics.known_to().map(|known| nanos(known + rounding)),
+                p99_ns: statistics.latency().0.percentile(0.99).map(nanos),
+                by: statistics.by().to_owned(),
+            },
+            depth_ns: policy.arrivals().needed().map(nanos),
+            headroom_ns: headroom.map(nanos),
+            clock: statistics.clock.as_ref().map(|clock| ClockSnapshot {
+                uncertainty_ns: statistics.known_to().map(nanos),
+                ..ClockSnapshot::of(clock)
+            }),
+            ..StreamSnapshot::default()
+        };
+        statistics.observed.tell(now, summary::worst, &mut snapshot);
+        snapshot
     }
 
     /// What is told of it, but for what only words say.

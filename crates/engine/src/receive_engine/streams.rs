@@ -10,15 +10,14 @@ use tautline_proto::endpoint::Author;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtcp::Announcement;
 
-use crate::control::{RecvChange, Requests};
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::machine;
 use crate::monitor::note::Note;
 use crate::monitor::observers::Observers;
 use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::sound::Hearing;
-use crate::receive_engine::change::{MixChanges, RunFiles};
-use crate::receive_engine::doubt::Doubt;
+use crate::receive_engine::Doubt;
+use crate::receive_engine::change::MixChanges;
 use crate::receive_engine::followed::FollowedClock;
 use crate::receive_engine::labels::Labels;
 use crate::receive_engine::shared::SharedLinkEnd;
@@ -31,52 +30,24 @@ use tautline_report::{Report, StreamReport};
 /// A stall is known to the witness by then.
 const WITNESSED: Span = Span::from_millis(500);
 
-/// What the ordinary thread of a receiver works with.
 pub(crate) struct ReceivedStreams {
-    streams: Vec<ReceivedStream>,
-    shared: Vec<SharedLinkEnd>,
-    changes: MixChanges,
-    hearing: Hearing,
+    pub(crate) streams: Vec<ReceivedStream>,
+    pub(crate) shared: Vec<SharedLinkEnd>,
+    pub(crate) changes: MixChanges,
+    pub(crate) hearing: Hearing,
     pub(crate) clock: Option<FollowedClock>,
     pub(crate) ledger: Option<LedgerFile<HeardEntry>>,
     pub(crate) observers: Observers,
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
-    /// When the rings are emptied next.
-    beat: LocalTime,
+    pub(crate) beat: LocalTime,
     /// Since when all streams are over.
-    quiet_since: Option<LocalTime>,
+    pub(crate) quiet_since: Option<LocalTime>,
     /// Whether it is past doubt that what it was laid out for is to be heard.
-    settled: bool,
+    pub(crate) settled: bool,
 }
 
 impl ReceivedStreams {
-    pub(crate) fn open(
-        streams: Vec<ReceivedStream>,
-        shared: Vec<SharedLinkEnd>,
-        changes: MixChanges,
-        hearing: Hearing,
-        watch: RunWatch,
-    ) -> Self {
-        let (beat, ledger, labels, clock) = (LocalTime::ZERO, None, None, None);
-        let observers = Observers::none();
-        let (quiet_since, settled) = (None, false);
-        Self {
-            streams,
-            shared,
-            changes,
-            hearing,
-            clock,
-            ledger,
-            observers,
-            labels,
-            watch,
-            beat,
-            quiet_since,
-            settled,
-        }
-    }
-
     /// Tells those who look how it stands. Once a beat.
     pub(crate) fn tell_observers(&mut self) {
         let Self { streams, clock, observers, watch, .. } = self;
@@ -98,20 +69,18 @@ impl ReceivedStreams {
         }
         self.beat = self.watch.beat();
         self.changes.serve(&mut self.streams);
-        self.changes.refill();
+        self.changes.repairers.refill(self.changes.count);
         self.follow_senders();
         self.keep_statistics();
         let Self { streams, changes, hearing, ledger, labels, watch, .. } = self;
-        let files = RunFiles { ledger: ledger.as_mut(), labels: labels.as_mut() };
-        changes.close_gone(streams, watch, files, hearing);
+        changes.close_gone(streams, watch, (ledger.as_mut(), labels.as_mut()), hearing);
         true
     }
 
-    /// Waits until a peer says something, a report is due, or `until`, and lets the streams hear and
-    /// speak that this concerns: how many that were.
+    /// Waits for a peer, a due report or `until`, and lets the streams converse that this concerns: how many.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
         let due = self.all().map(|stream| stream.conversation.session.deadline());
-        let speaking = self.changes.waiter.wait(due.fold(until, LocalTime::min));
+        let speaking = self.changes.mix.waiter.wait(due.fold(until, LocalTime::min));
         let (now, mut conversing) = (now(), 0);
         let Self { streams, shared, changes, watch, .. } = self;
         let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();
@@ -139,7 +108,8 @@ impl ReceivedStreams {
             if let Some(rule) = latency {
                 shared.set_latency(rule);
             }
-            let gone = shared.gone();
+            // Seen to after those that came: whoever is gone came before.
+            let gone: Vec<_> = std::iter::from_fn(|| shared.gone.pop().ok()).collect();
             shared.follow(streams, watch);
             for mut input in gone {
                 let number = input.number;
@@ -150,7 +120,8 @@ impl ReceivedStreams {
                 shared.leave(&stream);
                 // Its last word: there is room for it now, and nobody else to say it.
                 let status = stream.statistics.status;
-                input.tell_last(now(), status.map_or(0, |status| status.stream.counters.xruns));
+                let xruns = status.map_or(0, |status| status.stream.counters.xruns);
+                input.tell(now(), xruns, None);
                 shared.converse(&mut stream, watch);
                 stream.turn(watch, ledger.as_mut(), hearing);
                 drop(input);
@@ -188,7 +159,6 @@ impl ReceivedStreams {
         }
     }
 
-    /// Everything once, for every stream.
     pub(crate) fn turn(&mut self) {
         self.follow_senders();
         let Self { streams, shared, changes, watch, .. } = self;
@@ -201,7 +171,6 @@ impl ReceivedStreams {
         self.keep_statistics();
     }
 
-    /// Those that have a place, and those that are to have one.
     fn all(&self) -> impl Iterator<Item = &ReceivedStream> {
         self.streams.iter().chain(self.changes.heirs())
     }
@@ -251,11 +220,6 @@ impl ReceivedStreams {
         read_nothing.then_some(None)
     }
 
-    /// The changes that are listened to.
-    pub(crate) fn take_requests(&mut self) -> Option<Requests<RecvChange>> {
-        self.changes.requests.take()
-    }
-
     pub(crate) fn progress(&self) -> Progress<'_> {
         let elapsed = now() - self.watch.began;
         let (notes, refused) = (&self.watch.notes, Some(&self.watch.refused));
@@ -293,7 +257,6 @@ impl ReceivedStreams {
         progress
     }
 
-    /// How it stands with the senders.
     fn peer(&self) -> PeerState {
         let sounded =
             self.streams.iter().map(|stream| stream.policy.recent()).filter(|recent| recent.any());
@@ -329,11 +292,12 @@ impl ReceivedStreams {
             let ended = over.then(|| stream.end());
             let mut report = stream.report(&mut watch);
             let planned = stream.shares.filter(|shares| shares.planned);
-            report.counters.unplaced = planned.map_or(0, |shares| shared[shares.link].unplaced());
+            report.counters.unplaced =
+                planned.map_or(0, |shares| shared[shares.link].unplaced.packets);
             StreamReport { ended, ..report }
         });
         let mut reports: Vec<_> = playing.collect();
-        let closed = changes.closed().into_iter();
+        let closed = changes.closed.into_iter();
         reports.extend(
             closed.map(|stream| StreamReport { ended: stream.ended.filter(|_| over), ..stream }),
         );

@@ -19,6 +19,7 @@ use tautline_proto::wrap;
 
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
+use crate::monitor::sound::Unfound;
 use crate::receive_engine::mixer::RxStatus;
 use crate::receive_engine::statistics::Statistics;
 use tautline_proto::latency::{LatencyRule, repair_latency};
@@ -31,7 +32,6 @@ use tautline_report::{
 /// What a report of a received stream is made from.
 pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
-    /// By what its packets are sealed, if they are.
     pub(crate) sealed: Option<&'static str>,
     pub(crate) config: &'a JitterBufferConfig,
     pub(crate) link_offset: Span,
@@ -69,8 +69,7 @@ impl ReportSource<'_> {
         }
     }
 
-    /// A stream of which nothing was played: what is known of it. As its timeline runs at another rate
-    /// than was expected, all that is reckoned by that means nothing.
+    /// A stream of which nothing was played: what is known of it, but for what is reckoned by its timeline.
     fn refused(&self, refusal: &str) -> StreamReport {
         let played = self.played();
         let counted = self.statistics.status.as_ref();
@@ -98,11 +97,11 @@ impl ReportSource<'_> {
     }
 
     fn played(&self) -> StreamReport {
-        let format =
-            self.statistics.status.map_or(self.config.format, |status| status.stream.format);
+        let status = self.statistics.status.as_ref();
+        let format = status.map_or(self.config.format, |status| status.stream.format);
         StreamReport {
             address: self.address.to_owned(),
-            sender: self.statistics.status.and_then(|status| sender(&status)),
+            sender: status.and_then(sender),
             sealed: self.sealed.map(Into::into),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -111,27 +110,24 @@ impl ReportSource<'_> {
             played: self.wrong_type.is_none(),
             ptime_ns: format.ptime().as_nanos(),
             latency: self.latency(format),
-            probes: self.statistics.probes().name().into(),
+            probes: self.statistics.probes.name().into(),
             stages: self.stages(),
             counters: self.counters(),
-            xruns: self.statistics.xruns.report(),
+            xruns: self.statistics.xruns.0.clone(),
             gaps: Some(self.gaps()),
             repair: self.repair(),
-            paths: self
-                .statistics
-                .status
-                .map_or_else(Vec::new, |status| status.paths.report(status.stream.expected)),
+            paths: status.map_or_else(Vec::new, |s| s.paths.report(s.stream.expected)),
             invalid: self.invalid(),
-            drift_ppm: self.statistics.status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
+            drift_ppm: status.and_then(|s| s.stream.drift).map(Ppm::as_f64),
             clock: self.statistics.clock.map(|clock| Clock {
                 offset_ns: clock.offset().as_nanos(),
                 uncertainty_ns: self.statistics.known_to().map(Span::as_nanos),
                 round_trip_ns: clock.known_round_trip().map(Span::as_nanos),
                 rate_ppm: clock.rate().map(Ppm::as_f64),
-                card_ppm: self.statistics.status.and_then(|s| s.stream.card).map(Ppm::as_f64),
+                card_ppm: status.and_then(|s| s.stream.card).map(Ppm::as_f64),
                 source: clock.source.name().into(),
             }),
-            worst: self.statistics.worst().iter().map(worst).collect(),
+            worst: self.statistics.worst.iter().map(worst).collect(),
             ..StreamReport::default()
         }
     }
@@ -152,8 +148,9 @@ impl ReportSource<'_> {
             return NotFound::default();
         };
         let counted = stream.counters;
-        let (played, unfound) = (self.statistics.promised(), self.statistics.unfound);
+        let (played, unfound) = (self.statistics.promised.count(), self.statistics.unfound);
         let found = self.statistics.latency().0.count();
+        let Unfound([silent, repeats, unlike, hidden]) = unfound;
         let untold = played.saturating_sub(found + unfound.total());
         let unprobed = self.statistics.unprobed;
         let told = played
@@ -173,10 +170,10 @@ impl ReportSource<'_> {
             no_clock: self.statistics.unmapped,
             unbooked: counted.unbooked,
             unprobed,
-            silent: unfound.silent,
-            repeats: unfound.repeats,
-            unlike: unfound.unlike,
-            untold: unfound.untold + untold,
+            silent,
+            repeats,
+            unlike,
+            untold: hidden + untold,
         }
     }
 
@@ -196,7 +193,7 @@ impl ReportSource<'_> {
             measured_from: self.statistics.by().into(),
             uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
             uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
-            books_error: self.statistics.error().summary(),
+            books_error: self.statistics.error.summary(),
             basis: match basis {
                 Some(Basis::Clock) => "clock",
                 Some(Basis::Arrival) => "arrival",
@@ -371,7 +368,6 @@ pub(crate) fn worst(passage: &PacketTrace) -> WorstPacket {
     }
 }
 
-/// Whose packets are heard.
 pub(crate) fn sender(status: &RxStatus) -> Option<HeardSender> {
     let from =
         status.stream.endpoints.first().filter(|from| *from != Endpoint::UNKNOWN)?.to_string();

@@ -59,9 +59,7 @@ fn received(streams: Vec<StreamPlan>) -> ReceivedStreams {
         periods: 2,
     };
     let engine = RecvEngine::new(RecvPlan::new(streams, device));
-    let RecvEngine { streams, shared, changes, hearing, .. } = engine.unwrap();
-    let watch = RunWatch::begin(&OPTIONS);
-    ReceivedStreams::open(streams, shared, changes, hearing, watch)
+    engine.unwrap().begin(RunWatch::begin(&OPTIONS), &device).0
 }
 
 #[test]

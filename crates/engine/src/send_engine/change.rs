@@ -1,38 +1,42 @@
 //! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
+//!
+//! A stream to an address that was claimed follows the claim: where that is lost to somebody with more right to it,
+//! nothing is sent there any more, and once another address is claimed all goes there.
+
+use std::sync::Arc;
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_io::link::destinations::Destinations;
+use tautline_io::ethernet::EthernetAddress;
+use tautline_io::link::destinations::{Destinations, Outbound};
 use tautline_proto::endpoint::Endpoint;
 
-use crate::control::{Answer, CannotChange, Changed, Destined, SendChange, SendStanding};
+use crate::control::{Answer, CannotChange, Changed, Destined, Fader, SendChange, SendStanding};
 use crate::conversation::Audience;
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
+use crate::plan::claim::{ClaimStanding, ClaimedAddress};
 use crate::plan::too_long::too_long;
-use crate::send_engine::claimed::Follow;
 use crate::send_engine::stream::SentStream;
 use crate::send_engine::transmitter::TransmitterCommand;
 
 impl SentStream {
-    /// Goes where the claim says, if there is one.
     pub(crate) fn follow_claim(&mut self, watch: &mut RunWatch) {
         let Some(followed) = &self.claim else { return };
-        let goes_to = self.outbound.destinations.first().and_then(|to| match to {
+        let goes_to = self.config.outbound.destinations.first().and_then(|to| match to {
             Endpoint::Ethernet { address, .. } => Some(*address),
             _ => None,
         });
-        let before = self.address.clone();
-        let (address, destinations) = match followed.next(goes_to) {
+        let before = self.config.address.clone();
+        let (address, destinations) = match follow(goes_to, followed.claim.standing()) {
             Follow::Stay => return,
-            // Listeners of the other talker would have both, and nobody can know yet where this stream goes on: what
-            // is sent until another address is claimed is let go.
+            // Listeners there would have both; what is sent until another address is claimed is let go.
             Follow::Leave(to) => {
                 watch.note(&Note::AddressTaken { address: &before, by: followed.endpoint(to) });
                 (before, Destinations::NONE)
             }
             Follow::Go(address) => {
-                let goes_to = followed.name(address);
+                let goes_to = followed.claim.goes_to(address).to_string();
                 watch.note(&Note::AddressMoved { from: &before, to: &goes_to });
                 (goes_to, Destinations::one(followed.endpoint(address)))
             }
@@ -43,7 +47,6 @@ impl SentStream {
         self.take_destinations();
     }
 
-    /// Makes one change, or says why it cannot be made.
     pub(crate) fn change(&mut self, change: SendChange, watch: &mut RunWatch) -> Answer {
         let changed = match change {
             SendChange::Latency(rule) => {
@@ -76,23 +79,27 @@ impl SentStream {
     }
 
     fn set_volume(&mut self, gain: Gain, muted: bool) -> Result<Changed, CannotChange> {
-        self.set_gain(gain, muted).map(Changed::Volume).map_err(|()| CannotChange::Busy)
+        let fader = Fader { gain, muted };
+        let command = TransmitterCommand::Gain(fader.wanted());
+        self.commands.push(command).map_err(|_| CannotChange::Busy)?;
+        self.fader = fader;
+        Ok(Changed::Volume(fader))
     }
 
     /// Has all go there soon.
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
-        self.outbound.destinations = destined.destinations.iter().collect();
-        self.address.clone_from(&destined.address);
+        self.config.outbound.destinations = destined.destinations.iter().collect();
+        self.config.address.clone_from(&destined.address);
         if let Audience::Everyone(told) = &mut self.conversation.audience {
             let new = destined.reports_to.iter().filter(|one| !told.contains(one));
             let new: Vec<Endpoint> = new.copied().collect();
             told.extend(new);
         }
-        let hosts = self.outbound.destinations.iter().map(Endpoint::host).collect();
+        let hosts = self.config.outbound.destinations.iter().map(Endpoint::host).collect();
         self.policy.set_destinations(hosts, now());
         self.destined = Some(destined);
         self.note_fragments(watch);
-        Changed::To(self.address.clone())
+        Changed::To(self.config.address.clone())
     }
 
     /// Sends to the destinations that were set last, once receivers there know our clock.
@@ -102,7 +109,6 @@ impl SentStream {
         }
     }
 
-    /// Sends there from now on.
     fn take_destinations(&mut self) {
         let Some(destined) = self.destined.take() else { return };
         if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
@@ -129,7 +135,7 @@ impl SentStream {
             redundancy: policy.redundancy(),
             repair_budget: policy.bounds().budget,
             volume: self.fader,
-            address: self.address.clone(),
+            address: self.config.address.clone(),
             receivers: policy.receiver_counts(),
         }
     }
@@ -137,9 +143,70 @@ impl SentStream {
     fn note_fragments(&self, watch: &mut RunWatch) {
         let format = self.policy.format();
         let bytes = self.policy.datagram_bytes();
-        let to = self.outbound.destinations.iter().filter_map(Endpoint::socket_address);
+        let to = self.config.outbound.destinations.iter().filter_map(Endpoint::socket_address);
         for too_long in too_long(to, bytes, &format) {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
+        }
+    }
+}
+
+pub(crate) struct FollowedClaim {
+    claim: Arc<ClaimedAddress>,
+    /// The number of the interface by which it is claimed.
+    network: u32,
+}
+
+impl FollowedClaim {
+    /// For what is sent by a link that was opened so.
+    pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
+        Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
+    }
+
+    const fn endpoint(&self, address: EthernetAddress) -> Endpoint {
+        Endpoint::Ethernet { address, network: self.network }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    Stay,
+    /// It goes nowhere, as this one has its address.
+    Leave(EthernetAddress),
+    /// It goes to this address.
+    Go(EthernetAddress),
+}
+
+/// What a stream that goes there, or nowhere, is to do where its claim stands so.
+fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
+    match standing {
+        ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
+        ClaimStanding::Lost { to } if goes_to.is_some() => Follow::Leave(to),
+        _ => Follow::Stay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 1, 1];
+    const NEXT: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 2, 2];
+    const OTHER: EthernetAddress = [0x02, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn a_stream_leaves_the_address_that_it_lost_and_goes_to_the_next_that_is_held() {
+        let lost = ClaimStanding::Lost { to: OTHER };
+        for (goes_to, standing, does) in [
+            (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
+            (Some(OURS), lost, Follow::Leave(OTHER)),
+            // What is lost is left once, and told once.
+            (None, lost, Follow::Stay),
+            (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+            (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
+            // Whoever was held up while it was lost sees only where it goes.
+            (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+        ] {
+            assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");
         }
     }
 }

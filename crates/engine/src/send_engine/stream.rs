@@ -1,11 +1,8 @@
-//! What the ordinary thread holds of a stream that is sent: its policy, its conversation, and what is
-//! counted of departures.
+//! What the ordinary thread holds of a stream that is sent: policy, conversation, and counts of departures.
 
-mod observed;
 mod report;
 
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Gain;
 use tautline_io::clock::{now, tai};
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp, is_of_an_interface};
@@ -21,18 +18,17 @@ use tautline_proto::time::{MediaTime, Span};
 use tautline_report::distribution::Distribution;
 use tautline_report::ledger::SentEntry;
 
-use crate::control::Destined;
+use crate::control::{Destined, Fader};
 use crate::conversation::Conversation;
-use crate::fader::Fader;
 use crate::link_news::LinkNews;
 use crate::monitor::ledger_file::LedgerFile;
 use crate::monitor::note::Note;
 use crate::monitor::observed::Observed;
 use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::xruns::XrunTimes;
-use crate::plan::pacing::Paced;
+use crate::plan::SentConfig;
 use crate::plan::probes::Probes;
-use crate::send_engine::claimed::FollowedClaim;
+use crate::send_engine::change::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.
@@ -41,21 +37,16 @@ const ANSWER: Span = Span::from_secs(2);
 /// The stages that a sender knows.
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
 
-/// How long they took, as far as there were any.
 fn spans(departure: &Departure) -> [Option<Span>; 4] {
     let Departure { capture, taken, packed, handed, .. } = *departure;
     [Some(taken - capture), Some(packed - taken), Some(handed - packed), departure.held()]
 }
 
-/// What the ordinary thread holds.
 pub(crate) struct SentStream {
-    pub(crate) address: String,
+    pub(crate) config: SentConfig,
     pub(crate) policy: SendPolicy,
     pub(crate) identity: Identity,
     pub(crate) fader: Fader,
-    /// What the link was opened for, with the present destinations.
-    pub(crate) outbound: Outbound,
-    /// Where packets are to go soon.
     pub(crate) destined: Option<Destined>,
     pub(crate) conversation: Conversation,
     pub(crate) commands: Producer<TransmitterCommand>,
@@ -65,8 +56,7 @@ pub(crate) struct SentStream {
     pub(crate) unlaunched: Vec<MediaTime>,
     /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
-    /// How many packets are measured, of those that left.
-    pub(crate) probes: Probes,
+    /// How many packets left, measured or not.
     pub(crate) left: u64,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
@@ -78,18 +68,11 @@ pub(crate) struct SentStream {
     pub(crate) stages: [Distribution; 4],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
-    /// For those who look while it runs.
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
-    /// By what they are sealed, if they are.
-    pub(crate) sealed: Option<&'static str>,
-    /// What spaces its packets.
-    pub(crate) pacing: Option<Paced>,
     /// By what its packets are presented, where they say when.
     pub(crate) presented: Option<PresentationClock>,
-    /// The address that it goes to, if that was claimed.
     pub(crate) claim: Option<FollowedClaim>,
-    /// Is called with each receiver that is lost, and the stream's address.
     pub(crate) on_lost: Option<LostHook>,
 }
 
@@ -109,12 +92,6 @@ pub(crate) struct PresentationClock {
 const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
-    /// The two networks that everything goes by, if it does.
-    fn networks(&self) -> Option<(&str, &str)> {
-        networks(&self.outbound)
-    }
-
-    /// Lets the policy decide, with all that it has at hand.
     pub(crate) fn decide<T>(
         &mut self,
         decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
@@ -128,9 +105,8 @@ impl SentStream {
         decide(policy, &mut context)
     }
 
-    /// Tells what the policy has to tell.
     pub(crate) fn note(&mut self, watch: &mut RunWatch) {
-        let (address, networks) = (&self.address, networks(&self.outbound));
+        let (address, networks) = (&self.config.address, networks(&self.config.outbound));
         for note in &self.policy.notes() {
             watch.note(&Note::Sending { address, networks, note });
             if let (SendNote::ReceiverLost { host, .. }, Some(hook)) = (note, &mut self.on_lost) {
@@ -142,10 +118,12 @@ impl SentStream {
     /// Says what the kernel refused to send, and that nobody answered.
     pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
         let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
-        if let Some(note) = report::dropped(&self.address, &self.last.link, self.ledger.is_some()) {
+        if let Some(note) =
+            report::dropped(&self.config.address, &self.last.link, self.ledger.is_some())
+        {
             watch.conclude(&note);
         }
-        if let Some((one, other)) = self.networks() {
+        if let Some((one, other)) = networks(&self.config.outbound) {
             let by_one = (sent.saturating_sub(also.0), send_errors.saturating_sub(also.1));
             for (network, (sent, refused)) in [(one, by_one), (other, also)] {
                 if refused > 0 {
@@ -154,11 +132,11 @@ impl SentStream {
                 }
             }
         }
-        let uncounted = self.news.take_error(&self.address).filter(|_| send_errors == 0);
+        let uncounted = self.news.take_error(&self.config.address).filter(|_| send_errors == 0);
         uncounted.iter().for_each(|error| watch.note(error));
         let asked = self.conversation.control.is_some() && sent > 0;
         if asked && self.policy.believed().next().is_none() && send_errors <= sent {
-            let (address, stamps) = (&self.address, self.policy.stamps());
+            let (address, stamps) = (&self.config.address, self.policy.stamps());
             watch.note(&Note::NobodyAnswers { address, stamps });
         }
         if send_errors > sent || (send_errors > 0 && is_of_an_interface(errno)) {
@@ -173,12 +151,12 @@ impl SentStream {
         self.conversation.hear(None, |from, event: Event| policy.hear(from, &event, now()));
         let Self { news, unlaunched, .. } = self;
         let waited = unlaunched.len();
-        news.hear(&self.address, |note| watch.note(note), |packet| unlaunched.push(packet));
+        news.hear(&self.config.address, |note| watch.note(note), |packet| unlaunched.push(packet));
         while let Ok(departure) = self.departures.pop() {
             self.enter(&departure);
         }
         while let Ok(stamp) = self.stamps.pop() {
-            if self.probes != Probes::Off {
+            if self.config.probes != Probes::Off {
                 self.transmit.record(stamp.left - stamp.handed);
             }
             if let Some(line) = line_of(&mut self.ledger, stamp.media) {
@@ -214,8 +192,7 @@ impl SentStream {
         self.conversation.speak();
     }
 
-    /// Presents packets by TAI as it is followed, and tells the peers the same clock: to them it is what presentation
-    /// times are read by.
+    /// Presents packets by TAI as it is followed, and tells the peers the clock by which that is read.
     fn follow_tai(&mut self) {
         let Some(presented) = &mut self.presented else { return };
         let tai = tai::tai();
@@ -248,12 +225,12 @@ impl SentStream {
         self.departed = Some(departure.media);
         let before = self.left;
         self.left += 1;
-        if !self.probes.take(before) {
+        if !self.config.probes.take(before) {
             return;
         }
         let Departure { media, due, handed, .. } = *departure;
         // A wire thread that waits on purpose is not late by that.
-        let due = due + self.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
+        let due = due + self.config.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
         spans(departure)
             .into_iter()
             .zip(&mut self.stages)
@@ -289,24 +266,20 @@ impl SentStream {
             missed: self.last.link.send_errors + self.last.link.dropped,
             xruns: self.last.xruns,
             latency: self.effective(),
-            late: 0,
-            resyncs: 0,
-            clock: None,
             known: self
                 .policy
                 .believed()
                 .find_map(|known| known.clock.as_ref())
                 .map(KnownClock::of),
-            heard: false,
             auto: self.policy.auto(),
             link_offset: self.policy.link_offset(),
             peer: self.peer(elapsed),
             notes: &watch.notes,
             refused: Some(&watch.refused),
+            ..Progress::default()
         }
     }
 
-    /// How it stands with the receivers, so long after the beginning.
     fn peer(&self, elapsed: Span) -> PeerState {
         match self.policy.receiver_counts() {
             counts if counts.lost > 0 => PeerState::Lost(counts),
@@ -315,13 +288,6 @@ impl SentStream {
             _ if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
             _ => PeerState::Nobody,
         }
-    }
-
-    pub(crate) fn set_gain(&mut self, gain: Gain, muted: bool) -> Result<Fader, ()> {
-        let fader = Fader { gain, muted };
-        self.commands.push(TransmitterCommand::Gain(fader.wanted())).map_err(drop)?;
-        self.fader = fader;
-        Ok(fader)
     }
 }
 

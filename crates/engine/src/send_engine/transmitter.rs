@@ -19,12 +19,10 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::monitor::levels::LevelTap;
 
-/// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "a box could not be freed on the device's thread")]
 pub(crate) enum TransmitterCommand {
     Gain(Gain),
-    /// Whether anybody wants to know how loud it is.
     Levels(bool),
     Send(SendCommand),
     Destinations(Destinations),
@@ -36,9 +34,7 @@ pub(crate) struct TxStatus {
     pub(crate) state: PacketizerState,
     pub(crate) link: LinkCounters,
     pub(crate) xruns: u64,
-    /// When those were that were not told before.
     pub(crate) faults: Faults,
-    /// What sets the device's pace.
     pub(crate) clock: Option<ClockId>,
 }
 
@@ -49,9 +45,7 @@ pub(crate) struct Transmitter {
     pub(crate) volume: Volume,
     pub(crate) gain: Gain,
     pub(crate) map: ChannelMap,
-    /// Samples per frame of the device.
     pub(crate) channels: usize,
-    /// Room for one mapped block.
     pub(crate) mapped: Box<[f32]>,
     pub(crate) commands: Consumer<TransmitterCommand>,
     pub(crate) status: Producer<TxStatus>,
@@ -60,11 +54,8 @@ pub(crate) struct Transmitter {
     pub(crate) xruns: u64,
     /// When those were that were not told yet.
     pub(crate) faults: Faults,
-    /// When the device woke last.
     pub(crate) woke: LocalTime,
-    /// What sets the device's pace.
     pub(crate) clock: Option<ClockId>,
-    /// When the ordinary thread was told last.
     pub(crate) told: LocalTime,
 }
 
@@ -114,9 +105,7 @@ impl Transmitter {
             link.queue(&packet);
         });
     }
-}
 
-impl Transmitter {
     fn tell(&mut self) {
         self.levels.tell();
         let status = TxStatus {
@@ -126,8 +115,7 @@ impl Transmitter {
             faults: self.faults,
             clock: self.clock,
         };
-        // The newest status is in the next one too, so a full ring loses nothing: when something
-        // went wrong is kept until it is told.
+        // A full ring loses nothing: totals are in the next one too, and faults are kept until they are told.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }

@@ -172,8 +172,8 @@ impl Road {
     ) -> SendPlan {
         let opened = OpenedStream { link, control: None, outbound, local: None };
         let mut plan = SendPlan::new(address, opened, self.format(), self.device()).unwrap();
-        plan.policy.link_offset = self.latency;
-        SendPlan { gain: self.gain, map: self.maps.0.clone(), probes: self.probes, ..plan }
+        (plan.policy.link_offset, plan.stream.probes) = (self.latency, self.probes);
+        SendPlan { gain: self.gain, map: self.maps.0.clone(), ..plan }
     }
 
     /// Sends noise for a while; the report of the receiver, whose process `plays` wraps, and those

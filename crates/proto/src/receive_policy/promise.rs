@@ -52,7 +52,7 @@ impl ReceivePolicy {
     }
 
     fn ring(&self) -> Span {
-        least_latency(Span::ZERO, &self.config.device)
+        least_latency(Span::ZERO, &self.device)
     }
 
     /// Takes what the device says of itself now that it runs, and what that comes to. Where it takes
@@ -64,7 +64,7 @@ impl ReceivePolicy {
         context: &mut ReceiveContext<'_>,
     ) {
         let Some(lead) = status.lead else { return };
-        let device = &self.config.device;
+        let device = &self.device;
         let period = device.rate.span_of(device.period);
         // A thread that wakes late has less than no lead, and takes its block all the same.
         let takes = lead.max(Span::ZERO) + period;

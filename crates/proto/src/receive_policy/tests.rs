@@ -65,13 +65,9 @@ impl Heard {
         let format = StreamFormat { channels, packet: period, ..format(SampleFormat::L24, 97) };
         let config = JitterBufferConfig::new(wire, format, Span::from_millis(5));
         let mut receiver = receiver_with_room(config, latency);
-        let config = ReceivePolicyConfig {
-            latency,
-            link_offset: Span::from_millis(5),
-            loss_target: LossTarget::DEFAULT,
-            device: Settings { rate, channels, period, periods },
-        };
-        let policy = ReceivePolicy::new(config, &mut receiver);
+        let device = Settings { rate, channels, period, periods };
+        let config = ReceivePolicyConfig::new(latency);
+        let policy = ReceivePolicy::new(config, Span::from_millis(5), device, &mut receiver);
         Self { policy, receiver, told: Vec::new() }
     }
 

@@ -9,24 +9,13 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     let packet = Frames::new(240);
     let sample = SampleFormat::L24;
     let format = StreamFormat { coder: None, rate, channels, sample, packet, payload_type: 97 };
+    let identity = Identity { stream: 1.into(), sequence: 0, timestamp: 0 };
+    let device = Settings { rate, channels, period: Frames::new(120), periods: 2 };
     SendPolicy::new(SendPolicyConfig {
-        form: WireForm::Rtp,
-        format,
-        identity: Identity { stream: 1.into(), sequence: 0, timestamp: 0 },
-        link_offset: Span::from_millis(millis),
         latency,
-        usual: Span::from_millis(millis),
-        device: Settings { rate, channels, period: Frames::new(120), periods: 2 },
-        stamps: true,
-        spaced: false,
-        held: Span::ZERO,
-        redundancy: Regulator::OFF,
-        repair_budget: None,
-        limits: Limits::default(),
         destinations: vec![Host::UNKNOWN],
-        by_two_networks: false,
         most_bytes: 9_000,
-        compressed: Vec::new(),
+        ..SendPolicyConfig::new(format, identity, Span::from_millis(millis), device)
     })
 }
 

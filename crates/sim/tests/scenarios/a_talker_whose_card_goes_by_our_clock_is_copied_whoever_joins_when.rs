@@ -16,7 +16,6 @@ use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{ReceivePolicy, ReceivePolicyConfig};
 use tautline_proto::redundancy::Layout;
 use tautline_proto::stream::StreamFormat;
-use tautline_proto::target_delay::LossTarget;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::WireForm;
@@ -85,13 +84,8 @@ fn listened(seed: u64) -> (Counters, usize) {
     let device = Settings { rate: RATE, channels, period: PERIOD, periods: 2 };
     let mut receiver =
         JitterBuffer::new(JitterBufferConfig::new(form.unpack(None), format, LATENCY));
-    let config = ReceivePolicyConfig {
-        latency: LatencyRule::Chosen(LATENCY),
-        link_offset: LATENCY,
-        loss_target: LossTarget::DEFAULT,
-        device,
-    };
-    let mut policy = ReceivePolicy::new(config, &mut receiver);
+    let config = ReceivePolicyConfig::new(LatencyRule::Chosen(LATENCY));
+    let mut policy = ReceivePolicy::new(config, LATENCY, device, &mut receiver);
     let [mut theirs, mut ours] =
         [(); 2].map(|()| FollowedTai { clock: TaiClock::default(), rng: rng.fork() });
     // Its socket is open for a while before its card runs, whose blocks begin anywhere in a period.

@@ -12,6 +12,7 @@ use tautline_io::thread::Scheduler;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::packet::Codings;
+use tautline_proto::receive_policy::ReceivePolicyConfig;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
@@ -91,8 +92,10 @@ pub(super) fn stream(
         flags.running.voice().detail(&words);
     }
     Ok(StreamPlan {
-        latency: flags.timing.latency.unwrap_or_default(),
-        loss_target: flags.loss_target,
+        policy: ReceivePolicyConfig {
+            latency: flags.timing.latency.unwrap_or_default(),
+            loss_target: flags.loss_target,
+        },
         sealed: key.profile(),
         ..StreamPlan::of(address, receiver, opened)
     })

@@ -51,7 +51,7 @@ pub(crate) fn describe(
         mediaclk_offset: Some(plan.policy.identity.timestamp),
         reference: Reference::Local,
         extensions: if plan.policy.stamps { ExtensionIds::DEFAULT } else { ExtensionIds::NONE },
-        sealed: plan.sealed.is_some(),
+        sealed: plan.stream.sealed.is_some(),
         crypto: key.to_description().filter(|_| flags.sdp_key).into_iter().collect(),
     })
 }

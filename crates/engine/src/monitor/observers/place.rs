@@ -32,7 +32,6 @@ pub fn sockets() -> Vec<PathBuf> {
     folders.iter().flat_map(here).collect()
 }
 
-/// The usual folders of other users.
 fn everybodys() -> impl Iterator<Item = (PathBuf, u32)> {
     let listed = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |name: &str| name.parse().ok().filter(|user| *user != 0);
@@ -59,7 +58,6 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Makes the folder, if it is not there.
 pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
     make_private(folder).map_err(|refused| match refused {
         NotPrivate::System(error) => Unobservable::System { path: folder.to_owned(), error },
@@ -77,12 +75,6 @@ fn process_before(socket: &Path, suffix: &str) -> Option<u32> {
     name.split('.').next()?.parse().ok()
 }
 
-/// Whether we see such a process. One that we do not see may run all the same, as one of a container does.
-fn is_seen(process: u32) -> bool {
-    Path::new(&format!("/proc/{process}")).exists()
-}
-
-/// Whether nobody listens there any more.
 pub(super) fn is_deserted(socket: &Path) -> bool {
     connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
@@ -90,35 +82,30 @@ pub(super) fn is_deserted(socket: &Path) -> bool {
 /// As long as no socket waits for its name, by far: that takes two calls.
 const BORN_WITHIN: Duration = Duration::from_secs(60);
 
-/// Removes the sockets that wait for their names for so long that whoever bore them was killed. Nobody
-/// looks at them, so each start is often enough.
+/// Removes sockets that wait for their names for so long that their makers were killed: once per start.
 pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let old = |found: Metadata| {
-            let age = found.modified().ok().and_then(|born| now.duration_since(born).ok());
-            found.file_type().is_socket() && age.is_some_and(|age| age > BORN_WITHIN)
-        };
-        if process_before(&path, ".born").is_some_and(|process| !is_seen(process))
-            && fs::symlink_metadata(&path).is_ok_and(old)
-            && is_deserted(&path)
-        {
-            // Another may have been quicker.
-            let _ = fs::remove_file(path);
-        }
-    }
+    let age = |found: &Metadata| now.duration_since(found.modified().ok()?).ok();
+    remove_deserted(folder, ".born", |found| age(found).is_some_and(|age| age > BORN_WITHIN));
 }
 
 /// Removes the sockets of processes that ended without a chance to do so.
 pub(super) fn sweep(folder: &Path) {
+    remove_deserted(folder, ".sock", |_| true);
+}
+
+fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    let sockets = entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_socket()));
-    for socket in sockets.map(|entry| entry.path()) {
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
+        // One that we do not see may run all the same, as one of a container does.
+        let is_seen = |process| Path::new(&format!("/proc/{process}")).exists();
         // Who is asked is troubled: only whom we do not see.
-        if process_of(&socket).is_some_and(|process| !is_seen(process)) && is_deserted(&socket) {
+        if process_before(&path, suffix).is_some_and(|process: u32| !is_seen(process))
+            && fs::symlink_metadata(&path).is_ok_and(is_left)
+            && is_deserted(&path)
+        {
             // Another may have been quicker.
-            let _ = fs::remove_file(socket);
+            let _ = fs::remove_file(path);
         }
     }
 }

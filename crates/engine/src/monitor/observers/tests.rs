@@ -74,7 +74,7 @@ fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
     {
         let served = observers.served.as_ref().unwrap();
         let mut served = served.lock().unwrap();
-        let rest = served.readers[0].rest();
+        let rest = served.readers[0].rest.len();
         assert!((1..2_000_000).contains(&rest), "{rest}");
         served.meet(now() + Span::from_secs(3));
     }
@@ -188,4 +188,21 @@ fn a_socket_that_was_born_long_ago_and_never_named_is_swept_once_its_owner_is_de
     place::sweep_newborn(&folder.0, now + Duration::from_secs(61));
     assert_eq!([&dead, &alive, &listened].map(|path| path.exists()), [false, true, true]);
     drop(listener);
+}
+
+#[test]
+fn an_onlooker_is_told_as_often_as_others_where_nobody_else_looks() {
+    let onlooker = Onlooker::default();
+    let observers = Observers::none().and(onlooker.clone());
+    assert!(observers.are_here());
+    let mut asked = 0;
+    for _ in 0..2 {
+        observers.tell(|| {
+            asked += 1;
+            Snapshot { elapsed_ns: asked, ..Snapshot::default() }
+        });
+    }
+    assert_eq!(onlooker.newest().map(|newest| newest.elapsed_ns), Some(1));
+    assert_eq!(onlooker.newest(), None, "it is told once");
+    assert!(asked == 1 || !onlooker.is_due(tautline_io::clock::now()), "ten times a second");
 }

@@ -7,14 +7,12 @@ use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
 use super::recent::RecentFrames;
 
-/// Frames compared at a time: long enough that only the right place matches, short enough that a
-/// change of place spoils little.
+/// Frames compared at a time: only the right place matches, and a change of place spoils little.
 pub(super) const WINDOW: usize = 1024;
 /// The part of a window's energy that may be left over: −30 dB. Resamplers differ in what they do to
 /// the highest tones: half a frame from the next, the shorter ones take some dB off them.
 const LEFT_OVER: f64 = 1e-3;
-/// How far from where it is looked for the sound may be, in frames, for what is refined from there to
-/// find it.
+/// How far from the sound, in frames, refinement may begin and still find it.
 const NEAR: i64 = 8;
 /// Below this correlation at the best of those places nothing is refined.
 const LIKELY: f64 = 0.5;
@@ -24,7 +22,6 @@ const ROUNDS: usize = 5;
 /// Where a window of sound comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WindowOrigin {
-    /// What its first frame is.
     pub(super) point: MediaPoint,
     /// Frames of the stream for each of the window, less one.
     pub(super) drift: f64,
@@ -84,7 +81,6 @@ impl Between {
     }
 }
 
-/// The place within reach of `guess` that is most alike, if any is.
 fn nearest(samples: &[f32], brought: &RecentFrames, guess: MediaTime) -> Option<f64> {
     let alike = |away: i64| {
         let there = brought.run(guess + Frames::new(away), WINDOW).unwrap_or_default();

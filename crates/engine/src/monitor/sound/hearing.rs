@@ -35,15 +35,14 @@ struct Meets {
     taken: LocalTime,
 }
 
-/// What was heard and may still be searched, and whose sound that is. Its frames are counted from the
-/// first that was ever heard.
+/// What was heard and may still be searched. Frames are counted from the first that was ever heard.
 pub(crate) struct Hearing {
     rate: Rate,
     heard: Reader<Meets>,
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
     /// The first frame of it.
-    begin: usize,
+    pub(super) begin: usize,
     /// The runs it came in: their first frame and when that met the DAC.
     times: VecDeque<(usize, Meets)>,
 }
@@ -63,8 +62,7 @@ impl Hearing {
         self.heard.is_abandoned()
     }
 
-    /// Takes in what was heard since the last call. To be called before the ledger's lines are
-    /// fetched: what was heard by now has its line there.
+    /// Takes in what was heard. Called before lines are fetched: what was heard by now has its line.
     pub(crate) fn listen(&mut self) {
         let Self { heard, voices, sound, begin, times, .. } = self;
         voices.listen();
@@ -75,12 +73,6 @@ impl Hearing {
         });
     }
 
-    /// The first frame that may be searched.
-    pub(super) const fn begin(&self) -> usize {
-        self.begin
-    }
-
-    /// The frame after the last that was heard.
     pub(super) const fn end(&self) -> usize {
         self.begin + self.sound.len()
     }
@@ -94,8 +86,7 @@ impl Hearing {
         &self.sound[start - self.begin..][..WINDOW]
     }
 
-    /// Forgets what every stream has searched by now, but for a window before the one that each begins
-    /// with next. The run that it begins in now begins later.
+    /// Forgets what every stream has searched by now, but for a window before the next of each.
     pub(crate) fn forget(&mut self) {
         let begin = self.settled().saturating_sub(2 * WINDOW).max(self.begin);
         let first = self.meets(begin);
@@ -114,7 +105,6 @@ impl Hearing {
         Some((due + Span::from_nanos(part as i64)).max(taken))
     }
 
-    /// When this frame was due to meet the DAC.
     pub(super) fn time_of(&self, frame: usize) -> Option<LocalTime> {
         self.meets(frame).map(|meets| meets.due)
     }

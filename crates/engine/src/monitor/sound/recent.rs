@@ -4,8 +4,7 @@ use tautline_proto::time::{Frames, MediaTime};
 
 /// The newest frames that packets brought; NaN where nothing came.
 pub(super) struct RecentFrames {
-    /// A ring of `room` and, once more, the first `longest` of it: so runs as long lie in one piece. Empty
-    /// until anything was brought.
+    /// A ring of `room` and its first `longest` once more, so that runs lie in one piece. Empty at first.
     samples: Box<[f32]>,
     /// Of a power of two.
     room: usize,
@@ -21,16 +20,10 @@ impl RecentFrames {
         Self { samples: Box::default(), room, longest, until: None }
     }
 
-    /// Frames that are remembered.
-    fn room(&self) -> Frames {
-        Frames::from_len(self.room)
-    }
-
     fn slot(&self, frame: MediaTime) -> usize {
         frame.as_frames() as usize & (self.room - 1)
     }
 
-    /// The frame's sample, or NaN.
     pub(super) fn at(&self, frame: MediaTime) -> f32 {
         self.samples.get(self.slot(frame)).copied().unwrap_or(f32::NAN)
     }
@@ -40,7 +33,6 @@ impl RecentFrames {
         self.samples.get(self.slot(frame)..)?.get(..count)
     }
 
-    /// The samples from this frame on, without end.
     pub(super) fn from(&self, frame: MediaTime) -> impl Iterator<Item = f32> + '_ {
         (0..).map(move |index| self.at(frame + Frames::new(index)))
     }
@@ -53,7 +45,8 @@ impl RecentFrames {
         let end = media + Frames::from_len(samples.len());
         let mut hole = self.until.unwrap_or(media);
         // Far ahead nothing that was known is near any more; far back another stream began.
-        if media - hole > self.room() || (hole - media).count() > self.room().count() / 2 {
+        let room = self.room as i64;
+        if (media - hole).count() > room || (hole - media).count() > room / 2 {
             self.samples.fill(f32::NAN);
             (hole, self.until) = (media, None);
         }

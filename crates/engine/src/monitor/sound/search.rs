@@ -9,8 +9,7 @@ use super::window::SoundWindow;
 
 /// Sound that might come from more places than this says nothing.
 const MOST_TRIES: u32 = 64;
-/// How far from the last place a search begins, in frames: cards drift by less from one window to
-/// the next, and a slip is one.
+/// How far from the last place a search begins, in frames: cards drift by less in a window, and a slip is one.
 const NEAR: i64 = 8;
 /// After so many windows in a row that were found nowhere, those searches rest that cost time; the
 /// search between frames later, since a hole in every other window is no reason to give resampled
@@ -33,7 +32,6 @@ impl Backoff {
         Self { patience, failures: 0, left: 0 }
     }
 
-    /// Whether to search this window.
     fn is_over(&mut self) -> bool {
         let over = self.left == 0;
         self.left = self.left.saturating_sub(1);
@@ -61,13 +59,11 @@ pub(super) struct Search {
     /// Of the search at every place, and of the search between frames.
     wide: Backoff,
     fine: Backoff,
-    /// Looks for sound that was resampled, once there is any: its kernel takes milliseconds to be
-    /// laid out, which a receiver that starts does not wait for.
+    /// Looks for resampled sound, once there is any: its kernel takes milliseconds to be laid out.
     between: Option<Between>,
     /// What drift the last such sound had.
     drift: f64,
-    /// Whether the sound is such, as far as is known: what was found last was, and no more than one
-    /// window was not found since.
+    /// Whether what was found last is such, and no more than one window was not found since.
     resampled: bool,
     #[cfg(test)]
     pub(super) tried: Tried,
@@ -97,57 +93,45 @@ impl Search {
         }
     }
 
-    /// Where `samples`, a whole window, come from; by the ledger from `guess`. Or why that
-    /// cannot be said.
+    /// Where `samples`, a whole window, come from; by the ledger from `guess`. Or why that cannot be said. If not
+    /// `anywhere`, only that is looked at which costs little: the window is a part of another and of what lies beside it.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
         brought: &RecentFrames,
         guess: MediaTime,
+        anywhere: bool,
     ) -> Result<WindowOrigin, Why> {
         let window = SoundWindow::new(samples, brought).ok_or(Why::Silent)?;
         #[cfg(test)]
         {
-            self.tried.windows += 1;
+            self.tried.windows += u64::from(anywhere);
         }
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
-        // What was found last says which is likelier. To look between frames takes a kernel, which takes
-        // longer to lay out than all places to look at.
-        if !self.resampled
+        // What was found last is likelier; and the kernel for looking between takes longer than all places.
+        if anywhere
+            && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
         {
             return self.take(&window, first, guess);
         }
-        if let Some(origin) = self.look_between(&window, guess) {
+        let between = match anywhere {
+            true => self.look_between(&window, guess),
+            false if self.resampled => self.place_between(&window, guess),
+            false => None,
+        };
+        if let Some(origin) = between {
             return self.take_resampled(origin, &window, guess);
         }
-        if self.resampled
+        if anywhere
+            && self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
         {
             return self.take(&window, first, guess);
         }
         Err(Why::Unlike)
-    }
-
-    /// The same, where only that is looked at which costs little: the window is a part of another and
-    /// of what lies beside that.
-    pub(super) fn place_near(
-        &mut self,
-        samples: &[f32],
-        brought: &RecentFrames,
-        guess: MediaTime,
-    ) -> Result<WindowOrigin, Why> {
-        let window = SoundWindow::new(samples, brought).ok_or(Why::Silent)?;
-        if let Some(first) = self.look_near(&window, guess) {
-            return self.take(&window, first, guess);
-        }
-        if !self.resampled {
-            return Err(Why::Unlike);
-        }
-        let origin = self.place_between(&window, guess).ok_or(Why::Unlike)?;
-        self.take_resampled(origin, &window, guess)
     }
 
     fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {

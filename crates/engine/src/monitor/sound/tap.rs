@@ -6,11 +6,9 @@ use tautline_proto::time::{Frames, MediaTime};
 
 use super::rings::Writer;
 
-/// Tells the measurement what packets brought. Packets that follow each other are told together, from
-/// where their sound lies: that takes as long as telling of one.
+/// Tells the measurement what packets brought: those that follow each other together, which takes as long as one.
 pub(crate) struct PacketTap {
     writer: Writer<MediaTime>,
-    /// Which channel of the stream.
     channel: usize,
     /// Brought and not told yet.
     run: Range<MediaTime>,

@@ -452,7 +452,7 @@ fn what_hid_a_packet_is_told() {
         let unfound = measurement.unfound;
         assert_eq!((found.len(), unfound.total()), (0, 400), "{unfound:?}");
         // The last window is not whole, so nothing is said of its packets.
-        let told = [unfound.silent, unfound.repeats, unfound.unlike, unfound.untold];
+        let told = unfound.0;
         let wanted = [silent, repeats, unlike, untold].map(|wanted| 370 * wanted);
         assert!(told.iter().zip(wanted).all(|(told, least)| *told >= least), "{unfound:?}");
     }

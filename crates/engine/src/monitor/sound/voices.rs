@@ -41,7 +41,6 @@ pub(crate) struct OutputTap {
 /// Changes that may wait for the ordinary thread: one in each of a quarter of a thousand blocks.
 const WAITING: usize = 256;
 
-/// The mixer's end, and the measurement's.
 pub(super) fn voices() -> (OutputTap, Chorus) {
     let (ring, changes) = memory::ring(WAITING);
     let mouth = OutputTap { ring, said: Voices::Nobody };
@@ -49,8 +48,7 @@ pub(super) fn voices() -> (OutputTap, Chorus) {
 }
 
 impl OutputTap {
-    /// What meets the DAC from `at` on is the sound of these. Silence is the pause of who sounded
-    /// last.
+    /// What meets the DAC from `at` on is the sound of these; silence is a pause of the last.
     pub(crate) fn say(&mut self, at: LocalTime, voices: Voices) {
         let news = voices != Voices::Nobody && voices != self.said;
         // With the ring full, in the next block.
@@ -59,14 +57,12 @@ impl OutputTap {
         }
     }
 
-    /// Whether what packets of the stream at `place`, of so many, bring may be found when it is
-    /// played: it sounds alone now, or nobody else can.
+    /// Whether sound of the stream at `place`, of so many, may be found: it sounds alone now, or is the only one.
     pub(crate) fn may_be_found(&self, place: usize, of: usize) -> bool {
         of == 1 || self.said == Voices::One(place)
     }
 }
 
-/// Whose sound the mix was of late.
 pub(crate) struct Chorus {
     changes: Consumer<(LocalTime, Voices)>,
     /// Each from its instant on, oldest first.

@@ -8,18 +8,15 @@ use tautline_proto::time::{Frames, MediaTime};
 use super::between::WINDOW;
 use super::recent::RecentFrames;
 
-/// The part of a window's energy that may be left over: −60 dB, well above the rounding of a volume
-/// and well below anything but the same sound.
+/// The part of its energy that may be left over: −60 dB, above a volume's rounding and below other sound.
 const LEFT_OVER: f64 = 1e-6;
 /// Below this mean square a window is silence and says nothing: −90 dBFS.
 const SILENCE: f64 = 1e-9;
 /// The part of the loudest sample by which any other may be off at a place worth a closer look.
 const LIKELY: f32 = 0.01;
-/// The same where sound may lie between frames: half a frame beside its place a tone of 8 kHz is off
-/// by half.
+/// The same between frames: half a frame beside its place a tone of 8 kHz is off by half.
 const ALIKE: f32 = 0.5;
-/// The order in which a place is looked at: a stride prime to [`WINDOW`], so that the first samples
-/// are far from each other and tell deep sound from its neighbours too.
+/// Places are looked at in this stride, prime to [`WINDOW`]: the first samples are far from each other.
 const STRIDE: usize = 389;
 /// So many samples are looked at in that order before all are.
 const FIRST: usize = 8;
@@ -34,8 +31,7 @@ pub(super) struct SoundWindow<'a> {
     landmarks: Landmarks,
 }
 
-/// How much further off than by [`LIKELY`] a sample is taken for likely where places are looked at together:
-/// no rounding hides one.
+/// Places that are looked at together may be off by this much more than [`LIKELY`]: no rounding hides one.
 const SAFE: f32 = 1.001;
 
 /// The longest run of what packets brought that is asked for where sound is looked for this far around.
@@ -43,7 +39,6 @@ pub(super) fn longest_run(reach: Frames) -> Frames {
     Frames::from_len(Landmarks::reach(2 * reach.as_len() + 1, WINDOW))
 }
 
-/// The index of the loudest sample.
 fn loudest(samples: &[f32]) -> usize {
     let (chunks, rest) = samples.as_chunks::<TOGETHER>();
     let mut most = [0.0_f32; TOGETHER];
@@ -74,7 +69,6 @@ impl<'a> SoundWindow<'a> {
         })
     }
 
-    /// The index of the loudest sample.
     const fn loudest(&self) -> usize {
         self.landmarks.indices[0]
     }
@@ -88,7 +82,6 @@ impl<'a> SoundWindow<'a> {
         self.is_likely(self.there(place)) && self.likeness(place).left_over() <= LEFT_OVER
     }
 
-    /// How alike it is to what packets brought from `place` on.
     pub(super) fn likeness(&self, place: MediaTime) -> Likeness {
         Likeness::between(self.samples, self.there(place))
     }
@@ -98,16 +91,14 @@ impl<'a> SoundWindow<'a> {
         self.is_near(self.there(place), gain, ALIKE)
     }
 
-    /// Whether every sample is roughly what was brought there, at the volume of the loudest. Elsewhere than
-    /// at the right place one of the first is not.
+    /// Whether every sample is roughly what was brought there, at the volume of the loudest.
     fn is_likely(&self, there: &[f32]) -> bool {
         let gain =
             there.get(self.loudest()).map_or(f32::NAN, |at| self.samples[self.loudest()] / at);
         gain > 0.0 && gain.is_finite() && self.is_near(there, gain, LIKELY)
     }
 
-    /// Whether no sample is further from what was brought there, at this volume, than by this part of the
-    /// loudest. False for the NaN of a hole.
+    /// Whether no sample is off, at this volume, by more than this part of the loudest. False for NaN.
     fn is_near(&self, there: &[f32], gain: f32, part: f32) -> bool {
         let slack = self.samples[self.loudest()].abs() * part;
         let near = |sample: f32, brought: f32| (sample - gain * brought).abs() <= slack;
@@ -139,8 +130,7 @@ impl<'a> SoundWindow<'a> {
         likely.map(move |index| first + Frames::from_len(index))
     }
 
-    /// The best place around one that matches: deep sound matches its neighbours too, only less
-    /// well.
+    /// The best place around one that matches: deep sound matches its neighbours less well.
     pub(super) fn settle(&self, mut best: MediaTime) -> MediaTime {
         let one = Frames::new(1);
         let left_over = |place: MediaTime| self.likeness(place).left_over();

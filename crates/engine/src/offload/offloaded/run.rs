@@ -11,7 +11,7 @@ use tautline_proto::offload::master::{ChosenAnswer, choose_answer};
 use tautline_proto::offload::pace::HeldUp;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::offload::attendant::{FarChange, Slack};
+use crate::offload::attendant::Slack;
 use crate::offload::delay::DelayChange;
 use crate::offload::far::{INSIST_AFTER, MOST_INSISTED, WorkerEnd};
 use crate::offload::host_block::HostBlock;
@@ -20,8 +20,7 @@ use crate::offload::offloaded::under_way::HandedOut;
 
 /// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
-/// The part of a second for which a run that was missing at its turn is remembered: as long as its line of the ledger
-/// is open.
+/// Part of a second for which a run that was missing is remembered, as its line of the ledger is open.
 const REMEMBERED_PART: u32 = 4;
 /// No plugin's sound lags by more.
 const MOST_LATENCY_SECONDS: u32 = 10;
@@ -107,14 +106,12 @@ impl Offloaded {
         // thread's ring is not looked at.
         while !self.rings.changes.is_empty()
             && self.rings.gone.slots() > 0
-            && let Ok(change) = self.rings.changes.pop()
+            && let Ok((which, far)) = self.rings.changes.pop()
         {
-            let old = match change {
-                FarChange::Attach(which, far) => self.attach(which, far),
-                FarChange::Detach(which) => {
-                    taken_off = true;
-                    self.detach(which)
-                }
+            taken_off |= far.is_none();
+            let old = match far {
+                Some(far) => self.attach(which, far),
+                None => self.detach(which),
             };
             if let Some(old) = old {
                 let _ = self.rings.gone.push(old);
@@ -187,8 +184,7 @@ impl Offloaded {
         }
     }
 
-    /// Whether all that is played before frame `due` is here: of each run a clean answer, or whatever answers those give
-    /// who are there.
+    /// Whether all played before frame `due` is here: a clean answer of each run, or all of those that are there.
     fn is_here(&self, due: u64, patient: bool) -> bool {
         let Self { under_way, ends, returns, .. } = self;
         let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
@@ -214,8 +210,7 @@ impl Offloaded {
         wanted.any(|run| self.choose(run.block).is_none())
     }
 
-    /// What is waited for leaves once more, from every far end of which it has not come: nothing else may make a worker
-    /// answer, if what got lost was the last.
+    /// What is waited for leaves once more: nothing else may make a worker answer, if the last got lost.
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {
@@ -292,7 +287,7 @@ impl Offloaded {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
         let most = self.config.hold() - 1;
         while let Some(run) = self.under_way.get(0).copied() {
-            let crowded = self.under_way.count() > most;
+            let crowded = self.under_way.count > most;
             let over = run.end() <= due && (run.placed || run.end() + remembered <= due);
             if !over && !crowded {
                 break;
@@ -365,7 +360,6 @@ impl Offloaded {
         true
     }
 
-    /// Whose answer to a block is played.
     fn choose(&self, block: u64) -> Option<ChosenAnswer> {
         let ends = self.ends.iter().enumerate();
         let answers =

@@ -1,6 +1,5 @@
 //! The runs that were handed out and not yet played.
 
-/// One run of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandedOut {
     pub(super) position: u64,
@@ -34,7 +33,7 @@ impl HandedOut {
 pub(super) struct UnderWay {
     slots: Box<[HandedOut]>,
     first: usize,
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl UnderWay {
@@ -63,16 +62,10 @@ impl UnderWay {
         Some(run)
     }
 
-    pub(super) const fn count(&self) -> usize {
-        self.count
-    }
-
-    /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &HandedOut> {
         (self.first..self.first + self.count).map(|at| &self.slots[at % self.slots.len()])
     }
 
-    /// That so many behind the oldest.
     pub(super) fn get(&mut self, index: usize) -> Option<&mut HandedOut> {
         if index >= self.count {
             return None;
@@ -92,7 +85,7 @@ mod tests {
         for number in 0..5 {
             runs.push(HandedOut::new(number * 10, 10, number));
         }
-        assert_eq!(runs.count(), 3);
+        assert_eq!(runs.count, 3);
         assert_eq!(runs.get(1).map(|run| run.end()), Some(40));
         assert_eq!(runs.get(3), None);
         let left: Vec<u64> = std::iter::from_fn(|| runs.pop()).map(|run| run.position).collect();

@@ -17,14 +17,11 @@ use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MOST_SENDERS, Target}
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
 /// What may be meant by a beginning that is none.
 const ALL_FORMS: &str = "write rtp://HOST:PORT, rtp+tcp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
-/// How places by UDP are written.
 const RTP: &str = "write rtp://HOST:5004";
 const RTP_BY_TCP: &str = "write rtp+tcp://HOST:5004";
 const AVTP_BY_UDP: &str = "write avtp+udp://HOST:17220";
-/// How a place on Ethernet is written.
 const ETHERNET: &str = "write avtp://eth0/91:E0:F0:00:FE:01";
 
-/// Which end an address is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressRole {
     To,
@@ -236,14 +233,13 @@ impl Address {
 
     fn read(text: &str, end: AddressRole) -> Result<Self, String> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let nowhere = |written| Err(format!("`{text}` names no host; {written}"));
+        let is_to = end == AddressRole::To;
         let place = match place.split_once("://") {
-            Some(("rtp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
-                return Err(format!("`{text}` names no host; {RTP}"));
-            }
-            Some(("avtp+udp", rest))
-                if end == AddressRole::To && (rest.is_empty() || rest.starts_with([':', '/'])) =>
-            {
-                return Err(format!("`{text}` names no host; {AVTP_BY_UDP}"));
+            Some(("rtp", rest)) if is_to && rest.starts_with(':') => return nowhere(RTP),
+            Some(("avtp+udp", "")) if is_to => return nowhere(AVTP_BY_UDP),
+            Some(("avtp+udp", rest)) if is_to && rest.starts_with([':', '/']) => {
+                return nowhere(AVTP_BY_UDP);
             }
             Some(("rtp", rest)) => {
                 let (host, port) = parse_host(rest, text, ("UDP", RTP))?;
@@ -254,8 +250,8 @@ impl Address {
                 Target::Udp { form: WireForm::Avtp(Encapsulation::Udp), host, port }
             }
             Some(("avtp", rest)) => Target::Ethernet(ethernet_target(rest, text, end)?),
-            Some(("rtp+tcp", rest)) if end == AddressRole::To && rest.starts_with(':') => {
-                return Err(format!("`{text}` names no host; {RTP_BY_TCP}"));
+            Some(("rtp+tcp", rest)) if is_to && rest.starts_with(':') => {
+                return nowhere(RTP_BY_TCP);
             }
             Some(("rtp+tcp", rest)) => {
                 let (host, port) = parse_host(rest, text, ("TCP", RTP_BY_TCP))?;
@@ -270,7 +266,7 @@ impl Address {
         let mut address = Self {
             text: text.to_owned(),
             place,
-            is_destination: end == AddressRole::To,
+            is_destination: is_to,
             interface: None,
             sources: Vec::new(),
             ttl: None,
@@ -329,7 +325,13 @@ impl Address {
             ("prio", AddressRole::To) => {
                 let priority = value.parse().ok().filter(|priority| *priority <= MOST_PRIORITY);
                 let priority = priority.ok_or_else(|| unusable("priority of 0 to 15"))?;
-                self.on_ethernet(key)?.priority = priority;
+                let Target::Ethernet(place) = &mut self.place else {
+                    return Err(format!(
+                        "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
+                        self.text
+                    ));
+                };
+                place.priority = priority;
             }
             ("iface", _) if value.is_empty() => {
                 return Err(unusable("interface such as eth0 or its IP address"));
@@ -396,17 +398,6 @@ impl Address {
             }
         }
         Ok(())
-    }
-
-    /// What such a key is of.
-    fn on_ethernet(&mut self, key: &str) -> Result<&mut EthernetTarget, String> {
-        match &mut self.place {
-            Target::Ethernet(place) => Ok(place),
-            _ => Err(format!(
-                "`{key}` is of avtp://INTERFACE/ADDRESS; leave it out of {}",
-                self.text
-            )),
-        }
     }
 }
 

@@ -77,8 +77,7 @@ impl Address {
     }
 }
 
-/// Reads a description, but never much more than one may have. Waits for a program that writes to a pipe, or
-/// refuses the pipe.
+/// Reads a description of bounded length. Waits for a program that writes to a pipe, or refuses the pipe.
 fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError> {
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();

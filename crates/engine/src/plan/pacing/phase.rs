@@ -14,8 +14,7 @@ const WAKES: i64 = 3;
 /// Nothing need keep farther away from what disturbs it than this.
 const APART: Span = Span::from_micros(50);
 
-/// What happens once for each packet and disturbs what is to be regular: from its begin to its end, after the packet
-/// is due.
+/// What disturbs regular departures once per packet: from begin to end, after the packet is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Disturbance {
     pub(super) begin: Span,
@@ -79,7 +78,6 @@ pub(super) struct HandOvers {
     pub(super) by_wire_thread: bool,
 }
 
-/// How they are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandOver {
     /// So many at once,
@@ -98,7 +96,6 @@ const SHIFTS: i64 = 16;
 /// What a probe measured is no better known, and less is worth no wake-up.
 const GRAIN: Span = Span::from_micros(10);
 
-/// So many begun grains.
 fn grains(span: Span) -> i64 {
     (span.as_nanos() + GRAIN.as_nanos() - 1).div_euclid(GRAIN.as_nanos())
 }
@@ -126,15 +123,13 @@ impl HandOvers {
         best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
     }
 
-    /// So many packets at once leave launches, which take a queue until `latest` after their times, a third of their time
-    /// undisturbed.
+    /// So many packets at once leave launches, over `latest` after their times, a third of their time undisturbed.
     fn together(&self) -> usize {
         let room = self.packet - self.packet.divided(3) - self.latest - self.wake;
         let most = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
         most.clamp(1, self.most.clamp(1, MOST_AT_ONCE))
     }
 
-    /// How long handing so many over takes.
     fn takes(&self, together: usize) -> Span {
         self.wake + self.cost.times(together as i64)
     }
@@ -163,8 +158,7 @@ impl HandOvers {
 /// Packing takes so many parts of what handing over does: a quarter to a third, of a packet of two to eight channels.
 const PACKING: i64 = 3;
 
-/// How long the device's thread is at work, from its wake-up on, on so many packets of which each is handed over at
-/// that cost: nothing below it runs meanwhile.
+/// How long the device's thread works on so many packets of that hand-over cost: nothing below it runs meanwhile.
 fn packed(wake: Span, cost: Span, packets: usize) -> Span {
     wake.times(WAKES) + cost.times(packets as i64).divided(PACKING)
 }

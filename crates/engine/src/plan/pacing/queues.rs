@@ -6,8 +6,7 @@ use tautline_proto::time::Span;
 
 use super::PacingRung;
 
-/// From the hand-over to the queue, beyond what the queue wants: system calls, and a queue that is read at a
-/// timer's tick.
+/// From the hand-over to the queue: system calls, and a queue that is read at a timer's tick.
 const MARGIN: Span = Span::from_micros(100);
 
 /// What a queue wants of a packet.
@@ -28,8 +27,7 @@ impl LaunchQueue {
     }
 }
 
-/// Whether any of these interfaces, or the card of one that is a VLAN, has an etf: what has no launch time and comes to
-/// it is dropped.
+/// Whether any of these interfaces, or the card of a VLAN, has an etf, which drops what has no launch time.
 pub(super) fn has_etf(all: &[QueueDiscipline], interfaces: &[u32]) -> bool {
     let at = |interface| all.iter().any(|q| q.interface == interface && q.kind == "etf");
     interfaces.iter().any(|own| at(*own) || lower(*own).is_some_and(at))
@@ -55,7 +53,6 @@ pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQ
     })
 }
 
-/// Those of one interface.
 fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let of_it = all.iter().filter(|queue| queue.interface == interface);
     let mut queues: Vec<LaunchQueue> = of_it

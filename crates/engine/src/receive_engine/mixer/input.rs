@@ -3,22 +3,67 @@
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
 use tautline_io::link::{Datagram, Link, LinkCounters};
+use tautline_io::udp::interface_label;
 use tautline_proto::counters::Counters;
 use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::jitter_buffer::{
-    JitterBuffer, Playable, PullTimes, ReceiveCommand, StreamStatus,
+    JitterBuffer, Playable, PullTimes, ReceiveCommand, Received, StreamStatus,
 };
 use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{LocalTime, Span};
+use tautline_report::PathReport;
 
-use super::marks::LabelMarks;
+use super::marks::{LabelMark, LabelMarks, Spoilt};
 use super::{Fed, Passages};
-use crate::fader::VOLUME_RAMP;
-use crate::monitor::levels::LevelTap;
+use crate::control::VOLUME_RAMP;
+use crate::monitor::levels::{LevelTap, levels};
 use crate::monitor::sound::PacketTap;
 use crate::plan::select::PATIENCE;
-use crate::receive_engine::paths::Paths;
 use crate::receive_engine::repairers::Spares;
+
+/// Networks that are told apart; what more bring is not counted by network.
+const MOST_NETWORKS: usize = 4;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct NetworkTally {
+    /// The index of the interface; 0 for none yet.
+    interface: u32,
+    received: u64,
+    first: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Paths([NetworkTally; MOST_NETWORKS]);
+
+impl Paths {
+    /// A datagram came by this interface, and this became of it.
+    pub(crate) fn count(&mut self, interface: u32, received: &Received<'_>) {
+        let first = match received {
+            Received::Placed(_) | Received::Partly(..) | Received::Late(_) => 1,
+            Received::Duplicate => 0,
+            _ => return,
+        };
+        let known = |path: &&mut NetworkTally| path.interface == interface || path.interface == 0;
+        if let Some(path) = self.0.iter_mut().find(known).filter(|_| interface != 0) {
+            path.interface = interface;
+            path.received += 1;
+            path.first += first;
+        }
+    }
+
+    /// What each network brought, if there were several, of so many packets that were sent.
+    pub(crate) fn report(&self, expected: u64) -> Vec<PathReport> {
+        let seen = self.0.iter().filter(|path| path.interface != 0);
+        let told = seen.map(|path| PathReport {
+            interface: interface_label(path.interface),
+            received: path.received,
+            first: path.first,
+            lost: expected.saturating_sub(path.received),
+        });
+        let told: Vec<PathReport> = told.collect();
+        if told.len() > 1 { told } else { Vec::new() }
+    }
+}
 
 /// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
@@ -40,21 +85,17 @@ pub(crate) struct RxStatus {
     pub(crate) unmarked: u64,
 }
 
-/// One stream on its way to the device.
 pub(crate) struct MixerInput {
     pub(crate) receiver: JitterBuffer,
     pub(crate) link: Box<dyn Link>,
     /// Whether its packets come by a link that other senders share.
     pub(crate) shares: bool,
-    /// The how many-th stream it is, for the ordinary thread.
     pub(crate) number: usize,
     pub(crate) gain: Gain,
     pub(crate) volume: Volume,
-    /// Whether it is selected.
     pub(crate) gate: Volume,
     pub(crate) tap: Option<PacketTap>,
     pub(crate) levels: LevelTap,
-    /// Where labels are written.
     pub(crate) marks: Option<LabelMarks>,
     pub(crate) commands: Consumer<MixerCommand>,
     pub(crate) passages: Producer<PacketTrace>,
@@ -69,17 +110,9 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
-/// The device's ends of what a stream and the ordinary thread hand each other.
-pub(crate) struct InputRings {
-    pub(crate) commands: Consumer<MixerCommand>,
-    pub(crate) passages: Producer<PacketTrace>,
-    pub(crate) status: Producer<RxStatus>,
-}
-
 /// No sample of a pause is larger: -60 dB of full scale.
 const PAUSE: f32 = 0.001;
-/// A pause is told once it has lasted so long: what lasts as long goes on for longer, mostly, and a
-/// jump in it takes 30 ms to be made.
+/// A pause is told once it lasted so long: mostly it goes on, and a jump in it takes 30 ms.
 pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
 
 impl MixerInput {
@@ -89,9 +122,10 @@ impl MixerInput {
         receiver: JitterBuffer,
         link: Box<dyn Link>,
         gain: Gain,
-        rings: InputRings,
+        commands: Consumer<MixerCommand>,
+        passages: Producer<PacketTrace>,
+        status: Producer<RxStatus>,
     ) -> Self {
-        let InputRings { commands, passages, status } = rings;
         Self {
             receiver,
             link,
@@ -101,7 +135,7 @@ impl MixerInput {
             volume: Volume::over(gain, VOLUME_RAMP),
             gate: Volume::new(Gain::UNITY),
             tap: None,
-            levels: LevelTap::none(),
+            levels: levels(0).0,
             marks: None,
             commands,
             passages,
@@ -140,8 +174,7 @@ impl MixerInput {
         latest
     }
 
-    /// Reads what has arrived, and tells the measurement of it if that `listens`; when it was read,
-    /// or `woke` if nothing had arrived.
+    /// Reads what arrived, and tells the measurement if that `listens`; when, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
         // Those of a shared link are handed what comes.
         if self.shares {
@@ -177,12 +210,14 @@ impl MixerInput {
                 tap.brought(&packet.frames, channels, |frames| packet.sound.samples(frames));
             }
         };
+
         let missing = receiver.counters().missing_frames;
         let received = receiver.handle_telling(datagram.bytes, &datagram.arrival, &mut bring);
         if let Some(marks) = marks {
             marks.took(receiver, missing);
             if let Some(passage) = received.late() {
-                marks.late(&passage, receiver.format().packet);
+                let (meets, frames) = (passage.dac, receiver.format().packet);
+                marks.tell(LabelMark::Late(Spoilt { meets, frames }));
             }
         }
         paths.count(datagram.arrival.from.network(), &received);
@@ -196,7 +231,6 @@ impl MixerInput {
         goes_on
     }
 
-    /// Tells the measurement what packets brought so far.
     pub(crate) fn tell_tap(&mut self) {
         let Some(tap) = &mut self.tap else { return };
         let channels = self.receiver.format().channels.count();
@@ -213,13 +247,11 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
-    /// Packets that were lost and unheard so far.
     pub(super) const fn missed(&self) -> [u64; 2] {
         let counters = self.receiver.counters();
         [counters.lost, counters.unheard]
     }
 
-    /// Notes what was missed since `before`, as of `now`.
     #[inline]
     pub(super) fn miss(&mut self, before: [u64; 2], now: LocalTime) {
         if self.missed() != before {
@@ -270,7 +302,7 @@ impl MixerInput {
         at - self.loud >= PAUSE_LENGTH
     }
 
-    pub(super) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
+    pub(crate) fn tell(&mut self, at: LocalTime, xruns: u64, lead: Option<Span>) {
         self.levels.tell();
         let link = self.link.counters();
         let mut stream = self.receiver.status(at);
@@ -283,8 +315,7 @@ impl MixerInput {
         stream.lead = lead;
         let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
         let status = RxStatus { stream, link, paths: self.paths, unmarked };
-        // The newest status is in the next one too, so a full ring loses nothing: when something
-        // went wrong is kept until it is told.
+        // A full ring loses nothing: totals are in the next one too, and faults are kept until they are told.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
@@ -296,12 +327,6 @@ impl MixerInput {
         self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
     }
 
-    /// The last word of a stream that the mix has given back.
-    pub(crate) fn tell_last(&mut self, at: LocalTime, xruns: u64) {
-        self.tell(at, xruns, None);
-    }
-
-    /// The gain that the stream is to have now.
     pub(super) fn target(&self) -> Gain {
         if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
     }
@@ -318,5 +343,22 @@ impl MixerInput {
         self.gate.apply(gate, channels, block);
         self.volume.apply(gain, channels, block);
         self.levels.hear(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_network_has_its_own_count_and_one_alone_is_not_worth_telling() {
+        let mut paths = Paths::default();
+        paths.count(1, &Received::Duplicate);
+        assert!(paths.report(10).is_empty());
+        paths.count(7, &Received::Duplicate);
+        paths.count(7, &Received::Foreign);
+        paths.count(0, &Received::Duplicate);
+        let told: Vec<_> = paths.report(10).iter().map(|p| (p.received, p.first, p.lost)).collect();
+        assert_eq!(told, [(1, 0, 9), (1, 0, 9)]);
     }
 }

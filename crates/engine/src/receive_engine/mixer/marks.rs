@@ -2,7 +2,6 @@
 
 use rtrb::Producer;
 use tautline_proto::jitter_buffer::{JitterBuffer, PullTimes, Pulled};
-use tautline_proto::ledger::PacketTrace;
 use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
 /// Frames at the DAC, from an instant on.
@@ -27,10 +26,8 @@ pub(crate) enum LabelMark {
     },
     /// A packet came that should have been heard there.
     Late(Spoilt),
-    Xrun {
-        spoilt: Spoilt,
-        since: LocalTime,
-    },
+    /// The device starved, and played silence of its own.
+    Xrun { spoilt: Spoilt, since: LocalTime },
 }
 
 pub(crate) struct LabelMarks {
@@ -38,7 +35,6 @@ pub(crate) struct LabelMarks {
     begun: bool,
     /// Frames after the newest packet, which count if the stream goes on.
     tail: Option<LabelMark>,
-    /// What found no room.
     pub(crate) untold: u64,
 }
 
@@ -47,11 +43,10 @@ impl LabelMarks {
         Self { out, begun: false, tail: None, untold: 0 }
     }
 
-    fn tell(&mut self, mark: LabelMark) {
+    pub(crate) fn tell(&mut self, mark: LabelMark) {
         self.untold += u64::from(self.out.push(mark).is_err());
     }
 
-    /// A block was pulled.
     #[inline]
     pub(crate) fn pulled(&mut self, receiver: &JitterBuffer, times: &PullTimes, pulled: &Pulled) {
         if !self.begun {
@@ -99,15 +94,5 @@ impl LabelMarks {
             let counts = receiver.counters().missing_frames > missing;
             tail.filter(|_| counts).into_iter().for_each(|mark| self.tell(mark));
         }
-    }
-
-    /// A packet came too late.
-    pub(crate) fn late(&mut self, passage: &PacketTrace, frames: Frames) {
-        self.tell(LabelMark::Late(Spoilt { meets: passage.dac, frames }));
-    }
-
-    /// The device starved, and played silence of its own.
-    pub(crate) fn xrun(&mut self, spoilt: Spoilt, since: LocalTime) {
-        self.tell(LabelMark::Xrun { spoilt, since });
     }
 }

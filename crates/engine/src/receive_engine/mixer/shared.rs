@@ -59,7 +59,6 @@ impl Link for Fed {
 const NOBODY: usize = usize::MAX;
 
 impl SharedLink {
-    /// The link of the input `host`, for so many senders at once.
     pub(crate) fn new(
         host: usize,
         most: usize,
@@ -72,8 +71,7 @@ impl SharedLink {
         Self { host, senders, inputs, waiting, news, gone, told: 0 }
     }
 
-    /// The input of the datagram's sender, which may have to be put in place first; `None` if there is
-    /// none for it.
+    /// The input of the datagram's sender, put in place if need be; `None` if there is none for it.
     fn input_of(&mut self, datagram: &Datagram<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
         let receiver = &inputs[self.host].receiver;
         let (from, at) = (datagram.arrival.from, datagram.arrival.at);
@@ -107,7 +105,6 @@ impl SharedLink {
         Some(self.inputs[place])
     }
 
-    /// A sender that is over: its place.
     fn over(&self, at: LocalTime, inputs: &[MixerInput]) -> Option<usize> {
         let is_over = |(place, input): (usize, &usize)| {
             let receiver = &inputs.get(*input)?.receiver;
@@ -126,7 +123,6 @@ impl SharedLink {
     }
 }
 
-/// Hands a datagram to the input of its sender.
 fn hand_on(
     datagram: &Datagram<'_>,
     shared: &mut SharedLink,
@@ -145,8 +141,7 @@ fn hand_on(
 }
 
 impl Mixer {
-    /// Reads the links that several senders share; when the last was read, or `woke` if nothing had
-    /// arrived.
+    /// Reads the links that senders share; when the last was read, or `woke` if nothing arrived.
     pub(super) fn read_shared(&mut self, woke: LocalTime) -> LocalTime {
         let Self { shared, inputs, spares, mouth, .. } = self;
         let mut latest = woke;

@@ -9,7 +9,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::{MixerInput, Passages};
 
-/// A stream that is to take the place of another.
 pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
     /// Since when it brings sound; `NEVER` before.
@@ -25,16 +24,13 @@ pub(crate) struct Succession {
     waiting: usize,
     /// Streams that are to take a place: its index, and the stream.
     coming: Consumer<(usize, MixerInput)>,
-    /// Streams that are not heard any more, for the ordinary thread to close.
     gone: Producer<MixerInput>,
 }
 
-/// How long an heir that sounds waits for its sender's clock: a sender that answers at all does so
-/// within its first reports, and its sound would move once more.
+/// How long an heir that sounds waits for its sender's clock, which comes within the first reports if at all.
 const PATIENCE: Span = Span::from_secs(1);
 
 impl Succession {
-    /// The end of the device's thread, for so many places.
     pub(crate) fn new(
         places: usize,
         coming: Consumer<(usize, MixerInput)>,
@@ -43,7 +39,6 @@ impl Succession {
         Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
     }
 
-    /// Whether any place has one.
     pub(crate) const fn has_heirs(&self) -> bool {
         self.waiting > 0
     }
@@ -60,8 +55,7 @@ impl Succession {
         self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
     }
 
-    /// Puts heirs to whom the sound has crossed over in their places, and takes in new ones. To be
-    /// called between blocks.
+    /// Puts heirs to whom the sound crossed over in their places, and takes in new ones. Between blocks.
     #[inline]
     pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
         if self.waiting > 0 {
@@ -72,8 +66,7 @@ impl Succession {
         }
     }
 
-    /// Takes in new heirs. Out of the way of all other periods: laid into one, it has that touch 15 kB
-    /// of stack.
+    /// Takes in new heirs. Not inlined: other periods would touch 15 kB of stack.
     #[cold]
     #[inline(never)]
     fn take_in(&mut self) {
@@ -91,7 +84,6 @@ impl Succession {
         }
     }
 
-    /// Puts heirs to whom the sound has crossed over in their places.
     #[cold]
     fn hand_over(&mut self, inputs: &mut [MixerInput]) {
         for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
@@ -111,7 +103,6 @@ impl Succession {
 }
 
 impl PendingStream {
-    /// Takes the block's frames into `out`.
     pub(crate) fn pull(
         &mut self,
         out: &mut [f32],

@@ -1,5 +1,6 @@
 //! The mixer on links that a test feeds, by a clock that the test is.
 
+mod cost;
 mod senders;
 
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::input::PAUSE_LENGTH;
 use super::*;
-use crate::fader::VOLUME_RAMP;
+use crate::control::VOLUME_RAMP;
 use crate::monitor::sound::PacketTap;
 use crate::monitor::sound::rings::rings;
 use crate::plan::select::PATIENCE;
@@ -85,13 +86,11 @@ fn format() -> StreamFormat {
 
 fn incoming(queue: &Queue) -> MixerInput {
     let config = JitterBufferConfig::new(RtpUnpack::taking(Codings::Exactly), format(), LATENCY);
-    let rings = InputRings {
-        commands: RingBuffer::new(1).1,
-        passages: RingBuffer::new(1).0,
-        status: RingBuffer::new(1).0,
-    };
+    let (commands, passages) = (RingBuffer::new(1).1, RingBuffer::new(1).0);
+    let status = RingBuffer::new(1).0;
     let link = Box::new(Fed(Arc::clone(queue), LinkCounters::default()));
-    MixerInput::new(0, JitterBuffer::without_repairer(config), link, Gain::UNITY, rings)
+    let receiver = JitterBuffer::without_repairer(config);
+    MixerInput::new(0, receiver, link, Gain::UNITY, commands, passages, status)
 }
 
 impl World {

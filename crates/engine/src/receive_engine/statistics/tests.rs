@@ -3,6 +3,7 @@
 use super::*;
 use tautline_proto::time::{LocalTime, MediaTime};
 
+use crate::monitor::levels::levels;
 use crate::receive_engine::summary::tests::status;
 
 fn at(millis: i64) -> LocalTime {
@@ -37,7 +38,7 @@ fn play(statistics: &mut Statistics, passage: &PacketTrace) {
 #[test]
 fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
     for probes in [Probes::Off, Probes::OneIn64] {
-        let mut statistics = Statistics::new().of(probes);
+        let mut statistics = Statistics::new(probes, levels(0).1);
         play(&mut statistics, &passage(None));
         assert_eq!(statistics.basis(), Some(Basis::Arrival));
         play(&mut statistics, &passage(Some(Span::from_millis(20))));
@@ -51,7 +52,7 @@ fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
 
 #[test]
 fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
-    let mut statistics = Statistics::new();
+    let mut statistics = Statistics::new(Probes::All, levels(0).1);
     let with = |basis| {
         let mut status = status(990);
         status.stream.basis = Some(basis);
@@ -66,7 +67,7 @@ fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
 
 #[test]
 fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
-    let mut statistics = Statistics::new();
+    let mut statistics = Statistics::new(Probes::All, levels(0).1);
     (0..3).for_each(|_| play(&mut statistics, &passage(None)));
     assert_eq!((statistics.basis(), statistics.unmapped), (Some(Basis::Arrival), 3));
     assert_eq!(statistics.latency().0.count(), 0);
@@ -75,7 +76,7 @@ fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
 #[test]
 fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
     for word in [Word::Device, Word::Due] {
-        let mut statistics = Statistics::new();
+        let mut statistics = Statistics::new(Probes::All, levels(0).1);
         statistics.word = word;
         statistics.promise(&passage(Some(Span::from_millis(20))));
         assert_eq!(statistics.by(), word.name());
@@ -87,7 +88,7 @@ fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
 
 #[test]
 fn the_recent_latency_is_that_of_the_newest_packets() {
-    let mut statistics = Statistics::new();
+    let mut statistics = Statistics::new(Probes::All, levels(0).1);
     assert_eq!(statistics.recent(), None);
     for millis in (0..1_000).map(|_| 5).chain((0..31).map(|_| 20)) {
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(millis));
@@ -99,7 +100,7 @@ fn the_recent_latency_is_that_of_the_newest_packets() {
 
 #[test]
 fn who_looks_sees_a_whole_second_also_of_a_device_that_plays_what_it_took_long_before() {
-    let mut statistics = Statistics::new();
+    let mut statistics = Statistics::new(Probes::All, levels(0).1);
     statistics.observed.look(at(0), true, || true);
     for millis in (1_000..5_000).step_by(10) {
         let (written, dac) = (at(millis), at(millis + 1_500));

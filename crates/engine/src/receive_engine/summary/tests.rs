@@ -1,6 +1,8 @@
 //! Whose fault it was, as a report tells it.
 
 use super::*;
+use crate::monitor::levels::levels;
+use crate::plan::probes::Probes;
 use tautline_io::link::LinkCounters;
 use tautline_io::thread::stall::{Stall, StallLog};
 use tautline_proto::arrivals::ArrivalsConfig;
@@ -41,7 +43,7 @@ pub(crate) fn status(millis: i64) -> RxStatus {
     RxStatus {
         stream: receiver.status(at(millis)),
         link: LinkCounters::default(),
-        paths: crate::receive_engine::paths::Paths::default(),
+        paths: Default::default(),
         unmarked: 0,
     }
 }
@@ -109,7 +111,7 @@ impl Told {
             start: config.link_offset,
             longest: Span::from_millis(500),
         });
-        Self { config, statistics: Statistics::new(), arrivals }
+        Self { config, statistics: Statistics::new(Probes::All, levels(0).1), arrivals }
     }
 
     fn look(&mut self, status: RxStatus, witness: &StallLog) {

@@ -1,32 +1,39 @@
-//! What is told of a stream that is sent, when its run ends.
+//! What is told of a stream that is sent: to those who look while it runs, and when its run ends.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
 use tautline_proto::clock::ClockMapping;
-use tautline_proto::ledger::Stage;
+use tautline_proto::ledger::{Departure, Stage};
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::send_policy::KnownReceiver;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::avtp::id_of;
 use tautline_proto::wire::rtcp::LossReport;
+use tautline_proto::wrap;
+use tautline_report::snapshot::{
+    ClockSnapshot, LatencySnapshot, Snapshot, StreamSnapshot, StreamState,
+};
 use tautline_report::{
     Counters, GapReport, LatencyReport, PacingReport, RedundancyReport, RemoteReceiver,
-    StageSummary, StreamReport,
+    StageSummary, StreamReport, WorstPacket,
 };
 
-use super::{STAGES, SentStream};
+use super::{STAGES, SentStream, spans};
 use crate::monitor::note::Note;
+use crate::monitor::observers::Observers;
+use crate::monitor::run::PeerState;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
+use crate::send_engine::transmitter::TransmitterCommand;
 
 impl SentStream {
     pub(crate) fn report(&self) -> StreamReport {
         let (format, as_needed) = (self.policy.format(), self.policy.is_as_needed());
         let ended = now();
         StreamReport {
-            address: self.address.clone(),
-            sealed: self.sealed.map(Into::into),
+            address: self.config.address.clone(),
+            sealed: self.config.sealed.map(Into::into),
             stream_id: self.presented.map(|_| id_of(self.identity.stream)),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -38,11 +45,11 @@ impl SentStream {
                 basis: "clock".into(),
                 ..LatencyReport::unmeasured("receivers")
             },
-            probes: self.probes.name().into(),
+            probes: self.config.probes.name().into(),
             stages: STAGES
                 .into_iter()
                 .zip(&self.stages)
-                .filter(|_| self.probes != Probes::Off)
+                .filter(|_| self.config.probes != Probes::Off)
                 // There is no such stage where nothing is launched.
                 .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
                 .map(|(stage, spans)| StageSummary {
@@ -52,11 +59,10 @@ impl SentStream {
                 })
                 .collect(),
             counters: self.counters(),
-            xruns: self.xruns.report(),
+            xruns: self.xruns.0.clone(),
             // A packet that missed its launch was handed over too late by this program.
-            gaps: self.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| GapReport {
-                late_sender: self.last.link.unlaunched,
-                ..GapReport::default()
+            gaps: self.config.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| {
+                GapReport { late_sender: self.last.link.unlaunched, ..GapReport::default() }
             }),
             redundancy: self.redundancy(),
             receivers: self
@@ -65,14 +71,79 @@ impl SentStream {
                 .map(|known| remote(known, (&format, as_needed), ended))
                 .collect(),
             transmit: (self.transmit.count() > 0).then(|| self.transmit.summary()),
-            lateness: (self.probes != Probes::Off).then(|| self.lateness.summary()),
-            pacing: self.pacing.as_ref().map(|paced| pacing(paced, &self.last.link)),
+            lateness: (self.config.probes != Probes::Off).then(|| self.lateness.summary()),
+            pacing: self.config.pacing.as_ref().map(|paced| pacing(paced, &self.last.link)),
             ..StreamReport::default()
         }
     }
 
-    /// Packets so far, but for those that were to go nowhere: while a lost address is claimed anew, or where the last
-    /// destination was taken away.
+    /// Tells those who look how it stands, of a run that began at `began`. Once a beat.
+    pub(crate) fn tell_observers(&mut self, observers: &Observers, began: LocalTime) {
+        let (now, here, counters) = (now(), observers.are_here(), self.counters());
+        let commands = &mut self.commands;
+        let ask = || commands.push(TransmitterCommand::Levels(here)).is_ok();
+        self.observed.look(now, here, ask);
+        self.observed.follow(now, || counters);
+        let elapsed = now - began;
+        observers.tell(|| Snapshot {
+            elapsed_ns: elapsed.as_nanos(),
+            streams: vec![self.snapshot(elapsed, now)],
+            ..Snapshot::default()
+        });
+    }
+
+    fn snapshot(&mut self, elapsed: Span, now: LocalTime) -> StreamSnapshot {
+        let format = self.policy.format();
+        let effective = self.effective();
+        let nanos = |span: Span| span.as_nanos();
+        let clock = self.policy.believed().find_map(|known| known.clock.as_ref());
+        let mut snapshot = StreamSnapshot {
+            address: self.config.address.clone(),
+            state: match self.peer(elapsed) {
+                PeerState::Here => StreamState::Here,
+                PeerState::Lost(_) => StreamState::Lost,
+                PeerState::Nobody => StreamState::Nobody,
+                _ => StreamState::Unknown,
+            },
+            rate: format.rate.hertz(),
+            channels: format.channels.count(),
+            format: format.coding_name().to_owned(),
+            bitrate: format.coding().bitrate(),
+            muted: self.fader.muted,
+            ptime_ns: nanos(format.ptime()),
+            latency: LatencySnapshot {
+                configured_ns: Some(nanos(self.policy.link_offset())),
+                measured_ns: effective.map(|(latency, _)| nanos(latency)),
+                uncertainty_ns: effective.map(|(_, uncertainty)| nanos(uncertainty)),
+                p99_ns: None,
+                by: "receivers".to_owned(),
+            },
+            clock: clock.map(ClockSnapshot::of),
+            ..StreamSnapshot::default()
+        };
+        let start = self.identity.timestamp;
+        let way = |departure: &Departure| WorstPacket {
+            rtp_timestamp: start.wrapping_add(wrap::rtp_timestamp(departure.media.as_frames())),
+            total_ns: None,
+            stages: STAGES
+                .into_iter()
+                .zip(spans(departure))
+                .filter_map(|(stage, span)| Some((stage.name().into(), nanos(span?))))
+                .collect(),
+        };
+        self.observed.tell(now, way, &mut snapshot);
+        // Of what is sent nobody here says what is lost; receivers do, of what was due at them so far.
+        snapshot.second.loss_share = None;
+        if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
+            let mut count = |name: &str, count| snapshot.counters.insert(name.to_owned(), count);
+            count("receiver_expected", losses.tally.expected.saturating_add(losses.tally.beyond));
+            count("receiver_lost", losses.lost);
+            count("receiver_late", losses.late);
+        }
+        snapshot
+    }
+
+    /// Packets so far, but for those that were to go nowhere, as while a lost address is claimed anew.
     pub(super) fn sent(&self) -> u64 {
         self.last.state.packets.saturating_sub(self.last.link.let_go)
     }
@@ -91,7 +162,6 @@ impl SentStream {
         }
     }
 
-    /// What packets carry of earlier ones, if that is asked for.
     fn redundancy(&self) -> Option<RedundancyReport> {
         let (asked, layout) = (self.policy.redundancy(), self.policy.layout());
         let bounds = self.policy.reckoned_with();
@@ -160,13 +230,11 @@ mod tests {
     use tautline_dsp::format::SampleFormat;
     use tautline_proto::device::Settings;
     use tautline_proto::endpoint::Host;
-    use tautline_proto::latency::LatencyRule;
     use tautline_proto::packetizer::Identity;
     use tautline_proto::redundancy::sizing::Tally;
     use tautline_proto::rtcp_session::Event;
-    use tautline_proto::send_policy::{Regulator, SendPolicy, SendPolicyConfig};
+    use tautline_proto::send_policy::{SendPolicy, SendPolicyConfig};
     use tautline_proto::units::{Channels, Rate};
-    use tautline_proto::wire::WireForm;
 
     use super::*;
     use crate::plan::pacing::PacingRung;
@@ -202,24 +270,12 @@ mod tests {
             payload_type: 97,
         };
         let (rate, channels, period) = (format.rate, format.channels, format.packet);
+        let identity = Identity { stream: 1.into(), sequence: 0, timestamp: 0 };
+        let device = Settings { rate, channels, period, periods: 2 };
         let mut policy = SendPolicy::new(SendPolicyConfig {
-            form: WireForm::Rtp,
-            format,
-            identity: Identity { stream: 1.into(), sequence: 0, timestamp: 0 },
-            link_offset: Span::from_millis(5),
-            latency: LatencyRule::Usual,
-            usual: Span::from_millis(5),
-            device: Settings { rate, channels, period, periods: 2 },
-            stamps: true,
-            spaced: false,
-            held: Span::ZERO,
-            redundancy: Regulator::OFF,
-            repair_budget: None,
-            limits: Default::default(),
             destinations: vec![Host::UNKNOWN],
-            by_two_networks: false,
             most_bytes: 1472,
-            compressed: Vec::new(),
+            ..SendPolicyConfig::new(format, identity, Span::from_millis(5), device)
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };

@@ -15,6 +15,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::{PACK, Packet};
 
 use super::*;
+use crate::monitor::levels::levels;
 
 const PACKET: usize = 48;
 
@@ -107,7 +108,7 @@ impl World {
             commands: obeyed,
             status: told,
             stamps: stamped,
-            levels: LevelTap::none(),
+            levels: levels(0).0,
             xruns: 0,
             faults: Faults::NONE,
             woke: now(),

@@ -7,7 +7,7 @@ use super::*;
 fn found(away: i64) -> (Vec<FoundPacket>, usize) {
     let (sent, packets) = (noise(3, 96_000), 2000);
     let mut world = World::new(48_000);
-    world.measurement = world.measurement.of(Probes::OneIn64);
+    world.measurement.probes = Probes::OneIn64;
     let block = |number: usize| &sent[number * BLOCK..][..BLOCK];
     for number in 0..packets + AHEAD {
         if number < packets {

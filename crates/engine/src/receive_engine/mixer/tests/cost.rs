@@ -11,29 +11,15 @@
 
 mod floor;
 
-use std::collections::VecDeque;
 use std::hint::black_box;
-use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::fader::VOLUME_RAMP;
 use crate::monitor::sound::{Hearing, Measurement, hearing, measurement};
-use crate::receive_engine::repairers::repairers;
-use rtrb::{Producer, RingBuffer};
-use tautline_dsp::format::SampleFormat;
-use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_proto::clock::{ClockEstimator, Exchange};
 use tautline_proto::counters::Counters;
-use tautline_proto::endpoint::{Arrival, Author, Endpoint};
-use tautline_proto::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand};
-use tautline_proto::packet::StreamId;
-use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
+use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::placement::Basis;
-use tautline_proto::redundancy::Layout;
-use tautline_proto::stream::{Outgoing, StreamFormat};
 use tautline_proto::time::WallTime;
-use tautline_proto::units::Rate;
-use tautline_proto::wire::rtp::{PACK, RtpUnpack};
 
 /// How many periods are played, where another number than a test's is wanted.
 const PERIODS: &str = "TAUTLINE_PERIODS";
@@ -166,9 +152,9 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
         measurement,
         heard: 0,
     };
-    let rings = InputRings { commands: commands_out, passages, status };
     let link = Box::new(Memory(arrived));
-    let mut incoming = MixerInput::new(number, receiver, link, Gain::UNITY, rings);
+    let mut incoming =
+        MixerInput::new(number, receiver, link, Gain::UNITY, commands_out, passages, status);
     incoming.tap = Some(tap);
     (end, incoming)
 }
