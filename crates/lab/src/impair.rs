@@ -154,7 +154,6 @@ fn burst(text: &str) -> Result<f64, String> {
     length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
 }
 
-/// From one look at the clock and the signals to the next.
 const BEAT: Span = Span::from_millis(50);
 
 pub(crate) fn run(flags: &ImpairFlags) -> Result<(), Failure> {
@@ -215,7 +214,6 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
     Ok(options)
 }
 
-/// Where packets and reports go or come.
 fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketAddr), Failure> {
     resolved.media().zip(resolved.reports()).ok_or_else(|| {
         Failure::usage(format!(
@@ -255,36 +253,27 @@ fn read_trace(path: &std::path::Path) -> Result<Trace, Failure> {
     Trace::read(&text).map_err(|error| failed(error.to_string()))
 }
 
-/// Which direction a datagram goes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leg {
-    /// From the sender to where it is relayed to.
     There,
-    /// Back to the sender.
     Back,
 }
 
-/// Which of the two UDP ports it came by and goes on by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UdpPort {
     Media,
-    /// RTCP, the one above.
     Control,
 }
 
-/// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatagramCounters {
     pub received: u64,
-    /// That the path lost.
     pub lost: u64,
     /// Runs of datagrams that were lost one after the other.
     pub bursts: u64,
-    /// That the path delivered a second time.
     pub duplicated: u64,
     /// That found the memory full, and were dropped: the relay's fault, not the path's.
     pub overflowed: u64,
-    /// That were handed on.
     pub released: u64,
 }
 
@@ -296,7 +285,6 @@ const MOST_WAITING: usize = 64 << 20;
 struct LegState {
     path: Path,
     counters: [DatagramCounters; 2],
-    /// Whether the last datagram was lost.
     losing: [bool; 2],
 }
 
@@ -308,7 +296,6 @@ pub struct Impairer {
     back: LegState,
     waiting: BinaryHeap<Waiting>,
     waiting_bytes: usize,
-    /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
     order: u64,
     /// The latest arrival so far: paths are asked in order of time.
@@ -324,18 +311,15 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// A datagram whose time has come.
 #[derive(Debug, Clone, Copy)]
 pub struct Released<'a> {
     pub leg: Leg,
     pub port: UdpPort,
     pub datagram: &'a [u8],
-    /// When it was to go on.
     pub due: LocalTime,
 }
 
 impl Impairer {
-    /// Two paths that begin at `start`.
     pub fn new(there: PathModel, back: PathModel, seed: u64, start: LocalTime) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut leg = |model| LegState {
@@ -391,12 +375,10 @@ impl Impairer {
         *losing = copies == 0;
     }
 
-    /// When the next datagram is due; [`LocalTime::NEVER`] if none waits.
     pub fn next_due(&self) -> LocalTime {
         self.waiting.peek().map_or(LocalTime::NEVER, |waiting| waiting.due)
     }
 
-    /// Hands on every datagram that is due by `now`, in the order in which they are due.
     pub fn release(&mut self, now: LocalTime, mut hand_on: impl FnMut(Released<'_>)) {
         while self.next_due() <= now {
             let Some(Waiting { due, leg, port, mut bytes, .. }) = self.waiting.pop() else {
@@ -414,7 +396,6 @@ impl Impairer {
         }
     }
 
-    /// What became of the datagrams of one way and port so far.
     pub const fn counters(&self, leg: Leg, port: UdpPort) -> DatagramCounters {
         match leg {
             Leg::There => self.there.counters[port as usize],
@@ -444,12 +425,10 @@ impl PartialEq for Waiting {
 impl Eq for Waiting {}
 
 impl DatagramCounters {
-    /// Mean length of the runs of lost datagrams.
     pub fn mean_burst(&self) -> f64 {
         self.lost as f64 / self.bursts.max(1) as f64
     }
 
-    /// The share of datagrams that the path lost.
     pub fn loss(&self) -> Share {
         Share(self.lost as f64 / self.received.max(1) as f64)
     }

@@ -22,23 +22,16 @@ use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
 
-/// What an experiment found.
 #[derive(Debug, Clone, Serialize)]
 pub struct LabReport {
-    /// Version of these names.
     pub schema: u32,
-    /// Its name on the command line.
     pub experiment: &'static str,
-    /// What it is to answer.
     pub question: &'static str,
-    /// How it was asked for, so that it can be repeated.
     pub command: String,
-    /// From its beginning to its end.
     pub duration_ns: i64,
     /// The machines, the one that it was asked on first.
     pub hosts: Vec<HostDescription>,
     pub rows: Vec<ReportRow>,
-    /// What a reader should know before believing the figures, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -61,13 +54,11 @@ impl LabReport {
         self.rows.iter().any(|row| row.void.is_none())
     }
 
-    /// The report for programs.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 }
 
-/// What is known of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
     /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream which end it is, too, as in
@@ -75,81 +66,67 @@ pub struct HostDescription {
     pub name: String,
     pub kernel: String,
     pub processor: String,
-    /// Cores that may be used.
     pub cpus: usize,
     /// Freezes that every core saw while it was measured; absent where nobody watched.
     pub stalls: Option<u64>,
 }
 
-/// One case that was measured.
 #[derive(Debug, Clone, Default)]
 pub struct ReportRow {
     pub name: String,
     /// Why its figures say nothing, in a sentence.
     pub void: Option<String>,
     pub configured: Option<Span>,
-    /// What came of it.
     pub measured: Option<Summary>,
     /// How far the median may be from the truth, either way.
     pub uncertainty: Option<Span>,
     /// Whether each value that was measured is the figure of a whole run: so few say nothing of a tail.
     pub of_rounds: bool,
-    /// How much of what was due was missed.
     pub missed: Option<Missed>,
     pub figures: Vec<Figure>,
-    /// The same as others published it.
     pub published: Vec<Published>,
     /// What the measured time is made of, in the order of travel.
     pub stages: Vec<StageSummary>,
     /// What its stream was, and how each part of it went second by second, if it is of one.
     pub stream: Option<StreamBySecond>,
-    /// How it went, second by second.
     pub intervals: Vec<Interval>,
     /// How often which value was measured, in rising order.
     pub histogram: Vec<Bin>,
     pub worst: Vec<Worst>,
     /// What else was seen meanwhile, once a second each.
     pub meanwhile: Vec<Meanwhile>,
-    /// What happened at instants of its own.
     pub events: Vec<Events>,
     /// Value by value, in order, for the page alone: lines that share a horizontal axis, such as one for
     /// each stage of each packet.
     pub points: Vec<Points>,
 }
 
-/// A figure with a name of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// For programs, with its unit.
     pub key: &'static str,
     /// For people: what it is called, and its unit after a comma.
     pub words: &'static str,
-    /// A number, or a word.
     pub value: Value,
     /// How far the number may be from the truth, either way, in its own unit: by this people are told its
     /// digits.
     pub error: Option<f64>,
 }
 
-/// A figure of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
     /// Whose, with table or figure.
     pub source: &'static str,
     /// Under which conditions, and of which figure where that is not what the row measures.
     pub name: &'static str,
-    /// Which figure of what they measured it is.
     pub statistic: Statistic,
     pub value_ns: i64,
 }
 
-/// Which figure of many values others published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// One value, read once.
     Single,
-    /// Of all their sum by their number.
     Mean,
     Stdev,
     Max,
@@ -163,7 +140,6 @@ impl Statistic {
     }
 }
 
-/// One of the greatest values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Worst {
     /// From the first value of the run to this one.
@@ -175,11 +151,9 @@ pub struct Worst {
     pub stages: Vec<WorstPart>,
 }
 
-/// A stage of one of the greatest values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstPart {
     pub name: Cow<'static, str>,
-    /// How long it took.
     pub length_ns: i64,
 }
 
@@ -198,9 +172,7 @@ impl Worst {
 /// What was read once a second beside what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Meanwhile {
-    /// For programs, with its unit.
     pub key: Cow<'static, str>,
-    /// For people: what it is called, and its unit after a comma.
     pub words: Cow<'static, str>,
     /// From the first value of the run, and what was read.
     pub values: Vec<(i64, f64)>,
@@ -246,13 +218,11 @@ impl Events {
         (!values.is_empty() || untold > 0).then_some(Self { key, words, values, untold })
     }
 
-    /// The instants among these.
     pub(crate) fn within(&self, range: core::ops::RangeInclusive<i64>) -> Vec<(i64, u32)> {
         self.values.iter().filter(|(at, _)| range.contains(at)).copied().collect()
     }
 }
 
-/// One line of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     pub name: String,
@@ -262,16 +232,13 @@ pub struct Points {
 
 /// How long the intervals are by which a run is told and compared.
 pub const INTERVAL: Span = Span::from_secs(1);
-/// How many of the greatest values are told.
 const WORST: usize = 10;
 
 impl ReportRow {
-    /// That nothing is known of yet.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// That says nothing, and why.
     pub fn void(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { void: Some(why.into()), ..Self::named(name) }
     }

@@ -117,7 +117,6 @@ pub(crate) struct StreamShape {
     pub(crate) latency: Span,
 }
 
-/// The same of what judges by packets that are missed.
 pub(crate) const ANY_UNCERTAINTY: &str = "Between hosts of two clocks, a row is void whose median may be off by more, either way \
                                [default: any, as it is judged by what is missed]";
 
@@ -215,7 +214,6 @@ pub(crate) fn here_and_at<'a>(
     Ok((at(&HostPlace::Local)?, far))
 }
 
-/// Tells each of so many rows with how many are left.
 pub(crate) fn counted_down(
     mut left: usize,
     words: impl Fn(&ReportRow) -> String,
@@ -226,7 +224,6 @@ pub(crate) fn counted_down(
     }
 }
 
-/// What is told where somebody asks to stop while a stream runs on to its end.
 fn ending(left: Duration) -> String {
     let seconds = left.as_millis().div_ceil(1000);
     format!(

@@ -28,7 +28,6 @@ pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
     text
 }
 
-/// Packets of the record that [`spikes`] makes.
 const SPIKES_PACKETS: i64 = 60_000;
 /// By when its last spike has begun.
 const LAST_SPIKE: i64 = 28_000;

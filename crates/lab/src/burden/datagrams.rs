@@ -100,13 +100,11 @@ pub(super) fn chatter(
     Ok(tally)
 }
 
-/// Reads announcements and walks through each.
 pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let socket = UdpSocket::bind(at).map_err(failed(LISTENING, at))?;
     listen_by(&socket, at, until)
 }
 
-/// The same by a socket that is there, at this address.
 pub(super) fn listen_by(
     socket: &UdpSocket,
     at: SocketAddr,

@@ -9,7 +9,6 @@ use super::{Burden, BurdenReport, any_like};
 use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
 use crate::streams::{LabStream, StreamEnds, TRIES};
 
-/// Which end runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BurdenSide {
     Sender,
@@ -27,7 +26,6 @@ pub(crate) struct RunningBurdens {
 const BEYOND: Span = Span::from_secs(60);
 /// One that cannot run, or a sink whose port is another's, has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
-/// A burden writes its report within.
 const WRITING: Duration = Duration::from_secs(10);
 
 /// Runs what is measured among the burdens that are started before it, and hands back their reports, too.
@@ -56,7 +54,6 @@ impl BurdenSide {
 }
 
 impl RunningBurdens {
-    /// Starts one, with no more than so much of its machine; its number there.
     pub(crate) fn start(
         &mut self,
         ends: &mut StreamEnds,
@@ -90,7 +87,6 @@ impl RunningBurdens {
         }
     }
 
-    /// Starts what reads at the receiver: by which address it is reached.
     pub(crate) fn sink(
         &mut self,
         ends: &mut StreamEnds,

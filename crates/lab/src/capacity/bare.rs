@@ -8,7 +8,6 @@ use tautline_proto::time::LocalTime;
 
 use super::master::{MasterLog, PeriodCycle};
 
-/// One block to each of several machines, and back.
 #[derive(Debug)]
 pub(super) struct BareCycle {
     sockets: Vec<(UdpSocket, SocketAddr)>,
@@ -17,16 +16,13 @@ pub(super) struct BareCycle {
     answered: u64,
 }
 
-/// What was seen of it.
 #[derive(Debug)]
 pub(super) struct BareFound {
     pub(super) log: MasterLog,
-    /// Datagrams that came back.
     pub(super) answered: u64,
 }
 
 impl BareCycle {
-    /// A socket for each.
     pub(super) fn open(far: &[SocketAddr], bytes: usize) -> Result<Self, String> {
         let open = |far: &SocketAddr| {
             let any: SocketAddr = match far {

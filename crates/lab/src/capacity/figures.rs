@@ -13,7 +13,6 @@ use crate::report::{Meanwhile, Points, ReportRow};
 use crate::resources::Record;
 use crate::statistics::{Missed, Series};
 
-/// The row of a point: what of the period could be used, beside what it took.
 pub(super) fn row(
     (name, point): (String, &CapacityPoint),
     found: &PointFound,
@@ -52,7 +51,6 @@ pub(super) fn row(
     row
 }
 
-/// What a JACK server told, and both words on a cost that was too much.
 fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothDetectors>) {
     if let Some(xruns) = held.jack_xruns {
         row.add("jack_xruns", "xruns by JACK", xruns);
@@ -62,7 +60,6 @@ fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothD
     }
 }
 
-/// How much time was left, and what an exchange takes of workers that do nothing.
 fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
     let PointFound { idle, held, .. } = found;
     // Of the least that is left, not of the most.
@@ -87,7 +84,6 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     row.add("usable_by_idle_ns", "less 1.2 × p99.9", floor);
 }
 
-/// What a block costs the master, beside a bare exchange of the same bytes.
 fn tell_cost(row: &mut ReportRow, (ours, bare): (&MasterLog, &BareFound), workers: usize) {
     let called = ours.called.summary();
     row.add("call_p50_ns", "idle call, p50", called.p50_ns);
@@ -111,7 +107,6 @@ fn tell_cost(row: &mut ReportRow, (ours, bare): (&MasterLog, &BareFound), worker
     }
 }
 
-/// Who used how much of which processor while it was held.
 fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     let TrySeen { log, record, .. } = held;
     let lasted = log.lasted.as_nanos().max(1) as f64;
@@ -168,7 +163,6 @@ fn negated(series: &Series) -> Series {
     negated
 }
 
-/// What the page shows block by block.
 fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
     let begin = log.called.begin().unwrap_or(LocalTime::ZERO);
     let line = |name: &str, series: &Series| {
@@ -183,7 +177,6 @@ fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
     lines
 }
 
-/// What a reader should know.
 pub(super) fn notes(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     machines: &Machines,

@@ -18,16 +18,13 @@ use self::server::{DummyOptions, DummyServer};
 use super::grid::CapacityPoint;
 use super::master::{MasterLog, MasterPace, PeriodCycle};
 
-/// In which cycles a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JackPace {
     pub rate: Rate,
     pub period: Frames,
 }
 
-/// A client that plays, with the server's own word.
 pub struct JackClient {
-    /// To be run, as often as is asked.
     pub device: Box<dyn Device>,
     /// Xruns that the server told of so far.
     pub xruns: Arc<AtomicU32>,
@@ -35,13 +32,11 @@ pub struct JackClient {
     pub woke_ns: Arc<AtomicI64>,
 }
 
-/// Becomes a client of the server of this name, which is to run in these cycles, or says why not.
 pub type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
 
 /// How JACK 2 calls itself.
 const JACK_2: &str = "jackdmp";
 
-/// What wakes the host where a JACK server does.
 pub struct JackMaster {
     open: OpenJackClient,
     version: String,
@@ -50,7 +45,6 @@ pub struct JackMaster {
 }
 
 impl JackMaster {
-    /// Clients are opened so; the reason where there is no server to be started.
     pub fn new(open: OpenJackClient) -> Result<Self, String> {
         Ok(Self { open, version: server::version()?, running: None })
     }
@@ -90,7 +84,6 @@ impl JackMaster {
         }
     }
 
-    /// The client of a server in the cycles of this point, which is started if it is another than before.
     fn client(
         &mut self,
         point: &CapacityPoint,
@@ -109,7 +102,6 @@ impl JackMaster {
         Ok(&mut self.running.insert(running).1.client)
     }
 
-    /// What a reader should know.
     pub(super) fn note(&self) -> String {
         format!(
             "the master is a client of {} without a card (-d dummy), which calls it once a cycle and waits until it \

@@ -7,7 +7,6 @@ use super::master::{MasterLog, MissedBlock};
 use super::search::CapacitySearch;
 use crate::resources::Record;
 
-/// What was missed of all blocks of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct BlockMisses {
     pub(super) due: u64,
@@ -21,7 +20,6 @@ pub(super) struct BlockMisses {
 }
 
 impl BlockMisses {
-    /// What is not explained by the host.
     pub(super) fn otherwise(&self) -> u64 {
         self.missed - self.in_freeze - self.after_freeze
     }
@@ -34,7 +32,6 @@ pub(super) struct StallsSeen {
     pub(super) by_one: Vec<Stall>,
 }
 
-/// By how much a block may cost and how often one comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockPace {
     pub(super) cost: Span,
@@ -57,7 +54,6 @@ impl BlockPace {
 /// Blocks that a freeze excuses at most after its end: those of a worker that is busy for 99 of 100.
 const MOST_BLOCKS: i64 = 100;
 
-/// How a stall has to do with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Explains {
     /// It overlaps the time in which the block was under way.
@@ -78,7 +74,6 @@ fn explains(block: &MissedBlock, stalls: &[Stall], pace: BlockPace) -> Option<Ex
     stalls.iter().any(follows).then_some(Explains::Follows)
 }
 
-/// Tells the misses of a run apart, by the times in which every core stood still.
 pub(super) fn judged(
     due: u64,
     missed: &[MissedBlock],
@@ -97,12 +92,10 @@ pub(super) fn judged(
     found
 }
 
-/// What was seen of a try.
 pub(super) struct TrySeen {
     pub(super) cost: Span,
     pub(super) log: MasterLog,
     pub(super) misses: BlockMisses,
-    /// What this machine and the workers' programs did meanwhile.
     pub(super) record: Record,
 }
 
@@ -110,7 +103,6 @@ pub(super) struct TrySeen {
 /// What is missed more seldom is for the hold to find.
 pub(super) const TOO_MUCH: f64 = 0.02;
 
-/// What was found at a point.
 pub(super) struct PointFound {
     /// Blocks that cost nothing.
     pub(super) idle: TrySeen,

@@ -17,7 +17,6 @@ use super::{CapacityFlags, figures};
 use crate::report::ReportRow;
 use crate::resources::{Sampler, SamplerOptions};
 
-/// What every point is measured with.
 pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
@@ -27,14 +26,12 @@ pub(super) struct CapacityMeasuring<'a> {
 }
 
 impl CapacityMeasuring<'_> {
-    /// The plugin on this machine alone.
     pub(super) fn here(&mut self, point: &CapacityPoint) -> Result<ReportRow, String> {
         let passing = Passing { cost: Span::ZERO, real: point.real };
         let found = self.search(point, Box::new(LocalCycle(passing)), &[])?;
         Ok(figures::row((self.name(point), point), &found, None, self.options))
     }
 
-    /// The plugin on other machines.
     pub(super) fn offloaded(
         &mut self,
         point: &CapacityPoint,
@@ -48,7 +45,6 @@ impl CapacityMeasuring<'_> {
         Ok(figures::row((self.name(point), point), &found, Some(&bare), self.options))
     }
 
-    /// Runs what the master does in each period.
     fn keep<C: PeriodCycle + 'static>(
         &mut self,
         point: &CapacityPoint,

@@ -16,7 +16,6 @@ use crate::statistics::{CHANCE, LEAST, Missed, ranked};
 
 pub(super) const MISSED: &str = "missed_share";
 
-/// What happened in how many seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SecondsCounted {
     pub count: u64,
@@ -27,7 +26,6 @@ pub struct SecondsCounted {
     pub seconds: u64,
 }
 
-/// What happened, second by second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ReadCounts {
     /// Of seconds that had any.
@@ -68,7 +66,6 @@ impl ReadCounts {
     }
 }
 
-/// Compares two runs, each with how many were due.
 pub(super) fn compare(
     key: &'static str,
     (first, due_first): (&ReadCounts, u64),
@@ -108,14 +105,12 @@ pub(super) fn compare(
     }
 }
 
-/// How likely it is, and whether the second has more.
 #[derive(Clone, Copy)]
 struct CountedPart {
     p: f64,
     more: bool,
 }
 
-/// How many seconds had any.
 fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
     let of = |one: &SecondsCounted| Missed::of(one.seconds_with, one.seconds);
     let more = u128::from(second.seconds_with) * u128::from(first.seconds)
@@ -123,7 +118,6 @@ fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
     CountedPart { p: fisher(of(first), of(second)), more }
 }
 
-/// How many there were in seconds that had any.
 fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
     let (a, b) = (first.per_second(), second.per_second());
     if a.len() < LEAST || b.len() < LEAST {

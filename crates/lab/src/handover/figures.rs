@@ -8,7 +8,6 @@ use super::clerk::{Call, HandedBlock};
 use crate::report::{Points, ReportRow};
 use crate::statistics::{Series, Sorted};
 
-/// The interval between calls, and the lateness of each side.
 pub(super) fn rows(side: &HandoverSide, calls: &[Call], unkept: u64) -> Vec<ReportRow> {
     let mut rows = vec![interval(side, calls, unkept)];
     rows.extend(side.directions.each().map(|direction| lateness(side, direction, calls)));

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::if_inet6::{self, held};
 
-/// Where datagrams of others may come, and two UDP ports for the stream that follows.
 pub(super) struct Door {
     knocks: UdpSocket,
     port: u16,
@@ -14,11 +13,9 @@ pub(super) struct Door {
 }
 
 const KNOCK: &[u8] = b"taut lab: are you there?";
-/// On the way, and until it is read.
 const LONGEST: Duration = Duration::from_millis(500);
 
 impl Door {
-    /// With so many pairs of UDP ports.
     pub(super) fn open(pairs: u16) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("opening a UDP socket: {error}");
         let both = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
@@ -48,7 +45,6 @@ impl Door {
         let _ = UdpSocket::bind((any, 0)).and_then(|socket| socket.send_to(&said, to));
     }
 
-    /// The first address by which somebody knocked.
     pub(super) fn heard(&self) -> Option<IpAddr> {
         let deadline = Instant::now() + LONGEST;
         let mut room = [0; 128];

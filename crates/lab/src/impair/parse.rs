@@ -9,7 +9,6 @@ use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, Jitter, Loss, PathModel};
 use tautline_sim::trace::Trace;
 
-/// A word that cannot be read, with what was typed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
     #[error("`{0}` is no share; write 5% or 0.05")]
@@ -18,23 +17,15 @@ pub enum WordError {
     BitRate(String),
     #[error("`{0}` is no outage; write 10s+2s: after ten seconds, for two")]
     Outage(String),
-    /// Bursts too short for what is to be lost in them.
     #[error(
         "{share} cannot be lost in bursts of {length}, as a packet at least comes between two; write \
          --burst {least} or more"
     )]
-    ShortBursts {
-        /// What is to be lost.
-        share: Share,
-        /// What was asked for.
-        length: f64,
-        least: f64,
-    },
+    ShortBursts { share: Share, length: f64, least: f64 },
     #[error(
         "--burst gathers what is lost, and nothing is: write --loss 5% too, or a --preset that loses"
     )]
     NoLoss,
-    /// A duration within one of the others.
     #[error(transparent)]
     Span(#[from] SpanError),
 }
@@ -111,12 +102,9 @@ impl fmt::Display for BitRate {
     }
 }
 
-/// A time in which nothing comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
-    /// When it begins, since the beginning.
     pub after: Span,
-    /// How long it lasts.
     pub lasts: Span,
 }
 
@@ -140,11 +128,8 @@ pub struct PathChanges {
     pub delay: Option<Span>,
     /// On top of it, evenly between nothing and this, in order.
     pub jitter: Option<Span>,
-    /// How many are lost.
     pub loss: Option<Share>,
-    /// In bursts of this mean length.
     pub burst: Option<f64>,
-    /// Held back and overtaken.
     pub reorder: Option<Reordering>,
     pub duplicate: Option<Share>,
     /// Of a bottleneck before which an eighth of a second may wait.
@@ -152,7 +137,6 @@ pub struct PathChanges {
     /// The largest IP packet carried whole, in bytes.
     pub mtu: Option<usize>,
     pub outages: Vec<Outage>,
-    /// Delays and losses of a record on top.
     pub trace: Option<Trace>,
 }
 

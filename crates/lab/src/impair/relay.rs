@@ -19,20 +19,15 @@ use tautline_sim::link::PathModel;
 use super::report::{LegReport, PortReport, RelayReport, Uncarried};
 use super::{Impairer, Leg, Released, UdpPort};
 
-/// How a relay is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayOptions {
     /// Where it listens: RTP there, RTCP on the UDP port above; UDP port 0 for two that are free.
     pub listen: UdpOptions,
-    /// By what socket it hands on.
     pub onward: UdpOptions,
     /// Where it hands on to, by the same rule: a host or a group.
     pub to: SocketAddr,
-    /// What happens to what the sender sends.
     pub there: PathModel,
-    /// What happens to what comes back.
     pub back: PathModel,
-    /// Of everything that is drawn.
     pub seed: u64,
     pub scheduler: Scheduler,
 }
@@ -75,7 +70,6 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Opens the sockets and begins.
     pub fn start(options: &RelayOptions) -> Result<Self, OpenError> {
         let (media, control) = open_plain_pair(&options.listen)?;
         let (onward_media, onward_control) = open_plain_pair(&options.onward)?;
@@ -126,7 +120,6 @@ impl Relay {
         address
     }
 
-    /// How its thread runs.
     pub const fn granted(&self) -> Granted {
         self.granted
     }
@@ -160,7 +153,6 @@ struct RelayWorker {
     to: [Endpoint; 2],
     impairer: Impairer,
     lateness: Distribution,
-    /// Datagrams that came back before anybody had sent.
     unaddressed: u64,
     start: LocalTime,
     stop: Arc<AtomicBool>,

@@ -8,29 +8,22 @@ use tautline_report::distribution::{Distribution, Summary};
 
 use super::{DatagramCounters, UNPUNCTUAL};
 
-/// What became of the datagrams of one way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LegReport {
     pub media: PortReport,
     pub control: PortReport,
 }
 
-/// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PortReport {
     pub received: u64,
     /// That were handed on, those that went twice included.
     pub released: u64,
-    /// That the path lost.
     pub lost: u64,
-    /// The share that the path lost.
     pub loss: f64,
-    /// Mean length of the runs of lost ones.
     pub mean_burst: f64,
     pub duplicated: u64,
-    /// That found the relay's memory full.
     pub overflowed: u64,
-    /// That the system refused to send.
     pub refused: u64,
 }
 
@@ -42,18 +35,12 @@ impl PortReport {
     }
 }
 
-/// What a relay did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RelayReport {
-    /// Version of these names.
     pub schema: u32,
-    /// The name of the experiment.
     pub experiment: &'static str,
-    /// Of everything that was drawn.
     pub seed: u64,
-    /// From its beginning to its end.
     pub duration_ns: i64,
-    /// What the sender sent.
     pub there: LegReport,
     pub back: LegReport,
     /// How much later than asked datagrams were handed on: the relay's own doing.
@@ -62,15 +49,11 @@ pub struct RelayReport {
     pub kernel_drops: u64,
     /// Datagrams that came back before anybody had sent.
     pub unaddressed: u64,
-    /// What a reader should know, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Datagrams that no path was asked to carry.
 pub(super) struct Uncarried {
-    /// That found the buffer of a socket full.
     pub(super) kernel_drops: u64,
-    /// That came back before anybody had sent.
     pub(super) unaddressed: u64,
 }
 
@@ -108,7 +91,6 @@ impl RelayReport {
         }
     }
 
-    /// The report for programs.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
@@ -125,7 +107,6 @@ impl fmt::Display for PortReport {
 }
 
 impl fmt::Display for RelayReport {
-    /// The report for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {:.1} s", self.seed, self.duration_ns as f64 / 1e9)?;
         for (name, leg) in [("there", &self.there), ("back", &self.back)] {

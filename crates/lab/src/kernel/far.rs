@@ -16,9 +16,7 @@ use crate::hosts::{ChildEnded, ChildState, HostError, HostPlace, LabHost};
 use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 
-/// What a program takes to start, and to write what it knows.
 const WRITING: Duration = Duration::from_secs(20);
-/// From one look to the next at whether it is asked to stop.
 const TURN: Duration = Duration::from_millis(200);
 
 /// Measures packets from `far`, which reaches this machine at this address, if it is said; else at the first
@@ -70,7 +68,6 @@ impl CaseHosts for LabHost {
     }
 }
 
-/// Runs each case with this host, until it is gone.
 pub(super) fn run_all<H: CaseHosts>(
     cases: &mut Cases<'_>,
     options: &KernelOptions,
@@ -91,7 +88,6 @@ pub(super) fn run_all<H: CaseHosts>(
     }
 }
 
-/// Why a case has no row of figures.
 pub(super) enum Unmeasured {
     Case(String),
     /// or by the host that was to send.

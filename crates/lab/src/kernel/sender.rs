@@ -16,11 +16,9 @@ use crate::schedule::OpenSchedule;
 /// A packet that was sent; its number is its place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SentDatagram {
-    /// When it was to be.
     pub(super) due: LocalTime,
     /// When the kernel was called with it.
     pub(super) handed: LocalTime,
-    /// Whether it took it.
     pub(super) taken: bool,
 }
 
@@ -33,10 +31,8 @@ pub struct PacketRun {
     pub run: u32,
 }
 
-/// What was sent, as its sender says it of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentPackets {
-    /// Version of these names.
     pub schema: u32,
     /// Packets that its kernel took.
     pub taken: u64,
@@ -45,7 +41,6 @@ pub struct SentPackets {
 }
 
 impl PacketRun {
-    /// The words after `taut` by which a program sends it there.
     pub(super) fn words(&self, to: SocketAddr, scheduler: Scheduler) -> Vec<String> {
         let PacketShape { ptime, payload } = self.packets;
         let words = [
@@ -102,7 +97,6 @@ pub(super) struct KernelSender {
 }
 
 impl KernelSender {
-    /// To `receiver`, with all room taken.
     pub(super) fn open(
         run: &PacketRun,
         schedule: OpenSchedule,

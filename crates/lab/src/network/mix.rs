@@ -15,13 +15,11 @@ const MIXED: [[(&str, &str); 2]; 3] = [
     [("tapped_in_share", "of all in"), ("tapped_out_share", "of all out")],
 ];
 
-/// What was tapped at one side while packets counted.
 pub(super) struct TappedSide<'a> {
     window: TappedWindow<'a>,
     port: Option<u16>,
 }
 
-/// What one interface carried.
 pub(super) struct TappedInterface {
     pub(super) name: String,
     ethernet: bool,
@@ -90,7 +88,6 @@ impl<'a> TappedSide<'a> {
         rows
     }
 
-    /// How much of what came, and of what went, is of which layer.
     pub(super) fn layers(&self, case: &str) -> Vec<ReportRow> {
         let mut rows = Vec::new();
         for interface in self.interfaces() {
@@ -119,7 +116,6 @@ impl<'a> TappedSide<'a> {
     }
 }
 
-/// What of one way is of which layer.
 struct CarriedLayers {
     wire: u64,
     ip: u64,
@@ -130,14 +126,12 @@ struct CarriedLayers {
 }
 
 impl CarriedLayers {
-    /// What of the whole is no payload.
     fn overhead(&self) -> f64 {
         1.0 - self.payload as f64 / self.wire.max(1) as f64
     }
 }
 
 impl TappedInterface {
-    /// What of one part came and went.
     pub(super) fn part(&self, wanted: MixPart) -> MixWays {
         let mut parts = self.parts.iter();
         parts.find(|(part, _)| *part == wanted).map_or_else(MixWays::default, |(_, ways)| *ways)
@@ -161,7 +155,6 @@ impl TappedInterface {
         all
     }
 
-    /// Bytes of a packet of sound that was sent, layer by layer, as it was seen.
     pub(super) fn tell_sound(&self, row: &mut ReportRow) {
         let [_, sent] = self.part(MixPart::Sound);
         if sent.datagrams == 0 {

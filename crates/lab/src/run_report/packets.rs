@@ -15,7 +15,6 @@ use crate::statistics::Series;
 
 /// Packets that are read, at most: hours of them are more than a page shows.
 const MOST: usize = 500_000;
-/// Packets that are shown one by one.
 const SHOWN: usize = 25_000;
 
 /// Packets of known capture, in the order of that.
@@ -108,7 +107,6 @@ impl RunPackets {
     }
 }
 
-/// From the capture to the end of each stage.
 fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
     let line = |(stage, name): (usize, &&str)| {
         let value = |packet: &&RunPacket| {
@@ -124,7 +122,6 @@ fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
     lines.filter(|points| !points.values.is_empty()).collect()
 }
 
-/// Says of the worst what they are made of.
 fn name_worst(row: &mut ReportRow, packets: &[&RunPacket], first: LocalTime) {
     let first = (first - LocalTime::ZERO).as_nanos();
     for worst in &mut row.worst {

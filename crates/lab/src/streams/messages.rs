@@ -6,7 +6,6 @@ use tautline_proto::time::Span;
 
 use super::{LabStream, READY, TAIL};
 
-/// What carries a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LabWire {
     #[default]
@@ -18,7 +17,6 @@ pub enum LabWire {
 /// An address that may be used at one place without being claimed (IEEE 1722 table B.10).
 const GROUP: &str = "91:E0:F0:00:FE:01";
 
-/// Where a stream goes, as each end is told: an address for each copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StreamPath {
     to: Vec<String>,
@@ -45,7 +43,6 @@ impl StreamPath {
     }
 }
 
-/// Words of a command line.
 fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = String> {
     words.map(str::to_owned).into_iter()
 }

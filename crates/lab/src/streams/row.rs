@@ -111,7 +111,6 @@ impl StreamOutcome {
         })
     }
 
-    /// Why no packet was measured, in the receiver's own words.
     pub(crate) fn unmeasured(&self) -> String {
         let stream = self.stream();
         if let Some(refused) = stream.and_then(|one| one.refused.clone()) {
@@ -134,12 +133,10 @@ impl StreamOutcome {
         unmeasured && missed && self.unwritten().is_none() && self.refused.is_none()
     }
 
-    /// What either end could not write, in its own words.
     fn unwritten(&self) -> Option<String> {
         [&self.sent, &self.heard].into_iter().find_map(|report| report.unwritten.first()).cloned()
     }
 
-    /// Why a scheduler of these was not had, where one was asked for.
     pub(super) fn refusal(&self, asked: &[Option<String>; 2]) -> Option<String> {
         let mut both = [&self.sent, &self.heard].into_iter().zip(asked);
         both.find_map(|(report, asked)| {
@@ -157,17 +154,14 @@ impl StreamOutcome {
         })
     }
 
-    /// A counter of all streams of the receiver.
     pub fn counted_at_receiver(&self, count: fn(&Counters) -> u64) -> u64 {
         self.heard.streams.iter().map(|stream| count(&stream.counters)).sum()
     }
 
-    /// Streams of which anything came.
     pub fn streams_heard(&self) -> usize {
         self.heard.streams.iter().filter(|stream| stream.counters.received > 0).count()
     }
 
-    /// Packets that all streams of the receiver missed while the host was frozen.
     pub fn frozen(&self) -> u64 {
         self.heard.streams.iter().map(frozen).sum()
     }
@@ -214,7 +208,6 @@ fn is_of_taut(report: &Report) -> bool {
     !report.role.is_empty()
 }
 
-/// Packets that were missed while the host was frozen.
 fn frozen(stream: &StreamReport) -> u64 {
     stream.gaps.map_or(0, |gaps| gaps.host_stalled)
 }
@@ -259,7 +252,6 @@ fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
     STAGES.iter().enumerate().filter(told).map(line).collect()
 }
 
-/// Why packets were heard and not measured, in its whole run.
 fn whys(stream: &StreamReport) -> Option<String> {
     let NotFound { unlike, silent, repeats, untold, unprobed, no_clock, unbooked, .. } =
         stream.latency.not_found;

@@ -34,14 +34,11 @@ pub enum Protocol {
     Snmp,
     /// QUIC at the port of HTTPS.
     Quic,
-    /// UDP at other ports.
     OtherUdp,
     Http,
     Https,
     Ssh,
-    /// TCP at other ports.
     OtherTcp,
-    /// ICMP of IPv4 and IPv6, except what has a name of its own.
     Icmp,
     /// Neighbour discovery (RFC 4861).
     NeighbourDiscovery,
@@ -49,19 +46,16 @@ pub enum Protocol {
     Membership,
     /// Parts of IP packets whose first part was not seen.
     Fragment,
-    /// IP of other protocols.
     OtherIp,
     Arp,
     Lldp,
     /// Spanning tree (IEEE 802.1D).
     Stp,
-    /// Not IP, with another EtherType.
     Other,
     /// Damaged headers, headers longer than what was kept, or an unsupported link.
     Unread,
 }
 
-/// UDP ports of protocols.
 const UDP: [(u16, Protocol); 21] = [
     (53, Protocol::Dns),
     (67, Protocol::Dhcp),
@@ -87,7 +81,6 @@ const UDP: [(u16, Protocol); 21] = [
     (17_221, Protocol::Avtp),
 ];
 
-/// TCP ports of protocols.
 const TCP: [(u16, Protocol); 6] = [
     (22, Protocol::Ssh),
     (53, Protocol::Dns),
@@ -97,7 +90,6 @@ const TCP: [(u16, Protocol); 6] = [
     (8080, Protocol::Http),
 ];
 
-/// EtherTypes of protocols other than IP.
 const ETHER_TYPES: [(u16, Protocol); 7] = [
     (0x0806, Protocol::Arp),
     (0x22ea, Protocol::Srp),
@@ -120,17 +112,14 @@ fn by_port(known: &[(u16, Protocol)], [from, to]: [u16; 2]) -> Option<Protocol> 
 }
 
 impl Protocol {
-    /// Of UDP from and to these ports.
     pub(super) fn of_udp(ports: [u16; 2]) -> Self {
         by_port(&UDP, ports).unwrap_or(Self::OtherUdp)
     }
 
-    /// Of TCP from and to these ports.
     pub(super) fn of_tcp(ports: [u16; 2]) -> Self {
         by_port(&TCP, ports).unwrap_or(Self::OtherTcp)
     }
 
-    /// Of a frame without IP, by its EtherType and what follows that.
     pub(super) fn of_ether_type(ether_type: u16, payload: &[u8]) -> Self {
         if ether_type <= MAX_LENGTH && payload.starts_with(&STP_LLC) {
             return Self::Stp;
@@ -138,7 +127,6 @@ impl Protocol {
         by_port(&ETHER_TYPES, [0, ether_type]).unwrap_or(Self::Other)
     }
 
-    /// As reports name it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rtp => "RTP",
@@ -177,16 +165,12 @@ impl Protocol {
     }
 }
 
-/// Which kind of address a frame is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cast {
-    /// One host, by IPv4.
     Ipv4Unicast,
     Ipv4Multicast,
-    /// All hosts of the network.
     Ipv4Broadcast,
-    /// One host, by IPv6.
     Ipv6Unicast,
     Ipv6Multicast,
     NoIp,
@@ -204,7 +188,6 @@ impl Cast {
         }
     }
 
-    /// As reports name it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ipv4Unicast => "IPv4 unicast",

@@ -4,7 +4,6 @@ use tautline_proto::time::Span;
 
 use super::{NumberedLine, RecordedPacket, TraceError};
 
-/// Whether this is the first line of a receiver's ledger.
 pub(super) fn is_head(head: &str) -> bool {
     Columns::of(head).is_some()
 }

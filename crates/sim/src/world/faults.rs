@@ -13,7 +13,6 @@ use crate::coder::encoders;
 use crate::fault::{Intruding, STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
-/// A sender of the scenario's stream under this name.
 pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Packetizer {
     let config = PacketizerConfig {
         wire: PACK,
@@ -29,7 +28,6 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
 }
 
 impl World {
-    /// Applies the faults that are due before the next block.
     pub(super) fn apply_faults(&mut self) {
         while self.faults.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, fault)) = self.faults.pop_front() else { return };
@@ -69,12 +67,10 @@ impl World {
         }
     }
 
-    /// How many reports told a lie so far.
     pub const fn lies(&self) -> u32 {
         self.lies
     }
 
-    /// Makes every second report what it is not, in its time.
     pub(super) fn tamper(&mut self, report: &mut [u8]) {
         let Some((lie, until)) = self.lie else { return };
         if self.now >= until {
@@ -88,7 +84,6 @@ impl World {
         }
     }
 
-    /// The other sender, if there is one, sends a block as long as the stream's.
     pub(super) fn intrude(&mut self, times: BlockTimes) {
         let now = self.now;
         let Some(Intruding { model, sender }) = &mut self.intruding else { return };

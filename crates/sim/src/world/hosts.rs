@@ -15,7 +15,6 @@ use crate::heard::Heard;
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
-/// A host, with the card of its sender or receiver.
 pub(super) struct SimHost {
     pub(super) clock: SimClock,
     pub(super) card: SimCard,
@@ -24,7 +23,6 @@ pub(super) struct SimHost {
     pub(super) wall: Span,
 }
 
-/// A receiver, and the paths between it and the sender.
 pub(super) struct SimReceiver {
     pub(super) host: SimHost,
     pub(super) there: Path,

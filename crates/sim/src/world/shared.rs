@@ -22,22 +22,18 @@ use crate::scenario::{HostModel, Scenario};
 use link::{HandedOn, Input, SimSharedLink};
 use sender::{Came, SimSender};
 
-/// A time in which a sender sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
-    /// Since when, until when.
     pub sends: (TrueTime, TrueTime),
     pub from: Endpoint,
     /// Whether it says goodbye at the end, which arrives.
     pub goodbye: bool,
 }
 
-/// One of the senders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SenderModel {
     pub ssrc: u32,
     pub host: HostModel,
-    /// What happens to its packets.
     pub path: PathModel,
     /// When it sends, in order and apart. Its card runs on in between.
     pub stints: Vec<Stint>,
@@ -46,30 +42,23 @@ pub struct SenderModel {
 /// When a packet came, by the receiving host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketArrival {
-    /// The network handed it over.
     pub at: LocalTime,
-    /// The program read it.
     pub read: LocalTime,
 }
 
-/// What became of one sender.
 #[derive(Debug, Clone, Default)]
 pub struct SenderHeard {
     /// What was played to its account. The counters are those of packets, of all its receivers.
     pub heard: Heard,
-    /// Packets that the path lost.
     pub lost: u64,
-    /// Its packets, as they arrived.
     pub arrived: Vec<PacketArrival>,
     /// Packets for which there was no place.
     pub unplaced: u64,
     /// Packets that another sender's receiver was given.
     pub astray: u64,
-    /// Frames that were heard as they were captured.
     pub right: u64,
 }
 
-/// What became of all of them.
 #[derive(Debug, Clone, Default)]
 pub struct SharedHeard {
     pub senders: Vec<SenderHeard>,
@@ -83,7 +72,6 @@ pub struct SharedHeard {
 /// senders capture at one time, nothing is alike.
 const SHIFT: i64 = 7_919;
 
-/// A shared link at work.
 struct Shared {
     scenario: Scenario,
     senders: Vec<SimSender>,
@@ -128,7 +116,6 @@ pub fn play_shared(
 }
 
 impl Shared {
-    /// The receiving card wakes.
     fn play(&mut self, now: TrueTime) {
         let Self { scenario, senders, under_way, order, told, .. } = self;
         for (number, sending) in senders.iter_mut().enumerate() {
@@ -154,7 +141,6 @@ impl Shared {
         });
     }
 
-    /// Reads what has arrived.
     fn read(&mut self, now: TrueTime) {
         let read = self.host.local(now);
         while let Some(first) = self.under_way.first_entry().filter(|first| first.key().0 <= now) {

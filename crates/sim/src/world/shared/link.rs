@@ -10,7 +10,6 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::scenario::Scenario;
 
-/// A receiver, and whom it plays.
 pub(super) struct Input {
     pub(super) receiver: JitterBuffer,
     /// The number of the sender whose packet it was given first; only the simulator knows it.
@@ -19,11 +18,11 @@ pub(super) struct Input {
     pub(super) since: Counters,
 }
 
-/// What became of a packet.
 pub(super) enum HandedOn {
     /// Its own sender's receiver has it, or that of another.
-    To { own: bool },
-    /// Its sender has no place.
+    To {
+        own: bool,
+    },
     Unplaced,
 }
 
@@ -36,7 +35,6 @@ pub(super) struct SimSharedLink {
     config: JitterBufferConfig,
 }
 
-/// The input whose link it is.
 const HOST: usize = 0;
 
 impl SimSharedLink {
@@ -52,7 +50,6 @@ impl SimSharedLink {
         self.senders.unplaced()
     }
 
-    /// How many senders have a place.
     pub(super) fn count(&self) -> usize {
         self.senders.count()
     }
