@@ -60,14 +60,6 @@ fn rule(scenario: &Scenario) -> LatencyRule {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct CardWakeup {
-    pub(crate) now: TrueTime,
-    /// The same by the host's clock.
-    pub(crate) woke: LocalTime,
-    pub(crate) starved: bool,
-}
-
 impl Ordinary {
     pub(crate) fn new(scenario: &Scenario, card: &CardModel) -> (Self, JitterBuffer) {
         let device = Settings {
@@ -138,16 +130,16 @@ impl Ordinary {
         assert!(kept.is_ok(), "{kept:?}");
     }
 
-    /// The card woke, having played silence of its own if it `starved`: now and then the ordinary
-    /// thread runs.
+    /// The card woke at this instant, which is `woke` by the host's clock, having played silence of its own if it
+    /// `starved`: now and then the ordinary thread runs.
     pub(crate) fn look(
         &mut self,
         receiver: &mut JitterBuffer,
         session: &mut Session,
-        wakeup: CardWakeup,
+        (now, woke): (TrueTime, LocalTime),
+        starved: bool,
         heard: &mut Heard,
     ) {
-        let CardWakeup { now, woke, starved } = wakeup;
         self.starved += u64::from(starved);
         if woke < self.next {
             return;

@@ -81,7 +81,7 @@ impl SimCard {
     }
 
     fn late(&mut self) -> Span {
-        crate::link::draw(self.model.wakes_late, &mut self.rng)
+        self.model.wakes_late.draw(&mut self.rng)
     }
 
     /// The program takes the next captured block at `now`: its first frame and when that met the

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::packetizer::{Identity, Packetizer};
+use tautline_proto::packetizer::Identity;
 use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::wrap;
 
@@ -106,11 +106,6 @@ pub struct Intruder {
 
 /// A value that no frame of the stream has.
 pub(crate) const STRANGE: f32 = 0.4;
-
-pub(crate) struct Intruding {
-    pub(crate) model: Intruder,
-    pub(crate) sender: Packetizer,
-}
 
 /// Which captured frame a position in the stream is, whatever befell it.
 #[derive(Debug, Clone, Default)]

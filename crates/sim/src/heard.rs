@@ -162,15 +162,6 @@ fn rings(index: i64, copied: bool) -> bool {
     !copied && !(RINGS..VALUES - RINGS).contains(&index.rem_euclid(VALUES))
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct PlayedBlock<'a> {
-    pub(crate) sound: &'a [f32],
-    /// The frame with which it begins by the receiver's word, or just after which it does where it is
-    /// resampled.
-    pub(crate) begin: i64,
-    pub(crate) copied: bool,
-}
-
 impl Heard {
     pub(crate) fn digest(&mut self, block: &[f32]) {
         for sample in block {
@@ -186,9 +177,15 @@ const SHORTEST_SILENCE: Span = Span::from_millis(10);
 const FADE: i64 = 56;
 
 impl Heard {
-    /// Takes what was played at `now`; whether anything `disturbed` the card.
-    pub(crate) fn take(&mut self, block: PlayedBlock<'_>, now: TrueTime, disturbed: bool) {
-        let PlayedBlock { sound, begin, copied } = block;
+    /// Takes what was played at `now`; whether anything `disturbed` the card. It begins with that frame by the
+    /// receiver's word, or just after it unless it is `copied`.
+    pub(crate) fn take(
+        &mut self,
+        sound: &[f32],
+        (begin, copied): (i64, bool),
+        now: TrueTime,
+        disturbed: bool,
+    ) {
         self.blocks += 1;
         let mut right = 0;
         if disturbed {

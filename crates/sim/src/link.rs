@@ -30,12 +30,8 @@ pub enum Jitter {
     },
 }
 
-pub(crate) fn draw(jitter: Jitter, rng: &mut Rng) -> Span {
-    jitter.draw(rng)
-}
-
 impl Jitter {
-    fn draw(self, rng: &mut Rng) -> Span {
+    pub(crate) fn draw(self, rng: &mut Rng) -> Span {
         let nanos = |span: Span| span.as_nanos() as f64;
         let drawn = match self {
             Self::None => 0.0,

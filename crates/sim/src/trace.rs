@@ -64,8 +64,8 @@ impl Trace {
             delays(lines, every.ok_or_else(unknown)?)?
         } else if head.replace(' ', "") == "sent_s,arrived_s" {
             instants(lines)?
-        } else if ledger::is_head(head) {
-            ledger::packets(head, lines)?
+        } else if let Some(columns) = ledger::Columns::of(head) {
+            ledger::packets(&columns, lines)?
         } else {
             return Err(unknown());
         };

@@ -30,10 +30,10 @@ use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::PACK;
 
-use crate::beat::{BEAT, CardWakeup};
+use crate::beat::BEAT;
 use crate::clock::TrueTime;
-use crate::fault::{Intruding, Lie, SenderFault, Timeline, home};
-use crate::heard::{Heard, PlayedBlock, is_sound, value};
+use crate::fault::{Intruder, Lie, SenderFault, Timeline, home};
+use crate::heard::{Heard, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
@@ -70,7 +70,7 @@ pub struct World {
     lie: Option<(Lie, TrueTime)>,
     truths: u32,
     lies: u32,
-    intruding: Option<Intruding>,
+    intruding: Option<(Intruder, Packetizer)>,
     sequence: u16,
     speaks: TrueTime,
     block: Vec<f32>,
@@ -111,10 +111,9 @@ impl World {
             lie: None,
             truths: 0,
             lies: 0,
-            intruding: scenario.intruder.map(|model| Intruding {
-                sender: sender_of(&scenario, model.identity, wall),
-                model,
-            }),
+            intruding: scenario
+                .intruder
+                .map(|model| (model, sender_of(&scenario, model.identity, wall))),
             sequence: IDENTITY.sequence,
             speaks: TrueTime::ZERO,
             scenario,
@@ -264,8 +263,7 @@ impl World {
         heard.digest(&out);
         let offset = receiver.placement().link_offset();
         let starved = skipped > Frames::ZERO;
-        let wakeup = CardWakeup { now: *now, woke, starved };
-        ordinary.look(receiver, &mut host.session, wakeup, heard);
+        ordinary.look(receiver, &mut host.session, (*now, woke), starved, heard);
         listener.heard.starved += skipped;
         let missing =
             listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
@@ -279,7 +277,7 @@ impl World {
             let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
             let disturbed = pulled.resync.is_some() || skipped + pulled.missing > Frames::ZERO;
             let copied = resampled == listener.receiver.counters().resampled_frames;
-            listener.heard.take(PlayedBlock { sound: &sound, begin, copied }, *now, disturbed);
+            listener.heard.take(&sound, (begin, copied), *now, disturbed);
             if is_sound(sound[0], begin, copied) {
                 let captured = sending.card.met(begin, *now);
                 let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));

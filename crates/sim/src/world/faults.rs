@@ -2,15 +2,15 @@
 
 use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
-use tautline_proto::rtcp_session::{Session, SessionConfig};
 use tautline_proto::send_policy::SendPolicy;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;
 
+use super::hosts::session;
 use super::{World, promised};
 use crate::coder::encoders;
-use crate::fault::{Intruding, STRANGE, SenderFault};
+use crate::fault::{STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
 pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Packetizer {
@@ -44,11 +44,8 @@ impl World {
                     Identity { sequence, timestamp, ..self.identity }
                 }
                 SenderFault::Restarts(identity) => {
-                    let (ssrc, wall_offset) = (identity.stream.ssrc(), self.host.wall);
                     let host = self.scenario.sender.name;
-                    let cname = format!("{ssrc:08x}");
-                    self.host.session =
-                        Session::new(SessionConfig { ssrc, cname, wall_offset, host });
+                    self.host.session = session(identity.stream.ssrc(), self.host.wall, host);
                     identity
                 }
                 SenderFault::Lies(lie, until) => {
@@ -86,7 +83,7 @@ impl World {
 
     pub(super) fn intrude(&mut self, times: BlockTimes) {
         let now = self.now;
-        let Some(Intruding { model, sender }) = &mut self.intruding else { return };
+        let Some((model, sender)) = &mut self.intruding else { return };
         if !(model.sends.0..model.sends.1).contains(&now) {
             return;
         }

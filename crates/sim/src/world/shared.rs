@@ -16,10 +16,10 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::hosts::SimHost;
 use crate::clock::TrueTime;
-use crate::heard::{Heard, PlayedBlock, is_sound};
+use crate::heard::{Heard, is_sound};
 use crate::link::PathModel;
 use crate::scenario::{HostModel, Scenario};
-use link::{HandedOn, Input, SimSharedLink};
+use link::{Input, SimSharedLink};
 use sender::{Came, SimSender};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,8 +151,8 @@ impl Shared {
                 Came::Packet(datagram, from) => {
                     told.arrived.push(PacketArrival { at, read });
                     match self.link.hand_on(number, &datagram, &Arrived { from, at, read }) {
-                        HandedOn::To { own } => told.astray += u64::from(!own),
-                        HandedOn::Unplaced => told.unplaced += 1,
+                        Some(own) => told.astray += u64::from(!own),
+                        None => told.unplaced += 1,
                     }
                 }
                 Came::Goodbye(author) => self.link.say_goodbye(author),
@@ -177,7 +177,7 @@ impl Shared {
             |(index, sample): &(i64, &f32)| **sample != 0.0 && is_sound(**sample, *index, copied);
         told.right += (begin..).zip(&sound).filter(right).count() as u64;
         let disturbed = pulled.resync.is_some() || times.skipped + pulled.missing > Frames::ZERO;
-        told.heard.take(PlayedBlock { sound: &sound, begin, copied }, now, disturbed);
+        told.heard.take(&sound, (begin, copied), now, disturbed);
     }
 
     fn finish(mut self) -> SharedHeard {

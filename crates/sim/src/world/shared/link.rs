@@ -18,12 +18,11 @@ pub(super) struct Input {
     pub(super) since: Counters,
 }
 
-pub(super) enum HandedOn {
-    /// Its own sender's receiver has it, or that of another.
-    To {
-        own: bool,
-    },
-    Unplaced,
+impl Input {
+    fn new(config: &JitterBufferConfig) -> Self {
+        let receiver = JitterBuffer::new(config.clone());
+        Self { receiver, hears: None, since: Counters::default() }
+    }
 }
 
 /// The receivers of one link. The first is that of the stream which the link was planned for.
@@ -40,8 +39,7 @@ const HOST: usize = 0;
 impl SimSharedLink {
     pub(super) fn new(most: usize, scenario: &Scenario) -> Self {
         let config = JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
-        let receiver = JitterBuffer::new(config.clone());
-        let host = Input { receiver, hears: None, since: Counters::default() };
+        let host = Input::new(&config);
         let places = vec![None; most].into();
         Self { senders: Senders::new(most), places, inputs: vec![Some(host)], config }
     }
@@ -71,8 +69,7 @@ impl SimSharedLink {
     }
 
     fn lay_out(&mut self) -> usize {
-        let receiver = JitterBuffer::new(self.config.clone());
-        let input = Some(Input { receiver, hears: None, since: Counters::default() });
+        let input = Some(Input::new(&self.config));
         if let Some(free) = self.inputs.iter().position(Option::is_none) {
             self.inputs[free] = input;
             return free;
@@ -81,15 +78,19 @@ impl SimSharedLink {
         self.inputs.len() - 1
     }
 
-    /// Hands a datagram that this sender sent to the input that is its sender's by the policy.
-    pub(super) fn hand_on(&mut self, sender: usize, datagram: &[u8], came: &Arrived) -> HandedOn {
-        let input = self.input_of(datagram, came);
-        let Some(input) = input.and_then(|input| self.inputs[input].as_mut()) else {
-            return HandedOn::Unplaced;
-        };
+    /// Hands a datagram that this sender sent to the input that is its sender's by the policy: whether that is
+    /// its own; `None` without a place.
+    pub(super) fn hand_on(
+        &mut self,
+        sender: usize,
+        datagram: &[u8],
+        came: &Arrived,
+    ) -> Option<bool> {
+        let input = self.input_of(datagram, came)?;
+        let input = self.inputs[input].as_mut()?;
         let own = *input.hears.get_or_insert(sender) == sender;
         input.receiver.handle_telling(datagram, came, &mut |_| {});
-        HandedOn::To { own }
+        Some(own)
     }
 
     /// Somebody said goodbye: every receiver is told, and judges whether it was its own sender.
