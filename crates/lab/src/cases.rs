@@ -141,15 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_refuses_is_a_void_row_and_the_rest_goes_on() {
-        let void = [String::new(), refused().to_string(), String::new()];
-        assert_eq!(second(refused(), Ok(())), (void.into(), Vec::new(), 0));
-    }
-
-    #[test]
-    fn an_agent_that_fell_silent_is_replaced_and_the_rest_goes_on() {
-        let void = [String::new(), silent().to_string(), String::new()];
-        assert_eq!(second(silent(), Ok(())), (void.into(), Vec::new(), 1));
+    fn what_a_host_refuses_is_a_void_row_and_a_silent_agent_is_replaced_and_the_rest_goes_on() {
+        for (came, replaced) in [(refused(), 0), (silent(), 1)] {
+            let void = [String::new(), came.to_string(), String::new()];
+            assert_eq!(second(came, Ok(())), (void.into(), Vec::new(), replaced));
+        }
     }
 
     #[test]
