@@ -13,7 +13,7 @@ mod running;
 mod tests;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
@@ -175,13 +175,6 @@ impl BurdenReport {
     }
 }
 
-fn any_like(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    }
-}
-
 #[derive(Debug, Error)]
 pub enum BurdenError {
     #[error("{what} {address}: {error}; is the address right, and the port free?")]
@@ -242,26 +235,19 @@ impl Burden {
 
     /// What follows `taut lab burden`.
     pub fn words(&self) -> Vec<String> {
-        let own: Vec<String> = match self {
-            Self::Cpu { threads } => vec!["--threads".into(), threads.to_string()],
-            Self::Rival { scheduler, core } => {
-                vec!["--scheduler".into(), scheduler.to_string(), "--core".into(), core.to_string()]
-            }
-            Self::StressNg { words } => words.clone(),
-            Self::Memory { bytes } => vec!["--bytes".into(), bytes.to_string()],
-            Self::Multicast { by, rate } => {
-                vec!["--by".into(), by.to_string(), "--rate".into(), rate.to_string()]
-            }
-            Self::Chatter { to, rate } => {
-                vec!["--to".into(), to.to_string(), "--rate".into(), rate.to_string()]
-            }
-            Self::Tcp { to, rate } => ["--to".into(), to.to_string()]
-                .into_iter()
-                .chain(rate.iter().flat_map(|rate| ["--rate".into(), rate.to_string()]))
-                .collect(),
-            Self::ChatterSink { at } | Self::TcpSink { at } => vec!["--at".into(), at.to_string()],
+        let own = match self {
+            Self::Cpu { threads } => format!("--threads {threads}"),
+            Self::Rival { scheduler, core } => format!("--scheduler {scheduler} --core {core}"),
+            // Each as it is, with the blanks that it may have.
+            Self::StressNg { words } => return [&[self.kind().to_owned()], &words[..]].concat(),
+            Self::Memory { bytes } => format!("--bytes {bytes}"),
+            Self::Multicast { by, rate } => format!("--by {by} --rate {rate}"),
+            Self::Chatter { to, rate } => format!("--to {to} --rate {rate}"),
+            Self::Tcp { to, rate: Some(rate) } => format!("--to {to} --rate {rate}"),
+            Self::Tcp { to, rate: None } => format!("--to {to}"),
+            Self::ChatterSink { at } | Self::TcpSink { at } => format!("--at {at}"),
         };
-        [self.kind().to_owned()].into_iter().chain(own).collect()
+        [self.kind()].into_iter().chain(own.split(' ')).map(str::to_owned).collect()
     }
 
     pub fn run(&self, stop: &Stop, longest: Option<Span>) -> Result<BurdenReport, BurdenError> {

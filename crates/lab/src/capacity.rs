@@ -42,10 +42,9 @@ use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::signals::stop_with_agent;
 pub use grid::{CapacityGrid, CapacityPoint};
-pub use jack::{JackClient, JackMaster, JackPace, OpenJackClient};
-pub use machines::{Machines, MachinesOptions, MachinesPlace};
+use jack::{JackClient, JackMaster, JackPace};
+use machines::{Machines, MachinesOptions, MachinesPlace};
 pub use master::CapacityWork;
-pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 
 const HELP: &str = r#"Examples:
   # Seven workers at 96 kHz and 2.19 ms, one block under way, as root:

@@ -70,7 +70,7 @@ pub struct ComparedRow {
 }
 
 /// One figure of a row. Times are in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedFigure {
     /// Of which stage, or `sender_late`, `receiver_late`; absent of the row itself.
     pub part: Option<String>,
@@ -98,10 +98,11 @@ pub struct ComparedFigure {
     pub why: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedVerdict {
     /// Too few seconds to tell.
+    #[default]
     Unknown,
     /// Told and not judged: it follows from how the streams were set up, or from the other parts.
     Follows,

@@ -88,35 +88,8 @@ pub struct ImpairFlags {
     /// what else is said here stands before it [default: one that does nothing]
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     preset: Option<Preset>,
-    /// How long every packet takes at least
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
-    delay: Option<Span>,
-    /// How much longer each may take, evenly between nothing and this, in order
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
-    jitter: Option<Span>,
-    /// How many are lost, such as 5%
-    #[arg(long, value_name = "SHARE", help_heading = "Network")]
-    loss: Option<Share>,
-    /// In bursts of this many on average
-    #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
-    burst: Option<f64>,
-    /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
-    /// [default: for 2ms]
-    #[arg(long, value_name = "SHARE", help_heading = "Network")]
-    reorder: Option<Reordering>,
-    /// How many come twice, such as 1%
-    #[arg(long, value_name = "SHARE", help_heading = "Network")]
-    duplicate: Option<Share>,
-    /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
-    #[arg(long, value_name = "RATE", help_heading = "Network")]
-    rate: Option<BitRate>,
-    /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
-          help_heading = "Network")]
-    mtu: Option<u16>,
-    /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
-    #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
-    outage: Vec<Outage>,
+    #[command(flatten)]
+    changes: PathChanges,
     /// Delays and losses as they were recorded on another network: see Records
     #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
     trace: Option<PathBuf>,
@@ -149,11 +122,6 @@ pub enum Back {
     Ideal,
 }
 
-fn burst(text: &str) -> Result<f64, String> {
-    let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
-    length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
-}
-
 const BEAT: Span = Span::from_millis(50);
 
 pub(crate) fn run(flags: &ImpairFlags) -> Result<(), Failure> {
@@ -178,22 +146,10 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
     let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
     refuse_loop(flags, &listen, &to)?;
     let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
-    let mut changes = PathChanges {
-        delay: flags.delay,
-        jitter: flags.jitter,
-        loss: flags.loss,
-        burst: flags.burst,
-        reorder: flags.reorder,
-        duplicate: flags.duplicate,
-        rate: flags.rate,
-        mtu: flags.mtu.map(usize::from),
-        outages: flags.outage.clone(),
-        trace: flags.trace.as_deref().map(read_trace).transpose()?,
-    };
-    if flags.once {
-        changes.trace = changes.trace.map(Trace::once);
+    let mut there = flags.changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(trace) = flags.trace.as_deref().map(read_trace).transpose()? {
+        there.trace = Some(if flags.once { trace.once() } else { trace });
     }
-    let there = changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
     let (from, onward) = (by_udp(&flags.listen, &listen)?, by_udp(&flags.to, &to)?);
     let mut options = RelayOptions::between(from.0, onward.0);
     options.back = match flags.back {
@@ -433,9 +389,6 @@ impl DatagramCounters {
         Share(self.lost as f64 / self.received.max(1) as f64)
     }
 }
-
-/// What a delay of the relay itself is compared with: one that is longer is worth a note.
-const UNPUNCTUAL: Span = Span::from_millis(1);
 
 #[cfg(test)]
 mod tests;

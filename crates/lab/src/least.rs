@@ -176,6 +176,7 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
     }
 }
 
+#[derive(Default)]
 struct LeastTries {
     search: LeastSearch,
     /// Latencies that do not go, and what was missed there, in the order in which they ran.
@@ -197,15 +198,7 @@ fn tries<H: CaseHosts>(
     carry: impl Fn(&mut H, &LabStream) -> Result<StreamOutcome, HostError>,
 ) -> LeastTries {
     let search = LeastSearch::new(options.steps());
-    let mut tries = LeastTries {
-        search,
-        failed: Vec::new(),
-        held: None,
-        failed_holds: 0,
-        failed_by_xruns: 0,
-        frozen_holds: Vec::new(),
-        repeated: 0,
-    };
+    let mut tries = LeastTries { search, ..LeastTries::default() };
     let mut number = 1;
     while let Some(next) = tries.search.next() {
         let latency = options.latency(next.steps);

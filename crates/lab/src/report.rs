@@ -3,7 +3,6 @@
 
 mod by_second;
 pub(crate) mod digits;
-mod host;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -13,16 +12,17 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::StageSummary;
 use tautline_report::distribution::Summary;
-use tautline_report::ledger::longest;
+use tautline_report::ledger::{LAUNCH, LedgerInstants, STAGES, length, longest};
 
 use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct LabReport {
     pub schema: u32,
     pub experiment: &'static str,
@@ -37,16 +37,7 @@ pub struct LabReport {
 
 impl LabReport {
     pub fn of(experiment: &'static str, question: &'static str) -> Self {
-        Self {
-            schema: 1,
-            experiment,
-            question,
-            command: String::new(),
-            duration_ns: 0,
-            hosts: Vec::new(),
-            rows: Vec::new(),
-            notes: Vec::new(),
-        }
+        Self { schema: 1, experiment, question, ..Self::default() }
     }
 
     /// Whether anything was measured: an experiment of void rows has failed.
@@ -69,6 +60,26 @@ pub struct HostDescription {
     pub cpus: usize,
     /// Freezes that every core saw while it was measured; absent where nobody watched.
     pub stalls: Option<u64>,
+}
+
+impl HostDescription {
+    pub fn here(name: impl Into<String>) -> Self {
+        let line = |path| fs::read_to_string(path).ok().map(|text: String| text.trim().to_owned());
+        Self {
+            name: name.into(),
+            kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
+            processor: processor().unwrap_or_else(|| "unknown processor".into()),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            stalls: None,
+        }
+    }
+}
+
+/// As proc_cpuinfo(5) has it of the first core; not all architectures do.
+fn processor() -> Option<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 #[derive(Debug, Clone, Default)]
@@ -230,6 +241,30 @@ pub struct Points {
     pub values: Vec<(i64, i64)>,
 }
 
+impl Points {
+    /// Since `begins`.
+    pub(crate) fn of(name: &str, series: &Series, begins: LocalTime) -> Self {
+        let values = series.values().iter();
+        let at = |(due, value): &(LocalTime, Span)| ((*due - begins).as_nanos(), value.as_nanos());
+        Self { name: name.to_owned(), values: values.map(at).collect() }
+    }
+
+    /// Where each packet was when, since its capture: a line for the end of each stage that any has.
+    pub(crate) fn of_stages(packets: &[(i64, LedgerInstants)]) -> Vec<Self> {
+        let line = |(at, name): (usize, &&str)| {
+            let value = |(since, instants): &(i64, LedgerInstants)| {
+                Some((*since, instants[at + 1]?.checked_sub(instants[0]?)?))
+            };
+            let values = packets.iter().filter_map(value).collect();
+            Self { name: (*name).to_owned(), values }
+        };
+        // There is no such stage where nothing is launched.
+        let launched = |at| packets.iter().any(|(_, instants)| length(instants, at).is_some());
+        let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
+        STAGES.iter().enumerate().filter(told).map(line).collect()
+    }
+}
+
 /// How long the intervals are by which a run is told and compared.
 pub const INTERVAL: Span = Span::from_secs(1);
 const WORST: usize = 10;
@@ -241,11 +276,6 @@ impl ReportRow {
 
     pub fn void(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { void: Some(why.into()), ..Self::named(name) }
-    }
-
-    /// The median, or the mean of values too few for one, with its uncertainty, as the table shows it.
-    pub fn measured_in_words(&self) -> Option<String> {
-        text::measured(self)
     }
 
     /// With what was measured of one kind: its figures, how it went, how it is spread, its worst.

@@ -18,7 +18,7 @@ use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::{HostError, HostPlace, LabHost};
 use crate::report::ReportRow;
-use crate::streams::{LabStream, StreamEnds};
+use crate::streams::{LabStream, MOST_UNSURE, StreamEnds};
 
 /// Where a stream goes that is sent from here.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct ClockFlags {
 impl ClockFlags {
     /// Of a figure that says how long something took.
     pub(crate) fn most(&self) -> Span {
-        self.max_uncertainty.unwrap_or(Span::from_micros(250))
+        self.max_uncertainty.unwrap_or(MOST_UNSURE)
     }
 
     /// Of what is judged by packets that are missed, which is as sure by whatever clocks.
@@ -233,7 +233,7 @@ fn ending(left: Duration) -> String {
 
 /// A row that is done: what was measured, as the report will have it, and what was missed.
 pub(crate) fn line(row: &ReportRow) -> String {
-    let found = match (&row.void, row.measured_in_words()) {
+    let found = match (&row.void, crate::report::text::measured(row)) {
         (Some(why), _) => format!("void: {why}"),
         (None, Some(middle)) => middle,
         (None, None) => "nothing measured".to_owned(),

@@ -50,7 +50,7 @@ pub struct SchedulerFlags {
     streams: StreamFlags,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchedulerCase {
     pub name: String,
     schedulers: [String; 2],
@@ -98,9 +98,8 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
                 schedulers: [class.clone(), class.clone()],
                 slice,
                 as_thesis: THESIS.contains(&class.as_str()),
-                together: false,
                 loaded: !load.is_empty(),
-                rival: false,
+                ..SchedulerCase::default()
             });
         }
     }
@@ -109,11 +108,9 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
             all.push(SchedulerCase {
                 name: format!("one core, the sender {place} the receiver{load}"),
                 schedulers: [format!("fifo:{sender}"), "fifo:70".to_owned()],
-                slice: None,
-                as_thesis: false,
                 together: true,
                 loaded: !load.is_empty(),
-                rival: false,
+                ..SchedulerCase::default()
             });
         }
     }
@@ -126,8 +123,8 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
             slice: Some(Span::from_millis(millis)),
             as_thesis: true,
             together: true,
-            loaded: false,
             rival: true,
+            ..SchedulerCase::default()
         });
     }
     all

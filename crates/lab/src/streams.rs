@@ -220,20 +220,12 @@ impl StreamEnds {
 
     /// Runs a stream, to its end; at other UDP ports, if somebody took those that were free.
     pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
-        self.run_told(plan, None)
+        self.run_watched(plan, None)
     }
 
     /// The same for one that is all of an experiment: tells from when on its packets count, and ends it where
     /// somebody asks to stop. What came until then is its outcome.
-    pub fn run_watched(
-        &mut self,
-        plan: &LabStream,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<StreamOutcome, HostError> {
-        self.run_told(plan, Some(tell))
-    }
-
-    fn run_told(
+    pub(crate) fn run_watched(
         &mut self,
         plan: &LabStream,
         mut watch: StreamWatch<'_>,
@@ -387,7 +379,7 @@ impl StreamEnds {
     }
 }
 
-type StreamWatch<'a> = Option<&'a mut dyn FnMut(&str)>;
+pub(crate) type StreamWatch<'a> = Option<&'a mut dyn FnMut(&str)>;
 
 const COUNTING: &str = "its packets count now";
 

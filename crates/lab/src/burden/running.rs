@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tautline_io::udp::any;
 use tautline_proto::time::Span;
 
-use super::{Burden, BurdenReport, any_like};
+use super::{Burden, BurdenReport};
 use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
 use crate::streams::{LabStream, StreamEnds, TRIES};
 
@@ -96,7 +97,7 @@ impl RunningBurdens {
         let mut tried = 0;
         loop {
             let (address, port) = ends.reached(plan.at, 1)?;
-            let any = any_like(address);
+            let any = any(address.is_ipv6());
             tried += 1;
             match self.start_surely(ends, BurdenSide::Receiver, &burden((any, port).into())) {
                 Ok(()) => return Ok((address, port).into()),

@@ -22,11 +22,6 @@ impl CapacityPoint {
         self.rate.span_of(Frames::new(i64::from(self.period)))
     }
 
-    /// The delay of the sound that the window makes, in frames.
-    pub fn delay(&self) -> u32 {
-        self.window * self.period
-    }
-
     pub fn wait_at_most(&self) -> Span {
         if self.window == 0 { self.period_span() } else { self.wait }
     }

@@ -19,25 +19,25 @@ use super::grid::CapacityPoint;
 use super::master::{MasterLog, MasterPace, PeriodCycle};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JackPace {
-    pub rate: Rate,
-    pub period: Frames,
+pub(super) struct JackPace {
+    pub(super) rate: Rate,
+    pub(super) period: Frames,
 }
 
-pub struct JackClient {
-    pub device: Box<dyn Device>,
+pub(super) struct JackClient {
+    pub(super) device: Box<dyn Device>,
     /// Xruns that the server told of so far.
-    pub xruns: Arc<AtomicU32>,
+    pub(super) xruns: Arc<AtomicU32>,
     /// When its driver woke for the present cycle, in nanoseconds of a [`LocalTime`](tautline_proto::time::LocalTime).
-    pub woke_ns: Arc<AtomicI64>,
+    pub(super) woke_ns: Arc<AtomicI64>,
 }
 
-pub type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
+pub(super) type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
 
 /// How JACK 2 calls itself.
 const JACK_2: &str = "jackdmp";
 
-pub struct JackMaster {
+pub(super) struct JackMaster {
     open: OpenJackClient,
     version: String,
     /// That of the latest point.
@@ -45,12 +45,12 @@ pub struct JackMaster {
 }
 
 impl JackMaster {
-    pub fn new(open: OpenJackClient) -> Result<Self, String> {
+    pub(super) fn new(open: OpenJackClient) -> Result<Self, String> {
         Ok(Self { open, version: server::version()?, running: None })
     }
 
     /// The reason where JACK runs no client so.
-    pub fn check(scheduler: Scheduler) -> Result<(), String> {
+    pub(super) fn check(scheduler: Scheduler) -> Result<(), String> {
         server::scheduling(scheduler).map(drop)
     }
 

@@ -26,7 +26,7 @@ use namespaces::Namespaces;
 use worker::{StreamAsked, TautWorker, WorkerProgram};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MachinesPlace {
+pub(super) enum MachinesPlace {
     /// Each in a network namespace of its own; takes root.
     Namespaces,
     Loopback,
@@ -34,22 +34,22 @@ pub enum MachinesPlace {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MachinesOptions {
-    pub place: MachinesPlace,
-    pub program: PathBuf,
+pub(super) struct MachinesOptions {
+    pub(super) place: MachinesPlace,
+    pub(super) program: PathBuf,
     /// Folders in which the library of the plugin that takes time may be.
-    pub plugins: Vec<PathBuf>,
-    pub work: CapacityWork,
-    pub cleartext: bool,
+    pub(super) plugins: Vec<PathBuf>,
+    pub(super) work: CapacityWork,
+    pub(super) cleartext: bool,
     /// Of each network namespace's link to a switch, in bits per second; without it each has a cable that carries
     /// whatever comes.
-    pub link_rate: Option<u64>,
+    pub(super) link_rate: Option<u64>,
     /// Of the threads that send datagrams back.
-    pub scheduler: Scheduler,
+    pub(super) scheduler: Scheduler,
 }
 
 #[derive(Debug)]
-pub struct Machines {
+pub(super) struct Machines {
     options: MachinesOptions,
     /// Dropped before the networks that they are in.
     workers: Vec<TautWorker>,
@@ -81,7 +81,7 @@ const SEAL_BYTES: usize = 28;
 const LIBRARY: &str = "libtautline_ladspa_cost.so";
 
 impl MachinesOptions {
-    pub fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         match self.place {
             MachinesPlace::Here => Ok(()),
             MachinesPlace::Loopback | MachinesPlace::Namespaces => self.library().map(drop),
@@ -107,7 +107,7 @@ impl Machines {
         self.options.place != MachinesPlace::Namespaces
     }
 
-    pub fn make(options: MachinesOptions, count: Option<usize>) -> Result<Self, String> {
+    pub(super) fn make(options: MachinesOptions, count: Option<usize>) -> Result<Self, String> {
         let count = count.unwrap_or(0);
         let namespaces = match options.place {
             MachinesPlace::Namespaces if count > 0 => {

@@ -8,24 +8,24 @@
 use tautline_proto::time::Span;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapacitySteps {
-    pub step: Span,
+pub(super) struct CapacitySteps {
+    pub(super) step: Span,
     /// What is found is known to within this.
-    pub fine: Span,
-    pub most: Span,
+    pub(super) fine: Span,
+    pub(super) most: Span,
     /// A cost that misses something is tried so often before it counts as one that does not go: what others do on a
     /// machine makes a miss now and then, and too great a cost makes them always.
-    pub tries: u32,
+    pub(super) tries: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapacityTry {
-    pub cost: Span,
-    pub held: bool,
+pub(super) struct CapacityTry {
+    pub(super) cost: Span,
+    pub(super) held: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapacityFinding {
+pub(super) enum CapacityFinding {
     /// As few blocks were missed as may be, but for what the host cost.
     Whole,
     Missed,
@@ -33,7 +33,7 @@ pub enum CapacityFinding {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapacitySearch {
+pub(super) struct CapacitySearch {
     steps: CapacitySteps,
     good: Option<Span>,
     bad: Option<Span>,
@@ -62,7 +62,7 @@ const HOLDS: u32 = 6;
 const VOIDS: u32 = 2;
 
 impl CapacitySearch {
-    pub fn new(steps: CapacitySteps) -> Self {
+    pub(super) fn new(steps: CapacitySteps) -> Self {
         let least = Span::from_nanos(1);
         let steps =
             CapacitySteps { step: steps.step.max(least), fine: steps.fine.max(least), ..steps };
@@ -70,7 +70,7 @@ impl CapacitySearch {
     }
 
     /// What to run next; `None` when it is known, or cannot be.
-    pub fn next(&self) -> Option<CapacityTry> {
+    pub(super) fn next(&self) -> Option<CapacityTry> {
         let tried = |cost| Some(CapacityTry { cost, held: false });
         match self.phase {
             SearchPhase::Climbs => match self.good {
@@ -89,7 +89,7 @@ impl CapacitySearch {
         }
     }
 
-    pub fn tried(&mut self, finding: CapacityFinding) {
+    pub(super) fn tried(&mut self, finding: CapacityFinding) {
         let Some(CapacityTry { cost, held }) = self.next() else { return };
         match finding {
             CapacityFinding::Void => {
@@ -177,7 +177,7 @@ impl CapacitySearch {
         }
     }
 
-    pub fn held(&self) -> Option<Span> {
+    pub(super) fn held(&self) -> Option<Span> {
         match self.phase {
             SearchPhase::Ended(held) => held,
             SearchPhase::Between { good } => Some(good),
@@ -186,7 +186,7 @@ impl CapacitySearch {
     }
 
     /// The least cost that did not go; if none went when it was held, the least above the last that was held.
-    pub fn bad(&self) -> Option<Span> {
+    pub(super) fn bad(&self) -> Option<Span> {
         self.bad
     }
 }

@@ -90,18 +90,16 @@ pub(super) fn compare(
     });
     let a12 = f64::midpoint(by_seconds(first, second), 1.0);
     ComparedFigure {
-        part: None,
         key,
         first: shares[0],
         second: shares[1],
-        interval: None,
-        threshold_ns: None,
         a12: (!short).then_some(a12),
         counted: Some(counted),
         p,
         p_of_all: (!short && could_differ(&counted)).then_some(1.0),
         verdict,
         why,
+        ..ComparedFigure::default()
     }
 }
 
@@ -172,18 +170,14 @@ pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
     };
     let any = first.missed + second.missed > 0;
     ComparedFigure {
-        part: None,
         key: MISSED,
         first: a,
         second: b,
-        interval: None,
-        threshold_ns: None,
-        a12: None,
-        counted: None,
         p,
         p_of_all: (!unknown && any).then_some(1.0),
         verdict,
         why: unknown.then(|| "nothing was due".to_owned()),
+        ..ComparedFigure::default()
     }
 }
 

@@ -79,18 +79,14 @@ fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<Comp
         Judged::Beyond(_) => (ComparedVerdict::More, None),
     };
     Some(ComparedFigure {
-        part: None,
         key: "p50_ns",
         first,
         second,
-        interval: None,
         threshold_ns: Some(threshold),
-        a12: None,
-        counted: None,
         p: 1.0,
-        p_of_all: None,
         verdict,
         why,
+        ..ComparedFigure::default()
     })
 }
 

@@ -29,7 +29,8 @@ pub(super) fn is_told(figure: &ComparedFigure) -> bool {
 }
 
 pub(super) fn judge(compared: &mut Compared) {
-    let mut worse: Vec<String> = compared.rows.iter().filter_map(worse_in).collect();
+    let mut worse: Vec<String> =
+        compared.rows.iter().filter_map(|row| named(row, is_worse)).collect();
     worse.extend(
         compared
             .rows
@@ -38,7 +39,9 @@ pub(super) fn judge(compared: &mut Compared) {
             .map(|row| format!("{}: the first report measured it, the second did not", row.name)),
     );
     let open: Vec<String> = compared.rows.iter().filter_map(left_open).collect();
-    let better: Vec<String> = compared.rows.iter().filter_map(better_in).collect();
+    let is_better = |figure: &ComparedFigure| figure.verdict == ComparedVerdict::Less;
+    let better: Vec<String> =
+        compared.rows.iter().filter_map(|row| named(row, is_better)).collect();
     let judged = |figure: &ComparedFigure| {
         !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows)
     };
@@ -57,14 +60,6 @@ pub(super) fn judge(compared: &mut Compared) {
     if nothing && compared.because.is_empty() {
         compared.because.push("no row that both measured has anything to compare".to_owned());
     }
-}
-
-fn worse_in(row: &ComparedRow) -> Option<String> {
-    named(row, is_worse)
-}
-
-fn better_in(row: &ComparedRow) -> Option<String> {
-    named(row, |figure| figure.verdict == ComparedVerdict::Less)
 }
 
 pub(super) fn differs_in(row: &ComparedRow) -> Option<String> {

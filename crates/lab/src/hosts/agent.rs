@@ -94,8 +94,8 @@ impl Agent {
                 let door = Door::open(pairs)?;
                 let answer = AgentAnswer::Listening {
                     addresses: own_addresses(),
-                    knock_at: door.port(),
-                    ports: door.ports(),
+                    knock_at: door.port,
+                    ports: door.ports,
                 };
                 self.door = Some(door);
                 Ok(answer)

@@ -4,9 +4,7 @@ use core::fmt;
 
 use serde::Serialize;
 use tautline_proto::time::Span;
-use tautline_report::distribution::{Distribution, Summary};
-
-use super::{DatagramCounters, UNPUNCTUAL};
+use tautline_report::distribution::Summary;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LegReport {
@@ -27,14 +25,6 @@ pub struct PortReport {
     pub refused: u64,
 }
 
-impl PortReport {
-    pub(super) fn new(counters: DatagramCounters, refused: u64) -> Self {
-        let DatagramCounters { received, lost, duplicated, overflowed, released, .. } = counters;
-        let (loss, mean_burst) = (counters.loss().0, counters.mean_burst());
-        Self { received, released, lost, loss, mean_burst, duplicated, overflowed, refused }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RelayReport {
     pub schema: u32,
@@ -52,45 +42,7 @@ pub struct RelayReport {
     pub notes: Vec<String>,
 }
 
-pub(super) struct Uncarried {
-    pub(super) kernel_drops: u64,
-    pub(super) unaddressed: u64,
-}
-
 impl RelayReport {
-    pub(super) fn new(
-        seed: u64,
-        duration: Span,
-        [there, back]: [LegReport; 2],
-        lateness: &Distribution,
-        uncarried: Uncarried,
-    ) -> Self {
-        let Uncarried { kernel_drops, unaddressed } = uncarried;
-        let mut notes = Vec::new();
-        if let Some(late) = lateness.percentile(0.99).filter(|late| *late > UNPUNCTUAL) {
-            notes.push(format!(
-                "one datagram in a hundred went on more than {late} later than asked: the host is \
-                 busy or stalls, and part of what was heard is its doing"
-            ));
-        }
-        let legs = [there, back].map(|leg| leg.media.overflowed + leg.control.overflowed);
-        if kernel_drops + legs.iter().sum::<u64>() > 0 {
-            notes.push("datagrams were dropped that no path lost: too many came at once".into());
-        }
-        Self {
-            schema: 1,
-            experiment: "impair",
-            seed,
-            duration_ns: duration.as_nanos(),
-            there,
-            back,
-            lateness: lateness.summary(),
-            kernel_drops,
-            unaddressed,
-            notes,
-        }
-    }
-
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }

@@ -1,10 +1,11 @@
 //! Packets that a program at another host sends, so that they come by an interface.
 
 use core::time::Duration;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use tautline_io::clock::now;
+use tautline_io::udp::any;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
@@ -115,13 +116,9 @@ fn run(
 ) -> Result<ReportRow, Unmeasured> {
     check(options, case)?;
     let core = *options.cores.first().ok_or(NO_CORE.to_owned())?;
-    let any: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let over = Stop::default();
     let begins = now();
-    let receiver = KernelReceiver::open(case, begins, over.clone(), any)?;
+    let receiver = KernelReceiver::open(case, begins, over.clone(), any(address.is_ipv6()))?;
     let to = (address, receiver.local().port()).into();
     let hears = receiver.start(core, options.scheduler)?;
     let sent = ended(options, case, far, to, stop);

@@ -31,7 +31,7 @@ pub enum LeastVerdict {
     GivesUp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeastSearch {
     /// All below do not go.
     from: u32,
@@ -54,16 +54,7 @@ const VOID_TRIES: u32 = 2;
 
 impl LeastSearch {
     pub fn new(most: u32) -> Self {
-        Self {
-            from: 0,
-            good: None,
-            jump: 0,
-            most,
-            holding: false,
-            frozen: 0,
-            besides: true,
-            voids: 0,
-        }
+        Self { most, besides: true, ..Self::default() }
     }
 
     /// What to run next; `None` when it is known, or cannot be.

@@ -91,7 +91,7 @@ fn count(row: &ReportRow, of_rounds: bool) -> Option<String> {
 }
 
 /// The median, or the mean of values too few for it, with its uncertainty.
-pub(super) fn measured(row: &ReportRow) -> Option<String> {
+pub(crate) fn measured(row: &ReportRow) -> Option<String> {
     let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns))?;
     Some(within(middle, row.uncertainty.map(Span::as_nanos)))
 }

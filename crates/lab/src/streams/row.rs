@@ -2,10 +2,8 @@
 //! is, from the receiver's own report.
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::ledger::{
-    HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths,
-};
-use tautline_report::{Counters, NotFound, Report, StageSummary, StreamReport};
+use tautline_report::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, length, lengths};
+use tautline_report::{Counters, NotFound, StageSummary, StreamReport};
 
 use super::{LabStream, StreamOutcome};
 use crate::report::{Points, ReportRow};
@@ -150,7 +148,8 @@ impl StreamOutcome {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-witness");
-            is_of_taut(report).then_some(report.host.stalls).filter(|_| watched)
+            // What else than taut may be run has no role, and says nothing of its host.
+            (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })
     }
 
@@ -203,11 +202,6 @@ impl StreamOutcome {
     }
 }
 
-/// Whether `taut send` or `taut recv` reports it: what else may be run says nothing of its host.
-fn is_of_taut(report: &Report) -> bool {
-    !report.role.is_empty()
-}
-
 fn frozen(stream: &StreamReport) -> u64 {
     stream.gaps.map_or(0, |gaps| gaps.host_stalled)
 }
@@ -236,20 +230,10 @@ fn stages(
     each.collect()
 }
 
-/// Where each packet was when, since its capture: a line for the end of each stage.
 fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
-    let Some(begin) = counted.first().map(|(due, _)| *due) else { return Vec::new() };
-    let line = |(at, name): (usize, &&str)| {
-        let value = |(due, packet): &(LocalTime, HeardPacket)| {
-            let instants = packet.instants();
-            Some(((*due - begin).as_nanos(), instants[at + 1]?.checked_sub(instants[0]?)?))
-        };
-        Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
-    };
-    // There is no such stage where nothing is launched.
-    let launched = |at| counted.iter().any(|(_, packet)| length(&packet.instants(), at).is_some());
-    let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
-    STAGES.iter().enumerate().filter(told).map(line).collect()
+    let Some((begin, _)) = counted.first() else { return Vec::new() };
+    let packets = counted.iter().map(|(due, one)| ((*due - *begin).as_nanos(), one.instants()));
+    Points::of_stages(&packets.collect::<Vec<_>>())
 }
 
 fn whys(stream: &StreamReport) -> Option<String> {

@@ -102,13 +102,8 @@ pub struct AmbientSum {
     pub seconds: BTreeMap<i64, Carried>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct AmbientKey {
-    interface: u32,
-    outgoing: Option<bool>,
-    protocol: Protocol,
-    cast: Cast,
-}
+/// The interface, whether it was sent, its protocol and its kind of address.
+type AmbientKey = (u32, Option<bool>, Protocol, Cast);
 
 /// Packets whose later parts may still come.
 const MAX_PARTED: usize = 64;
@@ -166,21 +161,18 @@ impl AmbientMix {
                 protocol = known.find(is_this).map_or(protocol, |(.., first)| *first);
             }
         }
-        let key = AmbientKey { interface, outgoing, protocol, cast: read.cast };
-        let seconds = self.parts.entry(key).or_default();
+        let seconds = self.parts.entry((interface, outgoing, protocol, read.cast)).or_default();
         let carried = Carried { packets: read.layers.packets, bytes: read.layers.link };
         seconds.entry(since.div_euclid(SECOND)).or_default().add(carried);
     }
 
     fn told(self, range_ns: [i64; 2], name: impl Fn(u32) -> String) -> AmbientTraffic {
-        let part = |(key, seconds): (AmbientKey, BTreeMap<i64, Carried>)| AmbientPart {
-            interface: name(key.interface),
-            outgoing: key.outgoing,
-            protocol: key.protocol,
-            cast: key.cast,
-            seconds: seconds.into_iter().collect(),
-        };
-        let parts = self.parts.into_iter().map(part).collect();
+        let parts =
+            self.parts.into_iter().map(|((interface, outgoing, protocol, cast), seconds)| {
+                let (interface, seconds) = (name(interface), seconds.into_iter().collect());
+                AmbientPart { interface, outgoing, protocol, cast, seconds }
+            });
+        let parts = parts.collect();
         AmbientTraffic { schema: 1, range_ns, parts, dropped: 0, sized: true }
     }
 }

@@ -10,6 +10,7 @@ use etherparse::{
     UdpHeaderSlice, ip_number,
 };
 use serde::{Deserialize, Serialize};
+use tautline_dsp::named_enum;
 use tautline_proto::wire::rtp::HEADER_BYTES;
 
 use super::protocol::{Cast, Protocol};
@@ -39,28 +40,30 @@ impl TapLink {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrafficKind {
-    Udp,
-    /// Multicast DNS (RFC 6762).
-    Mdns,
-    /// UDP to a group, but for that.
-    Multicast,
-    Broadcast,
-    Tcp,
-    Icmp,
-    /// Neighbour discovery (RFC 4861).
-    NeighbourDiscovery,
-    /// Who is in which group: IGMP, and MLD (RFC 3810).
-    Membership,
-    Arp,
-    /// Fragments of IP packets whose first was not seen before them.
-    Fragment,
-    OtherIp,
-    Other,
-    /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
-    Unread,
+named_enum! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum TrafficKind {
+        Udp = "other UDP",
+        /// Multicast DNS (RFC 6762).
+        Mdns = "mDNS",
+        /// UDP to a group, but for that.
+        Multicast = "other multicast",
+        Broadcast = "broadcast",
+        Tcp = "TCP",
+        Icmp = "ICMP",
+        /// Neighbour discovery (RFC 4861).
+        NeighbourDiscovery = "neighbour discovery",
+        /// Who is in which group: IGMP, and MLD (RFC 3810).
+        Membership = "IGMP and MLD",
+        Arp = "ARP",
+        /// Fragments of IP packets whose first was not seen before them.
+        Fragment = "fragments",
+        OtherIp = "other IP",
+        Other = "no IP",
+        /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
+        Unread = "not understood",
+    }
 }
 
 /// Of frames, what they carried: bytes of one layer with those of all layers within.

@@ -140,19 +140,7 @@ impl MixPart {
         match self {
             Self::Sound => "sound (RTP)",
             Self::Control => "control (RTCP)",
-            Self::Of(TrafficKind::Udp) => "other UDP",
-            Self::Of(TrafficKind::Mdns) => "mDNS",
-            Self::Of(TrafficKind::Multicast) => "other multicast",
-            Self::Of(TrafficKind::Broadcast) => "broadcast",
-            Self::Of(TrafficKind::Tcp) => "TCP",
-            Self::Of(TrafficKind::Icmp) => "ICMP",
-            Self::Of(TrafficKind::NeighbourDiscovery) => "neighbour discovery",
-            Self::Of(TrafficKind::Membership) => "IGMP and MLD",
-            Self::Of(TrafficKind::Arp) => "ARP",
-            Self::Of(TrafficKind::Fragment) => "fragments",
-            Self::Of(TrafficKind::OtherIp) => "other IP",
-            Self::Of(TrafficKind::Other) => "no IP",
-            Self::Of(TrafficKind::Unread) => "not understood",
+            Self::Of(kind) => kind.name(),
         }
     }
 }
