@@ -165,9 +165,11 @@ const PAIRS: usize = 60;
 /// Of these: 5 of 100 are stated.
 const STATED: usize = PAIRS / 20;
 
+type Change = fn(&mut Simulated);
+
 #[test]
 fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
-    let likes: [fn(&mut Simulated); 5] = [
+    let likes: [Change; 5] = [
         |_| {},
         |one| (one.seconds, one.rows) = (20, 4),
         |one| one.seconds = 10,
@@ -183,7 +185,7 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
 
 #[test]
 fn what_is_worse_is_found() {
-    let cases: [(&str, fn(&mut Simulated), fn(&mut Simulated)); 7] = [
+    let cases: [(&str, Change, Change); 7] = [
         // Each second's is off by 25 us as a rule.
         ("wire p99", |_| {}, |one| one.wire_us = [0.0, 50.0]),
         // Of many rows, too, and of few seconds that leave no doubt.
