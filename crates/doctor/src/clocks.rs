@@ -48,7 +48,6 @@ pub(crate) fn timers(resolution: Span) -> Finding {
     Finding::new(Spoils, what, why).look("grep -o 'highres=[^ ]*' /proc/cmdline")
 }
 
-/// The timer slack of a thread without priority.
 pub(crate) fn thread_slack() -> Option<Span> {
     let (thread, _) = spawn("taut-doctor", Scheduler::Other, 0, timer_slack).ok()?;
     thread.join().ok()
@@ -98,7 +97,6 @@ pub(crate) fn kept(
     Finding::new(Warns, what + &more, why).mend(mend)
 }
 
-/// What the kernel makes of UTC where it is asked for TAI.
 pub(crate) fn tai(kernel: KernelClock) -> Finding {
     let ahead = kernel.tai_offset;
     if ahead > Span::ZERO {

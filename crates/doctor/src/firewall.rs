@@ -11,7 +11,6 @@ mod nft;
 
 use nft::{ACCEPTED, AwaitedPacket, Chain, REFUSED, fates};
 
-/// What a receiver waits for.
 #[derive(Debug, Clone, Copy)]
 pub struct Awaited {
     /// Name and number, as rules have them.
@@ -30,7 +29,6 @@ const CALLED: [Awaited; 2] = [
     Awaited { ports: [CALL_PORT; 2], ..USUAL },
 ];
 
-/// What could be learned of the rules.
 pub enum Rules {
     /// As `nft list ruleset` writes them.
     Nft(String),
@@ -173,7 +171,6 @@ fn judge_chains(
     }
 }
 
-/// Protocol and ports, those of the two that are chosen.
 fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
     let [rtp, rtcp] = awaited.ports;
     let ports = match (first, second) {
@@ -184,7 +181,6 @@ fn named(awaited: Awaited, [first, second]: [bool; 2]) -> String {
     format!("{} {ports}", awaited.protocol[0].to_uppercase())
 }
 
-/// `refused` goes with the ports.
 fn refusal(chain: &str, awaited: Awaited, refused: [bool; 2], v6: bool) -> Finding {
     let (verdict, of) = if v6 { (Warns, " of IPv6") } else { (Spoils, "") };
     let why = match (v6, awaited.ports == [CALL_PORT; 2]) {

@@ -18,7 +18,6 @@ pub(crate) struct Process {
     policy: u32,
 }
 
-/// All that may be seen.
 pub(crate) fn processes(machine: &Machine) -> Vec<Process> {
     let ids = machine.list("proc").into_iter().filter_map(|name| name.parse().ok());
     let process = |id: u32| {
@@ -33,24 +32,20 @@ pub(crate) fn processes(machine: &Machine) -> Vec<Process> {
     ids.filter_map(process).collect()
 }
 
-/// An interrupt that sound hangs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interrupt {
     number: u32,
     /// What it is for: an interface, or a driver of sound.
     of: String,
-    /// All that share its line.
     sharers: Vec<String>,
     /// The cores that take it, or that may, as `0-3`; empty if the kernel does not say.
     cores: String,
 }
 
-/// Whether a driver of this name is one of sound.
 fn is_of_sound(name: &str) -> bool {
     name.starts_with("snd")
 }
 
-/// Those of sound cards and of the interfaces in use.
 pub(crate) fn of_sound_and_network(machine: &Machine, interfaces: &[Interface]) -> Vec<Interrupt> {
     let table = machine.read("proc/interrupts").unwrap_or_default();
     let of_interface = |number: u32, sharers: &[String]| {
@@ -106,7 +101,6 @@ pub(crate) fn lines(interrupts: &[Interrupt]) -> Vec<Finding> {
     found
 }
 
-/// The cores that interrupts of each arrive at.
 fn places(interrupts: &[Interrupt]) -> Vec<String> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for Interrupt { of, cores, .. } in interrupts {
@@ -157,7 +151,6 @@ pub(crate) fn cores(machine: &Machine, interrupts: &[Interrupt]) -> Vec<Finding>
     judged
 }
 
-/// Those of one interface that arrive at cores that are kept for something else.
 fn at_isolated(own: &[&Interrupt], online: &[u32], isolated: &[u32]) -> Option<Finding> {
     let is_kept = |interrupt: &&&Interrupt| {
         let at = listed(&interrupt.cores);
@@ -170,7 +163,6 @@ fn at_isolated(own: &[&Interrupt], online: &[u32], isolated: &[u32]) -> Option<F
     Some(Finding::new(Warns, what, why).mend(moved(&kept, &[], online, isolated)?))
 }
 
-/// All of one interface that arrive where those of a sound card do, while other cores are there.
 fn at_core_of_sound(
     own: &[&Interrupt],
     sound: &[&Interrupt],
@@ -188,7 +180,6 @@ fn at_core_of_sound(
     Some(Finding::new(Warns, what, why).mend(moved(own, &at, online, isolated)?))
 }
 
-/// The command that has them arrive at a core that is free for them, if there is one.
 fn moved(which: &[&Interrupt], taken: &[u32], online: &[u32], isolated: &[u32]) -> Option<String> {
     let free = online.iter().find(|core| !taken.contains(core) && !isolated.contains(core))?;
     let numbers: Vec<_> = which.iter().map(|interrupt| interrupt.number.to_string()).collect();

@@ -24,16 +24,12 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preemption {
     RealTime,
-    /// Nearly everywhere. `lazy` differs from `full` for ordinary threads alone.
     Full,
-    /// Where it says so.
     Voluntary,
-    /// When it is done.
     Never,
     Unknown,
 }
 
-/// As `uname -r` has it.
 pub(crate) fn release(machine: &Machine) -> String {
     machine.read("proc/sys/kernel/osrelease").unwrap_or_default()
 }
@@ -50,7 +46,6 @@ pub(crate) fn config(machine: &Machine) -> String {
     beside.or_else(own).unwrap_or_default()
 }
 
-/// The model, and whether it can be changed while the kernel runs.
 fn model(machine: &Machine) -> (Preemption, bool) {
     let version = machine.read("proc/version").unwrap_or_default();
     let says = |word: &str| version.split_whitespace().any(|part| part == word);
@@ -67,7 +62,6 @@ fn model(machine: &Machine) -> (Preemption, bool) {
     (model, is_dynamic)
 }
 
-/// What a dynamic kernel was told: now, or when it started.
 fn chosen(machine: &Machine) -> Option<Preemption> {
     let line = machine.read("proc/cmdline").unwrap_or_default();
     let started =
@@ -128,7 +122,6 @@ pub(crate) fn preemption(machine: &Machine, latency: Span) -> Finding {
     Finding::new(Warns, what, why).mend(mend)
 }
 
-/// Whether the kernel confines the plugins that `taut work` runs.
 pub(crate) fn confinement(machine: &Machine, found: &Confinement) -> Finding {
     let what = found.to_string();
     if found.is_whole() {

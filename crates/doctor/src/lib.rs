@@ -32,7 +32,6 @@ use machine::Machine;
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Fine,
-    /// The check could not see it.
     Unknown,
     /// It costs safety: sound is whole while nothing else goes wrong.
     Warns,
@@ -40,7 +39,6 @@ pub enum Verdict {
     Spoils,
 }
 
-/// One finding of a check, as in the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Set by [`examine`].
@@ -89,14 +87,12 @@ impl Finding {
         self
     }
 
-    /// The report's name of the command, and the command.
     fn command(&self) -> Option<(&'static str, &str)> {
         let commands = [("mend", &self.mend), ("look", &self.look), ("better", &self.better)];
         commands.into_iter().find_map(|(name, command)| Some((name, command.as_deref()?)))
     }
 }
 
-/// The stream that the machine must carry.
 #[derive(Debug, Clone, Copy)]
 pub struct Requirements {
     pub latency: Span,
@@ -134,7 +130,6 @@ impl Report {
         Self { schema: 1, latency_ns: latency.as_nanos(), findings, counts }
     }
 
-    /// How many findings spoil sound.
     pub fn spoils(&self) -> usize {
         self.counts.spoils
     }

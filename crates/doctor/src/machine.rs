@@ -32,7 +32,6 @@ impl Machine {
         self.read(path)?.parse().ok()
     }
 
-    /// The names in a folder, in order; none if it is missing.
     pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
@@ -70,7 +69,6 @@ impl Machine {
             || self.has("proc/device-tree/hypervisor")
     }
 
-    /// The folders of the cores, such as `cpu0`.
     pub(crate) fn cores(&self) -> Vec<String> {
         let mut names = self.list("sys/devices/system/cpu");
         names.retain(|name| {

@@ -8,12 +8,10 @@ use tautline_proto::time::Span;
 use crate::Verdict::{Spoils, Unknown, Warns};
 use crate::{Finding, Machine, kernel};
 
-/// A network interface that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
-    /// Of the largest packet, in bytes.
     pub(crate) mtu: usize,
     pub(crate) is_wireless: bool,
     pub(crate) interrupts: Vec<u32>,
@@ -21,7 +19,6 @@ pub(crate) struct Interface {
 
 #[cfg(test)]
 impl Interface {
-    /// A wired one, as most are.
     pub(crate) fn wired(name: &str) -> Self {
         let name = name.to_owned();
         Self { name, index: 2, mtu: 1500, is_wireless: false, interrupts: Vec::new() }
@@ -32,7 +29,6 @@ impl Interface {
 const UP: u32 = 0x1;
 const LOOPBACK: u32 = 0x8;
 
-/// Those that are up, but for the loopback interface.
 pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
     const FOLDER: &str = "sys/class/net";
     let used = machine.list(FOLDER).into_iter().filter_map(|name| {
@@ -155,7 +151,6 @@ fn fairest(lacking: &[&str]) -> &'static str {
     fair.unwrap_or("pfifo_fast")
 }
 
-/// What keeps launch times on the way out, and what would keep them better, if this kernel has that.
 pub(crate) fn pacing(
     interface: &Interface,
     all: &[QueueDiscipline],

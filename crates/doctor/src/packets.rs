@@ -63,7 +63,6 @@ pub(crate) fn longest(interface: &Interface, format: &StreamFormat) -> Finding {
 /// Number of `CAP_NET_ADMIN` (linux/capability.h), with which a socket may exceed the bounds.
 const NET_ADMIN: u32 = 12;
 
-/// What sockets may keep.
 pub(crate) fn buffers(machine: &Machine, format: &StreamFormat) -> Finding {
     let packets_per_second = format.rate.hertz() / format.packet.count().max(1) as u32 + 1;
     let datagram_bytes = PacketHeads::rtp(true).datagram_bytes(format);

@@ -7,7 +7,6 @@ use tautline_proto::time::Span;
 use crate::Verdict::{Spoils, Warns};
 use crate::{Finding, Machine};
 
-/// What `--scheduler` is by default.
 const ASKED: Scheduler = Scheduler::Fifo(70);
 /// Below this, waiting for the slices of a few other programs (3 ms each, `base_slice_ns` in
 /// sched(7)'s default class) takes all of the latency.
@@ -18,7 +17,6 @@ const ENOUGH_SHARE: i64 = 500_000;
 const GRANT: &str = "printf '@audio - rtprio 99\\n@audio - memlock unlimited\\n' | sudo tee \
     /etc/security/limits.d/90-tautline.conf && sudo usermod -aG audio \"$(id -un)\"";
 
-/// Whether a thread gets [`ASKED`].
 pub(crate) fn granted() -> Granted {
     match spawn("taut-doctor", ASKED, 0, || ()) {
         Ok((thread, granted)) => {

@@ -59,11 +59,9 @@ pub(crate) fn idle(machine: &Machine, latency: Span) -> Finding {
     Finding::new(Warns, what, why).mend(mend)
 }
 
-/// For how long stalls are watched for, and from one look at the witness to the next.
 const WATCHED: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(50);
 
-/// The stalls of a second.
 pub(crate) struct Watched {
     /// Of all cores at once,
     all: Vec<Stall>,
@@ -85,7 +83,6 @@ pub(crate) fn watch() -> Watched {
     Watched { all: log.seen_by_all().collect(), single: log.seen_by_one().collect(), is_certain }
 }
 
-/// How often, and for how long at most.
 fn times(stalls: &[Stall]) -> Option<(String, Span)> {
     let longest = stalls.iter().map(Stall::length).max()?;
     let longest = Span::from_micros(longest.as_nanos() / 1000);

@@ -9,7 +9,6 @@ use crate::interrupts::Process;
 use crate::machine::run;
 use crate::{Finding, Machine};
 
-/// Whether this build can ask a server itself.
 const HAS_PIPEWIRE: bool = cfg!(feature = "pipewire");
 
 pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
@@ -24,7 +23,6 @@ pub(crate) fn server(processes: &[Process], latency: Span) -> Option<Finding> {
     }
 }
 
-/// A server is here that nobody could ask.
 fn unasked(processes: &[Process]) -> Option<Finding> {
     processes.iter().find(|process| process.name == "pipewire")?;
     let what = "how often PipeWire calls could not be asked: this taut was built without it, and \
@@ -84,7 +82,6 @@ const USB: &str = "sys/bus/usb/devices";
 /// Of an interface of sound (USB class codes).
 const AUDIO: &str = "01";
 
-/// The places of sound cards on USB, such as `1-4`.
 fn usb_cards(machine: &Machine) -> Vec<String> {
     let interfaces = machine.list(USB).into_iter();
     let mut places: Vec<_> = interfaces
@@ -98,7 +95,6 @@ fn usb_cards(machine: &Machine) -> Vec<String> {
     places
 }
 
-/// Whether a card on USB is put to sleep when nobody uses it.
 pub(crate) fn suspended(machine: &Machine) -> Option<Finding> {
     let read = |place: &str, file: &str| machine.read(&format!("{USB}/{place}/{file}"));
     let cards = usb_cards(machine);

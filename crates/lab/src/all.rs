@@ -109,22 +109,16 @@ fn text(report: &AllReport) -> String {
     })
 }
 
-/// What all of them found.
 #[derive(Debug, Clone, Serialize)]
 pub struct AllReport {
-    /// Version of these names.
     pub schema: u32,
-    /// How it was asked for.
     pub command: String,
-    /// From the first to the last.
     pub duration_ns: u64,
     /// Whether it was to end before all of them had run.
     pub ended_early: bool,
-    /// In the order in which they ran.
     pub experiments: Vec<AllOutcome>,
 }
 
-/// From one look at a running experiment to the next.
 const LOOK: Duration = Duration::from_millis(20);
 /// An experiment that was told to end writes its report; one that has not by then is ended for good.
 const GRACE: Duration = Duration::from_secs(20);
@@ -174,7 +168,6 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     Failure::running(format!("writing {path}: {error}; name a folder that you may write in"))
 }
 
-/// The program cannot start itself.
 fn not_started(error: std::io::Error) -> Failure {
     Failure::running(format!("starting taut: {error}; is it still where it was?"))
 }

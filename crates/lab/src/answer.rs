@@ -30,7 +30,6 @@ pub(crate) struct Answer {
     kind: ReportKind,
     files: ReportFiles,
     begun: LocalTime,
-    /// Asked for by Ctrl-C.
     pub(crate) stop: Stop,
 }
 
@@ -49,7 +48,6 @@ impl Answer {
         Ok(Self { kind: flags.report, files, begun: now(), stop })
     }
 
-    /// Whether anybody reads along.
     pub(crate) fn tells(&self) -> bool {
         self.kind != ReportKind::None
     }
@@ -93,7 +91,6 @@ impl Answer {
         Err(why)
     }
 
-    /// Writes the report wherever it was asked for.
     fn write(self, mut report: LabReport) -> Result<LabReport, Failure> {
         report.command = command_line();
         report.duration_ns = (now() - self.begun).as_nanos();
@@ -109,7 +106,6 @@ impl Answer {
     }
 }
 
-/// How the program was called, as a shell takes it.
 pub fn command_line() -> String {
     shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }
@@ -135,7 +131,6 @@ pub(crate) fn check_room(values: usize) -> Result<(), Failure> {
     )))
 }
 
-/// Options as the command line gives them.
 #[cfg(test)]
 pub(crate) fn parsed<T: Args>(words: &str) -> T {
     let command = T::augment_args(clap::Command::new("test").no_binary_name(true));

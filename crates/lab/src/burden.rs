@@ -13,7 +13,7 @@ mod running;
 mod tests;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
@@ -130,14 +130,10 @@ pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
 /// Packets per second: two and a half times those of a stream in packets of 1 ms.
 pub const CHATTER_RATE: u32 = 2500;
 
-/// What a burden did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurdenReport {
-    /// Version of these names.
     pub schema: u32,
-    /// Its name on the command line.
     pub kind: String,
-    /// From its first deed to its last.
     pub duration_ns: i64,
     /// Processor time that it took itself; of a program that it ran it is not known.
     pub cpu_ns: i64,
@@ -145,7 +141,6 @@ pub struct BurdenReport {
     pub packets: u64,
     /// Of datagrams without their headers, but of multicast whole IP packets.
     pub bytes: u64,
-    /// Packets that were read as what they are.
     pub understood: u64,
     /// Packets that the kernel would not send, which are not among those that left.
     pub refused: u64,
@@ -157,22 +152,18 @@ pub struct BurdenReport {
 }
 
 impl BurdenReport {
-    /// A count of this report, per second.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.duration_ns.max(1) as f64
     }
 
-    /// What it carried, in Mbit/s.
     pub fn megabits(&self) -> f64 {
         self.per_second(self.bytes) * 8.0 / 1e6
     }
 
-    /// Packets that left, and those that could not.
     fn tried(&self) -> u64 {
         self.packets + self.refused
     }
 
-    /// One that left, of so many bytes, or could not.
     fn sent(&mut self, bytes: io::Result<u64>) {
         match bytes {
             Ok(bytes) => {
@@ -184,15 +175,6 @@ impl BurdenReport {
     }
 }
 
-/// Any address of this host of the same kind.
-fn any_like(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    }
-}
-
-/// Why nothing was burdened.
 #[derive(Debug, Error)]
 pub enum BurdenError {
     #[error("{what} {address}: {error}; is the address right, and the port free?")]
@@ -212,13 +194,11 @@ pub enum BurdenError {
     System { what: &'static str, error: io::Error },
 }
 
-/// How long a burden goes on.
 struct Until<'a> {
     stop: &'a Stop,
     ends: Option<LocalTime>,
 }
 
-/// From one look at the signals to the next.
 const BEAT: Span = Span::from_millis(50);
 
 impl Until<'_> {
@@ -239,7 +219,6 @@ impl Until<'_> {
 }
 
 impl Burden {
-    /// Its name on the command line.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Cpu { .. } => "cpu",
@@ -256,29 +235,21 @@ impl Burden {
 
     /// What follows `taut lab burden`.
     pub fn words(&self) -> Vec<String> {
-        let own: Vec<String> = match self {
-            Self::Cpu { threads } => vec!["--threads".into(), threads.to_string()],
-            Self::Rival { scheduler, core } => {
-                vec!["--scheduler".into(), scheduler.to_string(), "--core".into(), core.to_string()]
-            }
-            Self::StressNg { words } => words.clone(),
-            Self::Memory { bytes } => vec!["--bytes".into(), bytes.to_string()],
-            Self::Multicast { by, rate } => {
-                vec!["--by".into(), by.to_string(), "--rate".into(), rate.to_string()]
-            }
-            Self::Chatter { to, rate } => {
-                vec!["--to".into(), to.to_string(), "--rate".into(), rate.to_string()]
-            }
-            Self::Tcp { to, rate } => ["--to".into(), to.to_string()]
-                .into_iter()
-                .chain(rate.iter().flat_map(|rate| ["--rate".into(), rate.to_string()]))
-                .collect(),
-            Self::ChatterSink { at } | Self::TcpSink { at } => vec!["--at".into(), at.to_string()],
+        let own = match self {
+            Self::Cpu { threads } => format!("--threads {threads}"),
+            Self::Rival { scheduler, core } => format!("--scheduler {scheduler} --core {core}"),
+            // Each as it is, with the blanks that it may have.
+            Self::StressNg { words } => return [&[self.kind().to_owned()], &words[..]].concat(),
+            Self::Memory { bytes } => format!("--bytes {bytes}"),
+            Self::Multicast { by, rate } => format!("--by {by} --rate {rate}"),
+            Self::Chatter { to, rate } => format!("--to {to} --rate {rate}"),
+            Self::Tcp { to, rate: Some(rate) } => format!("--to {to} --rate {rate}"),
+            Self::Tcp { to, rate: None } => format!("--to {to}"),
+            Self::ChatterSink { at } | Self::TcpSink { at } => format!("--at {at}"),
         };
-        [self.kind().to_owned()].into_iter().chain(own).collect()
+        [self.kind()].into_iter().chain(own.split(' ')).map(str::to_owned).collect()
     }
 
-    /// Burdens until it is asked to stop, or until so long has gone by.
     pub fn run(&self, stop: &Stop, longest: Option<Span>) -> Result<BurdenReport, BurdenError> {
         let begun = now();
         let until = Until { stop, ends: longest.map(|longest| begun + longest) };
@@ -303,7 +274,6 @@ impl Burden {
     }
 }
 
-/// Of this process, by all its threads.
 fn own_time() -> i64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

@@ -42,10 +42,9 @@ use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::signals::stop_with_agent;
 pub use grid::{CapacityGrid, CapacityPoint};
-pub use jack::{JackClient, JackMaster, JackPace, OpenJackClient};
-pub use machines::{Machines, MachinesOptions, MachinesPlace};
+use jack::{JackClient, JackMaster, JackPace};
+use machines::{Machines, MachinesOptions, MachinesPlace};
 pub use master::CapacityWork;
-pub use search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 
 const HELP: &str = r#"Examples:
   # Seven workers at 96 kHz and 2.19 ms, one block under way, as root:
@@ -245,7 +244,6 @@ fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
     }
 }
 
-/// Where a build leaves libraries, and where they are installed.
 fn plugins(program: &Path) -> Vec<PathBuf> {
     let beside = program.parent().unwrap_or(Path::new("/"));
     let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
@@ -282,7 +280,6 @@ fn points(flags: &CapacityFlags) -> Result<Vec<CapacityPoint>, Failure> {
     }])
 }
 
-/// How often it is looked whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn echo(flags: &EchoFlags) -> Result<(), Failure> {
@@ -298,7 +295,6 @@ pub(crate) fn echo(flags: &EchoFlags) -> Result<(), Failure> {
 }
 
 impl CapacityFlags {
-    /// Values that are kept of a point's longest run.
     fn values(&self, point: &CapacityPoint) -> usize {
         let longest = self.hold.max(self.idle).max(self.attempt).as_nanos();
         let periods = longest / point.period_span().as_nanos().max(1);

@@ -13,13 +13,11 @@ const BUFFER: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkType {
     Ethernet,
-    /// Nothing: an IP packet.
     Raw,
     /// The family of BSD's loopback, in four bytes.
     Null,
     /// Of Linux's `any` interface.
     Cooked,
-    /// The same, second version.
     Cooked2,
 }
 
@@ -36,7 +34,6 @@ impl LinkType {
     }
 }
 
-/// A frame of a capture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CapturedFrame<'a> {
     pub(crate) link: LinkType,
@@ -44,20 +41,15 @@ pub(crate) struct CapturedFrame<'a> {
     pub(crate) at_ns: i64,
     /// Of the frame as it was on the network.
     pub(crate) bytes: usize,
-    /// As much of it as was kept.
     pub(crate) frame: &'a [u8],
 }
 
-/// How far a capture was read.
 pub(crate) struct ReadFrames {
-    /// Why it was not read to its end, if it was not.
     pub(crate) ended: Option<String>,
-    /// Frames of links that are not read here.
     pub(crate) other_links: u64,
 }
 
 impl ReadFrames {
-    /// What a reader should know of frames that were left out.
     pub(crate) fn note(&self) -> Option<String> {
         let Self { other_links, .. } = self;
         (*other_links > 0).then(|| {
@@ -66,7 +58,6 @@ impl ReadFrames {
     }
 }
 
-/// Hands on each frame, as far as the capture can be read.
 pub(crate) fn read_frames(
     file: impl Read + Send,
     see: &mut dyn FnMut(&CapturedFrame<'_>),
@@ -85,18 +76,15 @@ pub(crate) fn read_frames(
     ReadFrames { ended: ended.err(), other_links: blocks.other_links }
 }
 
-/// An interface of a capture.
 #[derive(Debug, Clone, Copy)]
 struct CaptureInterface {
     /// `None` for one that is not read here.
     link: Option<LinkType>,
     /// Units of its stamps in a second.
     units: u64,
-    /// Seconds to add to them.
     offset: i64,
 }
 
-/// What was read so far.
 struct CaptureBlocks<'a> {
     interfaces: Vec<CaptureInterface>,
     other_links: u64,
@@ -104,7 +92,6 @@ struct CaptureBlocks<'a> {
 }
 
 impl CaptureBlocks<'_> {
-    /// Until the end, or the sentence that says why not so far.
     fn all(&mut self, reader: &mut dyn PcapReaderIterator) -> Result<(), String> {
         loop {
             match reader.next() {

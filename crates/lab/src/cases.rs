@@ -9,7 +9,6 @@ use crate::streams::StreamEnds;
 /// What becomes of each row; false ends the experiment.
 type TellRow<'a> = &'a mut dyn FnMut(&ReportRow) -> bool;
 
-/// Hosts that may fall silent.
 pub(crate) trait CaseHosts {
     /// Others in the place of those that no longer answer.
     fn replace_silent(&mut self) -> Result<(), HostError>;
@@ -21,7 +20,6 @@ impl CaseHosts for StreamEnds {
     }
 }
 
-/// A report that grows case by case.
 pub(crate) struct Cases<'a> {
     pub(crate) report: LabReport,
     /// Why nothing is known of what was asked for, if that is so though some rows were measured.
@@ -31,12 +29,10 @@ pub(crate) struct Cases<'a> {
 }
 
 impl<'a> Cases<'a> {
-    /// Of this experiment, none of which has run yet.
     pub(crate) fn of(experiment: &'static str, tell: TellRow<'a>) -> Self {
         Self { report: LabReport::asking(experiment), unanswered: None, tell, over: false }
     }
 
-    /// Runs a case, unless it is over.
     pub(crate) fn run<H: CaseHosts>(
         &mut self,
         name: &str,
@@ -76,7 +72,6 @@ impl<'a> Cases<'a> {
         Some(came)
     }
 
-    /// Tells a row that is done.
     pub(crate) fn row(&mut self, row: ReportRow) {
         let goes_on = (self.tell)(&row);
         let after = row.name.clone();
@@ -84,7 +79,6 @@ impl<'a> Cases<'a> {
         self.asked(goes_on, &after);
     }
 
-    /// Ends it where that is asked for.
     pub(crate) fn asked(&mut self, goes_on: bool, after: &str) {
         if !goes_on && !self.over {
             self.note(format!("ended after {after}, as asked"));
@@ -92,12 +86,10 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// Whether nothing more is run.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// What a reader should know.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.report.notes.push(note.into());
     }
@@ -149,15 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_refuses_is_a_void_row_and_the_rest_goes_on() {
-        let void = [String::new(), refused().to_string(), String::new()];
-        assert_eq!(second(refused(), Ok(())), (void.into(), Vec::new(), 0));
-    }
-
-    #[test]
-    fn an_agent_that_fell_silent_is_replaced_and_the_rest_goes_on() {
-        let void = [String::new(), silent().to_string(), String::new()];
-        assert_eq!(second(silent(), Ok(())), (void.into(), Vec::new(), 1));
+    fn what_a_host_refuses_is_a_void_row_and_a_silent_agent_is_replaced_and_the_rest_goes_on() {
+        for (came, replaced) in [(refused(), 0), (silent(), 1)] {
+            let void = [String::new(), came.to_string(), String::new()];
+            assert_eq!(second(came, Ok(())), (void.into(), Vec::new(), replaced));
+        }
     }
 
     #[test]

@@ -36,14 +36,10 @@ pub use stages::{ComparedCount, ComparedStage};
 /// Of reports of the same, how many are told to differ anywhere, at most.
 const CHANCE: f64 = 0.05;
 
-/// What two reports say of each other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
-    /// Version of these names.
     pub schema: u32,
-    /// Of the first report.
     pub experiment: String,
-    /// What all of it comes to.
     pub outcome: ComparedOutcome,
     /// Why that, a sentence each: what is worse, or what could not be compared.
     pub because: Vec<String>,
@@ -51,16 +47,13 @@ pub struct Compared {
     pub tested: usize,
     /// In the order of the first report; those that only the second has come last.
     pub rows: Vec<ComparedRow>,
-    /// What a reader should know before believing the verdicts, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// One row of both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedRow {
     /// Its name in the first, or in the second where only that has it.
     pub name: String,
-    /// Its name in the second, where that is another.
     pub other_name: Option<String>,
     /// Why nothing is compared, in a sentence.
     pub unknown: Option<String>,
@@ -69,18 +62,15 @@ pub struct ComparedRow {
     /// Whether the first report measured it and the second did not.
     pub gone: bool,
     pub figures: Vec<ComparedFigure>,
-    /// The median of each stage, in the order of travel.
     pub stages: Vec<ComparedStage>,
     /// Counters that differ; of reports of one run alone.
     pub counters: Vec<ComparedCount>,
-    /// Figures that the first report alone has.
     pub only_first: Vec<String>,
-    /// Figures that the second report alone has.
     pub only_second: Vec<String>,
 }
 
 /// One figure of a row. Times are in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedFigure {
     /// Of which stage, or `sender_late`, `receiver_late`; absent of the row itself.
     pub part: Option<String>,
@@ -98,7 +88,6 @@ pub struct ComparedFigure {
     /// How often a second of the second report has more than one of the first; half of those that are equal
     /// count (Vargha and Delaney 2000).
     pub a12: Option<f64>,
-    /// What was counted, where it was told by seconds.
     pub counted: Option<[SecondsCounted; 2]>,
     /// Of chance alone making them as different.
     pub p: f64,
@@ -106,23 +95,20 @@ pub struct ComparedFigure {
     pub p_of_all: Option<f64>,
     /// What that makes: more is slower, or more missed.
     pub verdict: ComparedVerdict,
-    /// Why it is unknown, or follows.
     pub why: Option<String>,
 }
 
-/// What is said of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedVerdict {
     /// Too few seconds to tell.
+    #[default]
     Unknown,
     /// Told and not judged: it follows from how the streams were set up, or from the other parts.
     Follows,
     /// No difference beyond noise and threshold.
     None,
-    /// The second has less.
     Less,
-    /// The second has more.
     More,
 }
 
@@ -137,7 +123,6 @@ impl From<SeriesDifference> for ComparedVerdict {
     }
 }
 
-/// How reports are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompareOptions {
     /// Differences of times up to this are none; a frame of the row's rate where it is not said.
@@ -166,7 +151,6 @@ impl Compared {
         compared
     }
 
-    /// The verdicts for programs.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }

@@ -31,7 +31,6 @@ pub(crate) struct DevicePace {
 }
 
 impl DevicePace {
-    /// As a device of so many channels takes it.
     pub(crate) fn settings(&self, channels: Channels) -> Settings {
         Settings {
             rate: self.rate,

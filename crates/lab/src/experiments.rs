@@ -8,17 +8,13 @@ use crate::{between, delay, quality};
 pub(crate) struct Experiment {
     /// What follows `taut lab`.
     pub(crate) name: &'static str,
-    /// The question that it answers.
     pub(crate) asks: &'static str,
-    /// What it does, in one sentence.
     pub(crate) does: &'static str,
     /// When it is among all of them: the machine first, what was measured on it after.
     pub(crate) turn: u8,
     /// Its words on the command line there, `{folder}` being where the reports go.
     pub(crate) words: &'static str,
-    /// Whether it sends a stream and is told where its receiver is.
     pub(crate) sends: bool,
-    /// What must have been made before.
     pub(crate) needs: Option<&'static Experiment>,
 }
 
@@ -203,7 +199,6 @@ impl Experiment {
 }
 
 impl LabReport {
-    /// What an experiment asks, without an answer yet.
     pub(crate) fn asking(experiment: &'static str) -> Self {
         Self::of(experiment, Experiment::named(experiment).map_or("", |known| known.asks))
     }

@@ -107,7 +107,6 @@ pub(crate) fn run(flags: &HandoverFlags) -> Result<(), Failure> {
 }
 
 impl HandoverFlags {
-    /// Calls that are kept of a device.
     fn calls(&self, settings: &Settings) -> usize {
         let period = settings.rate.span_of(settings.period).as_nanos().max(1);
         let calls = (self.settle + self.duration).as_nanos() / period;
@@ -116,7 +115,6 @@ impl HandoverFlags {
     }
 }
 
-/// How often the ordinary thread looks whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
 /// Runs the devices beside each other, with silence. One that goes is a void row with its reason.
@@ -162,9 +160,7 @@ fn measure(
     Ok(report)
 }
 
-/// What is known of a device whose calls are noted.
 struct HandoverSide {
-    /// As it is called in the report.
     name: String,
     directions: Directions,
     settings: Settings,

@@ -55,12 +55,9 @@ const GOODBYE: Duration = Duration::from_secs(6);
 const HURRIED: Duration = Duration::from_secs(1);
 /// The same for a stream that is measured, which an agent is not to disturb.
 const HEEDING: Duration = Duration::from_millis(500);
-/// From one look to the next at whether somebody has.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of one file, so much is read at a time.
 const PIECE: usize = 1 << 18;
 
-/// A machine whose agent answers.
 pub struct LabHost {
     place: HostPlace,
     /// What people are told that it is: where, and of a stream which end.
@@ -111,7 +108,6 @@ impl LabHost {
         Ok(host)
     }
 
-    /// The same, told by this name from now on.
     pub(crate) fn called(mut self, name: String) -> Self {
         self.name = name;
         self
@@ -134,7 +130,6 @@ impl LabHost {
         })
     }
 
-    /// Whether from now on it is waited for no longer than until somebody asks to stop.
     pub(crate) fn heed_stop(&mut self, heeds: bool) {
         self.heeds = heeds;
     }
@@ -143,12 +138,10 @@ impl LabHost {
         self.heeds && self.stop.is_requested()
     }
 
-    /// What was asked for.
     pub fn place(&self) -> &HostPlace {
         &self.place
     }
 
-    /// What is known of the machine.
     pub fn description(&self) -> HostDescription {
         HostDescription { name: self.name.clone(), ..self.hello.host.clone() }
     }
@@ -158,7 +151,6 @@ impl LabHost {
         self.start_within(words, cpus, None)
     }
 
-    /// The same, with no more than so much of the machine.
     pub fn start_within(
         &mut self,
         words: &[String],
@@ -172,7 +164,6 @@ impl LabHost {
         }
     }
 
-    /// Waits for a child to end, at most so long.
     pub fn wait(&mut self, child: u32, most: Duration) -> Result<ChildState, HostError> {
         let deadline = Instant::now() + most;
         loop {
@@ -217,7 +208,6 @@ impl LabHost {
         }
     }
 
-    /// What a child that runs has used so far.
     pub fn usage(&mut self, child: u32) -> Result<ChildUsage, HostError> {
         match self.ask(AgentAsk::Usage { child })? {
             AgentAnswer::Usage(usage) => Ok(usage),
@@ -230,7 +220,6 @@ impl LabHost {
         self.ask(AgentAsk::Interrupt { child }).map(|_| ())
     }
 
-    /// A file of this experiment's folder there, whole.
     pub fn read(&mut self, file: &str) -> Result<String, HostError> {
         let mut text = String::new();
         loop {
@@ -243,7 +232,6 @@ impl LabHost {
         }
     }
 
-    /// Writes noise there that is alike nowhere: so many seconds of it.
     pub fn noise(&mut self, file: &str, seconds: u32, rate: u32) -> Result<(), HostError> {
         self.ask(AgentAsk::Noise { file: file.to_owned(), seconds, rate }).map(|_| ())
     }
@@ -369,7 +357,6 @@ impl LabHost {
         Ok(())
     }
 
-    /// It is gone: by its own word, if it had one.
     fn ended(&mut self) -> HostError {
         self.to = None;
         let status = self.give_up();
@@ -442,7 +429,6 @@ impl Drop for LabHost {
 
 /// An agent's lines are no longer: a piece of a file, of which each byte may be written as six.
 const LINE: usize = 8 * PIECE;
-/// What is said of one that is.
 const TOO_LONG: &str = "it says a line of more than 2 MiB; is `taut` what runs there?";
 /// So many lines wait to be read; whoever writes more waits.
 const WAITING: usize = 1024;
@@ -457,7 +443,6 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<BoundedLine> {
 /// What is read aside may not have been read yet, and who holds the other end open is not waited for.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What is still to come of one that has ended.
 fn rest(from: &Receiver<BoundedLine>) -> Vec<String> {
     let deadline = Instant::now() + LAST_WORDS;
     let left = || deadline.saturating_duration_since(Instant::now());
@@ -473,7 +458,6 @@ fn nobody() -> Receiver<BoundedLine> {
     sync_channel(0).1
 }
 
-/// The first characters of what may be anything.
 fn first(text: &str, most: usize) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(most).collect()
 }

@@ -5,10 +5,8 @@ use std::net::Ipv6Addr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeldAddress<'a> {
     pub(crate) address: Ipv6Addr,
-    /// The number of the interface that has it
     pub(crate) interface: u32,
     pub(crate) name: &'a str,
-    /// Whether it counts beyond the link.
     pub(crate) is_global: bool,
 }
 

@@ -88,35 +88,8 @@ pub struct ImpairFlags {
     /// what else is said here stands before it [default: one that does nothing]
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     preset: Option<Preset>,
-    /// How long every packet takes at least
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
-    delay: Option<Span>,
-    /// How much longer each may take, evenly between nothing and this, in order
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
-    jitter: Option<Span>,
-    /// How many are lost, such as 5%
-    #[arg(long, value_name = "SHARE", help_heading = "Network")]
-    loss: Option<Share>,
-    /// In bursts of this many on average
-    #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
-    burst: Option<f64>,
-    /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
-    /// [default: for 2ms]
-    #[arg(long, value_name = "SHARE", help_heading = "Network")]
-    reorder: Option<Reordering>,
-    /// How many come twice, such as 1%
-    #[arg(long, value_name = "SHARE", help_heading = "Network")]
-    duplicate: Option<Share>,
-    /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
-    #[arg(long, value_name = "RATE", help_heading = "Network")]
-    rate: Option<BitRate>,
-    /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
-          help_heading = "Network")]
-    mtu: Option<u16>,
-    /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
-    #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
-    outage: Vec<Outage>,
+    #[command(flatten)]
+    changes: PathChanges,
     /// Delays and losses as they were recorded on another network: see Records
     #[arg(long, value_name = "FILE.csv", help_heading = "Network")]
     trace: Option<PathBuf>,
@@ -149,12 +122,6 @@ pub enum Back {
     Ideal,
 }
 
-fn burst(text: &str) -> Result<f64, String> {
-    let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
-    length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
-}
-
-/// From one look at the clock and the signals to the next.
 const BEAT: Span = Span::from_millis(50);
 
 pub(crate) fn run(flags: &ImpairFlags) -> Result<(), Failure> {
@@ -179,22 +146,10 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
     let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
     refuse_loop(flags, &listen, &to)?;
     let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
-    let mut changes = PathChanges {
-        delay: flags.delay,
-        jitter: flags.jitter,
-        loss: flags.loss,
-        burst: flags.burst,
-        reorder: flags.reorder,
-        duplicate: flags.duplicate,
-        rate: flags.rate,
-        mtu: flags.mtu.map(usize::from),
-        outages: flags.outage.clone(),
-        trace: flags.trace.as_deref().map(read_trace).transpose()?,
-    };
-    if flags.once {
-        changes.trace = changes.trace.map(Trace::once);
+    let mut there = flags.changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(trace) = flags.trace.as_deref().map(read_trace).transpose()? {
+        there.trace = Some(if flags.once { trace.once() } else { trace });
     }
-    let there = changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
     let (from, onward) = (by_udp(&flags.listen, &listen)?, by_udp(&flags.to, &to)?);
     let mut options = RelayOptions::between(from.0, onward.0);
     options.back = match flags.back {
@@ -215,7 +170,6 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
     Ok(options)
 }
 
-/// Where packets and reports go or come.
 fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketAddr), Failure> {
     resolved.media().zip(resolved.reports()).ok_or_else(|| {
         Failure::usage(format!(
@@ -255,36 +209,27 @@ fn read_trace(path: &std::path::Path) -> Result<Trace, Failure> {
     Trace::read(&text).map_err(|error| failed(error.to_string()))
 }
 
-/// Which direction a datagram goes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leg {
-    /// From the sender to where it is relayed to.
     There,
-    /// Back to the sender.
     Back,
 }
 
-/// Which of the two UDP ports it came by and goes on by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UdpPort {
     Media,
-    /// RTCP, the one above.
     Control,
 }
 
-/// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatagramCounters {
     pub received: u64,
-    /// That the path lost.
     pub lost: u64,
     /// Runs of datagrams that were lost one after the other.
     pub bursts: u64,
-    /// That the path delivered a second time.
     pub duplicated: u64,
     /// That found the memory full, and were dropped: the relay's fault, not the path's.
     pub overflowed: u64,
-    /// That were handed on.
     pub released: u64,
 }
 
@@ -296,7 +241,6 @@ const MOST_WAITING: usize = 64 << 20;
 struct LegState {
     path: Path,
     counters: [DatagramCounters; 2],
-    /// Whether the last datagram was lost.
     losing: [bool; 2],
 }
 
@@ -308,7 +252,6 @@ pub struct Impairer {
     back: LegState,
     waiting: BinaryHeap<Waiting>,
     waiting_bytes: usize,
-    /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
     order: u64,
     /// The latest arrival so far: paths are asked in order of time.
@@ -324,18 +267,15 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// A datagram whose time has come.
 #[derive(Debug, Clone, Copy)]
 pub struct Released<'a> {
     pub leg: Leg,
     pub port: UdpPort,
     pub datagram: &'a [u8],
-    /// When it was to go on.
     pub due: LocalTime,
 }
 
 impl Impairer {
-    /// Two paths that begin at `start`.
     pub fn new(there: PathModel, back: PathModel, seed: u64, start: LocalTime) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut leg = |model| LegState {
@@ -391,12 +331,10 @@ impl Impairer {
         *losing = copies == 0;
     }
 
-    /// When the next datagram is due; [`LocalTime::NEVER`] if none waits.
     pub fn next_due(&self) -> LocalTime {
         self.waiting.peek().map_or(LocalTime::NEVER, |waiting| waiting.due)
     }
 
-    /// Hands on every datagram that is due by `now`, in the order in which they are due.
     pub fn release(&mut self, now: LocalTime, mut hand_on: impl FnMut(Released<'_>)) {
         while self.next_due() <= now {
             let Some(Waiting { due, leg, port, mut bytes, .. }) = self.waiting.pop() else {
@@ -414,7 +352,6 @@ impl Impairer {
         }
     }
 
-    /// What became of the datagrams of one way and port so far.
     pub const fn counters(&self, leg: Leg, port: UdpPort) -> DatagramCounters {
         match leg {
             Leg::There => self.there.counters[port as usize],
@@ -444,19 +381,14 @@ impl PartialEq for Waiting {
 impl Eq for Waiting {}
 
 impl DatagramCounters {
-    /// Mean length of the runs of lost datagrams.
     pub fn mean_burst(&self) -> f64 {
         self.lost as f64 / self.bursts.max(1) as f64
     }
 
-    /// The share of datagrams that the path lost.
     pub fn loss(&self) -> Share {
         Share(self.lost as f64 / self.received.max(1) as f64)
     }
 }
-
-/// What a delay of the relay itself is compared with: one that is longer is worth a note.
-const UNPUNCTUAL: Span = Span::from_millis(1);
 
 #[cfg(test)]
 mod tests;

@@ -131,10 +131,8 @@ pub struct PacketsFlags {
 const PTIMES: [Span; 3] = [Span::from_millis(1), Span::from_millis(5), Span::from_millis(20)];
 /// As many as there.
 const PACKETS: u32 = 50_000;
-/// Of a row where no number of packets is asked for.
 const SHORT: Span = Span::from_secs(10);
 
-/// Reads a coding of single samples.
 pub(crate) fn sample_format() -> impl TypedValueParser<Value = SampleFormat> {
     let says = |format| match format {
         SampleFormat::L16 => "16-bit integers",
@@ -203,14 +201,10 @@ pub(crate) fn send(flags: &PacketsFlags) -> Result<(), Failure> {
     print_json(&sent)
 }
 
-/// How it is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelOptions {
-    /// Of the packets of each case.
     pub packets: Vec<PacketShape>,
-    /// The most of each case.
     pub most: usize,
-    /// The longest that each case takes.
     pub duration: Span,
     /// Of the device that the direct link is read for.
     pub period: Span,
@@ -220,10 +214,8 @@ pub struct KernelOptions {
     pub scheduler: Scheduler,
 }
 
-/// Packets of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketShape {
-    /// From one to the next.
     pub ptime: Span,
     /// Bytes of sound in each.
     pub payload: usize,
@@ -235,23 +227,18 @@ const HEADER: usize = 12;
 const LARGEST: usize = 65_507;
 
 impl KernelOptions {
-    /// Packets of one case.
     pub fn count(&self, packets: PacketShape) -> usize {
         let within = self.duration.as_nanos() / packets.ptime.as_nanos().max(1);
         self.most.min(within.max(0) as usize)
     }
 }
 
-/// How a packet is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// By a thread that waits for it.
     Blocked,
-    /// By the direct link, once a period of a device.
     Direct,
 }
 
-/// Measures every case in turn, each a row.
 pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str)) -> LabReport {
     let mut report = LabReport::asking("kernel");
     report.hosts.push(HostDescription::here("here"));
@@ -316,10 +303,8 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
     figures::row(case, &sent, &heard)
 }
 
-/// No core is this program's.
 const NO_CORE: &str = "no core is left to this program";
 
-/// Whether the case can be run at all.
 fn check(options: &KernelOptions, case: &KernelCase) -> Result<(), String> {
     let PacketShape { ptime, payload } = case.packets;
     if case.count == 0 {
@@ -333,7 +318,6 @@ fn check(options: &KernelOptions, case: &KernelCase) -> Result<(), String> {
     Ok(())
 }
 
-/// What the system answered the receiver, if it was an error.
 fn answered(errno: i32) -> Result<(), String> {
     match errno {
         0 => Ok(()),

@@ -93,11 +93,9 @@ pub(crate) fn run(flags: &LadderFlags) -> Result<(), Failure> {
     })
 }
 
-/// What the columns mean that are judged.
 const REST: &str = "measured less configured is within a frame if it is no more than a frame and what the median is \
                     unsure by, early or late";
 
-/// With what was configured, and whether it is within a frame.
 fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
     row.add("period_ns", "period", rung.period.as_nanos());
     row.add("ptime_ns", "ptime", rung.ptime.as_nanos());

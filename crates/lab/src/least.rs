@@ -87,14 +87,10 @@ fn most(text: &str) -> Result<Span, String> {
     }
 }
 
-/// Which latencies are tried, and how long what goes is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastOptions {
-    /// No less than this is tried.
     pub first: Span,
-    /// From one to the next.
     pub step: Span,
-    /// No more than this is tried.
     pub most: Span,
     /// The least that goes is held so long.
     pub hold: Span,
@@ -151,7 +147,6 @@ fn result(row: &ReportRow) -> String {
     word.filter(|_| row.void.is_none()).map_or(String::new(), |word| format!(", {word}"))
 }
 
-/// Refuses what leaves nothing to try.
 fn options(flags: &LeastFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
     let LeastFlags { step, most, hold, .. } = *flags;
     let taken = taken(flags.streams.rate, plan);
@@ -181,7 +176,7 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
     }
 }
 
-/// What the tries came to.
+#[derive(Default)]
 struct LeastTries {
     search: LeastSearch,
     /// Latencies that do not go, and what was missed there, in the order in which they ran.
@@ -196,7 +191,6 @@ struct LeastTries {
     repeated: u32,
 }
 
-/// Runs them, each a row.
 fn tries<H: CaseHosts>(
     cases: &mut Cases<'_>,
     hosts: &mut H,
@@ -204,15 +198,7 @@ fn tries<H: CaseHosts>(
     carry: impl Fn(&mut H, &LabStream) -> Result<StreamOutcome, HostError>,
 ) -> LeastTries {
     let search = LeastSearch::new(options.steps());
-    let mut tries = LeastTries {
-        search,
-        failed: Vec::new(),
-        held: None,
-        failed_holds: 0,
-        failed_by_xruns: 0,
-        frozen_holds: Vec::new(),
-        repeated: 0,
-    };
+    let mut tries = LeastTries { search, ..LeastTries::default() };
     let mut number = 1;
     while let Some(next) = tries.search.next() {
         let latency = options.latency(next.steps);
@@ -229,7 +215,6 @@ fn tries<H: CaseHosts>(
 }
 
 impl LeastTries {
-    /// Takes what became of a try; its row.
     fn take(&mut self, next: LeastTry, verdict: LeastVerdict, seen: SeenTry) -> ReportRow {
         let SeenTry { mut row, finding, lacked, by_xruns } = seen;
         if next.held {
@@ -271,7 +256,6 @@ impl LeastTries {
         row
     }
 
-    /// Puts what was found at the end of the report.
     fn tell(&self, report: &mut LabReport, options: LeastOptions, over: bool) {
         if self.repeated > 0 {
             report.notes.push(format!(
@@ -371,11 +355,9 @@ fn named(latency: Span, held: bool, number: u32) -> String {
     }
 }
 
-/// What was seen of a try.
 struct SeenTry {
     row: ReportRow,
     finding: LeastFinding,
-    /// What was missed, in words.
     lacked: String,
     /// Whether nothing was missed but what the devices did not take.
     by_xruns: bool,

@@ -63,7 +63,6 @@ pub struct LoadSearch {
 const TRIES: u8 = 2;
 
 impl LoadSearch {
-    /// Up to so many.
     pub fn new(most: u16) -> Self {
         Self { good: 0, bad: None, most, unknown: 0 }
     }
@@ -81,7 +80,6 @@ impl LoadSearch {
         }
     }
 
-    /// So many went without a miss, or not.
     pub fn tried(&mut self, streams: u16, went: bool) {
         self.unknown = 0;
         if went {
@@ -96,12 +94,10 @@ impl LoadSearch {
         self.unknown += 1;
     }
 
-    /// Whether it ended before it was known.
     pub fn gave_up(&self) -> bool {
         self.unknown >= TRIES
     }
 
-    /// The most that went.
     pub fn good(&self) -> u16 {
         self.good
     }

@@ -86,11 +86,9 @@ pub struct NetworkFlags {
     streams: StreamFlags,
 }
 
-/// A stream, what was beside it, and what the interfaces of both ends carried.
 struct SeenTraffic {
     outcome: StreamOutcome,
     beside: Beside,
-    /// Of the sender's machine and of the receiver's.
     watched: [WatchedTraffic; 2],
 }
 
@@ -108,14 +106,12 @@ pub(crate) fn run(flags: &NetworkFlags) -> Result<(), Failure> {
     flags.streams.run("network", words, |ends, cases, _| each(ends, cases, &parts, flags))
 }
 
-/// Of ambient traffic, how much there was.
 fn told_ambient(row: &ReportRow) -> Option<String> {
     let figure = |key| row.figures.iter().find(|figure| figure.key == key)?.value.as_f64();
     let (packets, megabits) = (figure("packets_per_s")?, figure("mbit_per_s")?);
     Some(format!("{}: {packets:.1} packets/s, {megabits:.3} Mbit/s", row.name))
 }
 
-/// Runs each part, with a load while that keeps the receiver's host busy.
 fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], flags: &NetworkFlags) {
     let (plan, load) = (&flags.streams.plan(), flags.busy.load.as_ref());
     if parts.iter().any(|part| *part != NetworkPart::Ambient) {
@@ -190,7 +186,6 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
     report.notes.extend(found);
 }
 
-/// What a reader should know.
 const NOTES: [&str; 2] = [
     "interfaces are counted by the kernel, with all that other programs send by them; packets that it hands \
      over together, such as segments of TCP, are one packet of the interface, and one each of the mix",
@@ -202,7 +197,6 @@ fn one_machine(ends: &StreamEnds) -> bool {
     ends.sender.place() == ends.receiver.place()
 }
 
-/// Runs a stream while both ends' interfaces are watched.
 fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTraffic, HostError> {
     let (address, _) = ends.reached(plan.at, 1)?;
     // The stream goes there, and nowhere else.
@@ -224,7 +218,6 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTra
     Ok(SeenTraffic { outcome, beside, watched: [sender?, receiver?] })
 }
 
-/// A report is written within.
 const WRITING: Duration = Duration::from_secs(10);
 
 fn watched(host: &mut LabHost, child: u32) -> Result<WatchedTraffic, HostError> {

@@ -113,12 +113,10 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
 const FEW: usize = 1;
 /// The witness watches as well, beside what the kind before it has.
 const WITNESSED: usize = 3;
-/// What a reader should know.
 const NOTE: &str = "processor time is that of the stream while packets count, without the programs' start and \
                     end; where nothing is measured no latency is known, so medians of latency are held \
                     against those of one packet in 64";
 
-/// What a run cost, and what it measured.
 struct OverheadRun {
     /// Processor time of both ends for each period, in nanoseconds.
     per_period: f64,
@@ -142,7 +140,6 @@ fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
     }
 }
 
-/// A figure of the runs that have it, with their rounds.
 fn by_round(
     runs: &[(u32, OverheadRun)],
     figure: impl Fn(&OverheadRun) -> Option<f64>,
@@ -178,7 +175,6 @@ fn latency(row: &mut ReportRow, middles: &[(u32, f64)], few: &[(u32, f64)]) {
     }
 }
 
-/// One run; why its figures say nothing, where they do not.
 fn one(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -212,7 +208,6 @@ fn witness(row: &mut ReportRow, times: &[(u32, f64)], without: &[(u32, f64)]) {
     }
 }
 
-/// Between which a difference lies in 95 of 100 cases, where that is known.
 fn between(row: &mut ReportRow, keys: [&'static str; 2], [low, high]: [f64; 2]) {
     if low.is_finite() && high.is_finite() {
         row.add(keys[0], "at least", low.round() as i64);

@@ -21,7 +21,6 @@ use markup::{aside, cells, command, escaped, table};
 use svg::Chart;
 use tautline_report::ledger::STAGES;
 
-/// The page of a report.
 pub fn page(report: &LabReport) -> String {
     let mut out = header(report.experiment, report.question) + &command(&report.command);
     for (number, host) in report.hosts.iter().enumerate() {
@@ -57,13 +56,11 @@ fn title(report: &LabReport) -> String {
     format!("{}: {}", report.experiment, report.question)
 }
 
-/// The beginning of the header of a page.
 fn header(title: &str, question: &str) -> String {
     let (title, question) = (escaped(title), escaped(question));
     format!("<header><h1>{title}</h1><p class=\"question\">{question}</p>")
 }
 
-/// What stands around every page.
 pub(crate) fn document(title: &str, body: &str) -> String {
     let mut out = String::from(concat!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>",
@@ -87,7 +84,6 @@ fn charts_in_columns(charts: impl IntoIterator<Item = Chart>) -> String {
     }
 }
 
-/// Rows whose charts stand in a file of charts alone.
 const DRAWN_ROWS: usize = 16;
 
 /// The charts of a report alone, as one SVG with its own colours: all rows side by side, and of each row its
@@ -105,7 +101,6 @@ pub fn charts(report: &LabReport) -> String {
     svg::standalone(&title(report), &charts)
 }
 
-/// The figures that the text has, in the same columns.
 fn figures(out: &mut String, rows: &[ReportRow]) {
     if rows.is_empty() {
         return;
@@ -135,10 +130,8 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
     *out += "</section>";
 }
 
-/// Up to so many rows all charts are open.
 const FEW: usize = 2;
 
-/// Each row's own charts: of many rows the worst is open.
 fn rows(out: &mut String, rows: &[ReportRow]) {
     let told: Vec<(&ReportRow, String)> = rows
         .iter()
@@ -160,7 +153,6 @@ fn rows(out: &mut String, rows: &[ReportRow]) {
     *out += "</section>";
 }
 
-/// How far the worst of a row lies from its median.
 fn beyond(row: &ReportRow) -> i64 {
     let measured = row.measured.as_ref();
     measured.and_then(|m| Some(m.max_ns? - m.p50_ns.or(m.mean_ns)?)).unwrap_or(i64::MIN)
@@ -218,7 +210,6 @@ fn worst(row: &ReportRow) -> String {
 /// Of what happened, so many are told with their instant: charts show the others.
 const TOLD: usize = 20;
 
-/// What happened at instants of its own, as a table.
 fn events(row: &ReportRow) -> String {
     let mut out = String::new();
     for events in &row.events {
@@ -238,7 +229,6 @@ fn events(row: &ReportRow) -> String {
     out
 }
 
-/// The page of a comparison.
 pub fn compared(compared: &Compared) -> String {
     let mut out = header(&compared_title(compared), &compared.verdict()) + "</header>";
     for row in &compared.rows {
@@ -258,7 +248,6 @@ pub fn compared(compared: &Compared) -> String {
     document(&compared_title(compared), &(out + "</section>"))
 }
 
-/// The charts of a comparison alone.
 pub fn compared_charts(compared: &Compared) -> String {
     let chart = |row: &ComparedRow| Some(Chart { title: row.title(), ..bars::differences(row)? });
     let charts: Vec<_> = compared.rows.iter().filter_map(chart).collect();

@@ -19,24 +19,18 @@ use crate::kept::lock_memory;
 
 /// From one word of how it goes to the next, after the first second.
 const TOLD: Span = Span::from_secs(10);
-/// How often the ordinary thread looks whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
-/// How a device is recorded.
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
     /// Its channels that are kept, counted from 0, in this order.
     pub channels: Vec<usize>,
-    /// So much of it.
     pub frames: Frames,
-    /// Of the device's thread.
     pub scheduler: Scheduler,
 }
 
-/// What a device heard.
 #[derive(Debug, Clone)]
 pub struct DeviceRecording {
-    /// Of the channels that were asked for.
     pub sound: Sound,
     /// When its first frame met the ADC, by the device's word; none where nothing was heard.
     pub begins: Option<LocalTime>,
@@ -78,9 +72,7 @@ pub fn record(
     Ok(DeviceRecording { sound, begins, notes })
 }
 
-/// What the device calls.
 struct ChannelRecorder {
-    /// Channels of the device.
     all: usize,
     kept: Vec<usize>,
     samples: Producer<f32>,

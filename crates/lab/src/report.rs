@@ -3,7 +3,6 @@
 
 mod by_second;
 pub(crate) mod digits;
-mod host;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -13,47 +12,32 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::StageSummary;
 use tautline_report::distribution::Summary;
-use tautline_report::ledger::longest;
+use tautline_report::ledger::{LAUNCH, LedgerInstants, STAGES, length, longest};
 
 use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
 
-/// What an experiment found.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct LabReport {
-    /// Version of these names.
     pub schema: u32,
-    /// Its name on the command line.
     pub experiment: &'static str,
-    /// What it is to answer.
     pub question: &'static str,
-    /// How it was asked for, so that it can be repeated.
     pub command: String,
-    /// From its beginning to its end.
     pub duration_ns: i64,
     /// The machines, the one that it was asked on first.
     pub hosts: Vec<HostDescription>,
     pub rows: Vec<ReportRow>,
-    /// What a reader should know before believing the figures, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl LabReport {
     pub fn of(experiment: &'static str, question: &'static str) -> Self {
-        Self {
-            schema: 1,
-            experiment,
-            question,
-            command: String::new(),
-            duration_ns: 0,
-            hosts: Vec::new(),
-            rows: Vec::new(),
-            notes: Vec::new(),
-        }
+        Self { schema: 1, experiment, question, ..Self::default() }
     }
 
     /// Whether anything was measured: an experiment of void rows has failed.
@@ -61,13 +45,11 @@ impl LabReport {
         self.rows.iter().any(|row| row.void.is_none())
     }
 
-    /// The report for programs.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 }
 
-/// What is known of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
     /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream which end it is, too, as in
@@ -75,81 +57,87 @@ pub struct HostDescription {
     pub name: String,
     pub kernel: String,
     pub processor: String,
-    /// Cores that may be used.
     pub cpus: usize,
     /// Freezes that every core saw while it was measured; absent where nobody watched.
     pub stalls: Option<u64>,
 }
 
-/// One case that was measured.
+impl HostDescription {
+    pub fn here(name: impl Into<String>) -> Self {
+        let line = |path| fs::read_to_string(path).ok().map(|text: String| text.trim().to_owned());
+        Self {
+            name: name.into(),
+            kernel: line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into()),
+            processor: processor().unwrap_or_else(|| "unknown processor".into()),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            stalls: None,
+        }
+    }
+}
+
+/// As proc_cpuinfo(5) has it of the first core; not all architectures do.
+fn processor() -> Option<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct ReportRow {
     pub name: String,
     /// Why its figures say nothing, in a sentence.
     pub void: Option<String>,
     pub configured: Option<Span>,
-    /// What came of it.
     pub measured: Option<Summary>,
     /// How far the median may be from the truth, either way.
     pub uncertainty: Option<Span>,
     /// Whether each value that was measured is the figure of a whole run: so few say nothing of a tail.
     pub of_rounds: bool,
-    /// How much of what was due was missed.
     pub missed: Option<Missed>,
     pub figures: Vec<Figure>,
-    /// The same as others published it.
     pub published: Vec<Published>,
     /// What the measured time is made of, in the order of travel.
     pub stages: Vec<StageSummary>,
     /// What its stream was, and how each part of it went second by second, if it is of one.
     pub stream: Option<StreamBySecond>,
-    /// How it went, second by second.
     pub intervals: Vec<Interval>,
     /// How often which value was measured, in rising order.
     pub histogram: Vec<Bin>,
     pub worst: Vec<Worst>,
     /// What else was seen meanwhile, once a second each.
     pub meanwhile: Vec<Meanwhile>,
-    /// What happened at instants of its own.
     pub events: Vec<Events>,
     /// Value by value, in order, for the page alone: lines that share a horizontal axis, such as one for
     /// each stage of each packet.
     pub points: Vec<Points>,
 }
 
-/// A figure with a name of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// For programs, with its unit.
     pub key: &'static str,
     /// For people: what it is called, and its unit after a comma.
     pub words: &'static str,
-    /// A number, or a word.
     pub value: Value,
     /// How far the number may be from the truth, either way, in its own unit: by this people are told its
     /// digits.
     pub error: Option<f64>,
 }
 
-/// A figure of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
     /// Whose, with table or figure.
     pub source: &'static str,
     /// Under which conditions, and of which figure where that is not what the row measures.
     pub name: &'static str,
-    /// Which figure of what they measured it is.
     pub statistic: Statistic,
     pub value_ns: i64,
 }
 
-/// Which figure of many values others published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// One value, read once.
     Single,
-    /// Of all their sum by their number.
     Mean,
     Stdev,
     Max,
@@ -163,7 +151,6 @@ impl Statistic {
     }
 }
 
-/// One of the greatest values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Worst {
     /// From the first value of the run to this one.
@@ -175,11 +162,9 @@ pub struct Worst {
     pub stages: Vec<WorstPart>,
 }
 
-/// A stage of one of the greatest values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstPart {
     pub name: Cow<'static, str>,
-    /// How long it took.
     pub length_ns: i64,
 }
 
@@ -198,9 +183,7 @@ impl Worst {
 /// What was read once a second beside what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Meanwhile {
-    /// For programs, with its unit.
     pub key: Cow<'static, str>,
-    /// For people: what it is called, and its unit after a comma.
     pub words: Cow<'static, str>,
     /// From the first value of the run, and what was read.
     pub values: Vec<(i64, f64)>,
@@ -246,13 +229,11 @@ impl Events {
         (!values.is_empty() || untold > 0).then_some(Self { key, words, values, untold })
     }
 
-    /// The instants among these.
     pub(crate) fn within(&self, range: core::ops::RangeInclusive<i64>) -> Vec<(i64, u32)> {
         self.values.iter().filter(|(at, _)| range.contains(at)).copied().collect()
     }
 }
 
-/// One line of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     pub name: String,
@@ -260,25 +241,41 @@ pub struct Points {
     pub values: Vec<(i64, i64)>,
 }
 
+impl Points {
+    /// Since `begins`.
+    pub(crate) fn of(name: &str, series: &Series, begins: LocalTime) -> Self {
+        let values = series.values().iter();
+        let at = |(due, value): &(LocalTime, Span)| ((*due - begins).as_nanos(), value.as_nanos());
+        Self { name: name.to_owned(), values: values.map(at).collect() }
+    }
+
+    /// Where each packet was when, since its capture: a line for the end of each stage that any has.
+    pub(crate) fn of_stages(packets: &[(i64, LedgerInstants)]) -> Vec<Self> {
+        let line = |(at, name): (usize, &&str)| {
+            let value = |(since, instants): &(i64, LedgerInstants)| {
+                Some((*since, instants[at + 1]?.checked_sub(instants[0]?)?))
+            };
+            let values = packets.iter().filter_map(value).collect();
+            Self { name: (*name).to_owned(), values }
+        };
+        // There is no such stage where nothing is launched.
+        let launched = |at| packets.iter().any(|(_, instants)| length(instants, at).is_some());
+        let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
+        STAGES.iter().enumerate().filter(told).map(line).collect()
+    }
+}
+
 /// How long the intervals are by which a run is told and compared.
 pub const INTERVAL: Span = Span::from_secs(1);
-/// How many of the greatest values are told.
 const WORST: usize = 10;
 
 impl ReportRow {
-    /// That nothing is known of yet.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// That says nothing, and why.
     pub fn void(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self { void: Some(why.into()), ..Self::named(name) }
-    }
-
-    /// The median, or the mean of values too few for one, with its uncertainty, as the table shows it.
-    pub fn measured_in_words(&self) -> Option<String> {
-        text::measured(self)
     }
 
     /// With what was measured of one kind: its figures, how it went, how it is spread, its worst.

@@ -101,7 +101,6 @@ pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'stat
     rates::MACHINE.iter().map(|quantity| (quantity.key, quantity.words))
 }
 
-/// How often it is looked whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
 fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {

@@ -19,7 +19,6 @@ const UNTIMED_XRUNS: &str = "the times of xruns count from the beginning of the 
 const UNTIMED: &str = "the times of the worst packets count from the first of them; with --ledger they \
                        count from the beginning, and every packet is shown";
 
-/// The report of a run; with its ledger, if it has one, also packet by packet.
 pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     let (role, question) = match &*report.role {
         "send" => ("send", "did every packet leave when it was due?"),
@@ -76,7 +75,6 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
     row
 }
 
-/// Counters that are not nothing, and what else is a figure.
 fn figures(row: &mut ReportRow, stream: &StreamReport) {
     if let Some(by) = &stream.latency.by {
         row.add("measured_by", "measured by", &**by);

@@ -18,7 +18,7 @@ use crate::burden::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::{HostError, HostPlace, LabHost};
 use crate::report::ReportRow;
-use crate::streams::{LabStream, StreamEnds};
+use crate::streams::{LabStream, MOST_UNSURE, StreamEnds};
 
 /// Where a stream goes that is sent from here.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct ClockFlags {
 impl ClockFlags {
     /// Of a figure that says how long something took.
     pub(crate) fn most(&self) -> Span {
-        self.max_uncertainty.unwrap_or(Span::from_micros(250))
+        self.max_uncertainty.unwrap_or(MOST_UNSURE)
     }
 
     /// Of what is judged by packets that are missed, which is as sure by whatever clocks.
@@ -117,7 +117,6 @@ pub(crate) struct StreamShape {
     pub(crate) latency: Span,
 }
 
-/// The same of what judges by packets that are missed.
 pub(crate) const ANY_UNCERTAINTY: &str = "Between hosts of two clocks, a row is void whose median may be off by more, either way \
                                [default: any, as it is judged by what is missed]";
 
@@ -215,7 +214,6 @@ pub(crate) fn here_and_at<'a>(
     Ok((at(&HostPlace::Local)?, far))
 }
 
-/// Tells each of so many rows with how many are left.
 pub(crate) fn counted_down(
     mut left: usize,
     words: impl Fn(&ReportRow) -> String,
@@ -226,7 +224,6 @@ pub(crate) fn counted_down(
     }
 }
 
-/// What is told where somebody asks to stop while a stream runs on to its end.
 fn ending(left: Duration) -> String {
     let seconds = left.as_millis().div_ceil(1000);
     format!(
@@ -236,7 +233,7 @@ fn ending(left: Duration) -> String {
 
 /// A row that is done: what was measured, as the report will have it, and what was missed.
 pub(crate) fn line(row: &ReportRow) -> String {
-    let found = match (&row.void, row.measured_in_words()) {
+    let found = match (&row.void, crate::report::text::measured(row)) {
         (Some(why), _) => format!("void: {why}"),
         (None, Some(middle)) => middle,
         (None, None) => "nothing measured".to_owned(),

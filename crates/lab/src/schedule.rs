@@ -3,7 +3,6 @@
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// Instants one period after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenSchedule {
     due: LocalTime,
@@ -17,18 +16,15 @@ impl OpenSchedule {
         Self { due: begins, period: period.max(Span::from_nanos(1)), ends }
     }
 
-    /// How many are due.
     pub fn count(&self) -> usize {
         let length = (self.ends - self.due).as_nanos().max(0) as u64;
         length.div_ceil(self.period.as_nanos() as u64) as usize
     }
 
-    /// The next, if it is not over.
     pub fn next(&self) -> Option<LocalTime> {
         (self.due < self.ends).then_some(self.due)
     }
 
-    /// Tells every instant that has come by `now`.
     pub fn pass(&mut self, now: LocalTime, mut come: impl FnMut(LocalTime)) {
         while self.due <= now && self.due < self.ends {
             come(self.due);

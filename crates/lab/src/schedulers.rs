@@ -50,21 +50,16 @@ pub struct SchedulerFlags {
     streams: StreamFlags,
 }
 
-/// One way to run both ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchedulerCase {
-    /// What it is called.
     pub name: String,
-    /// Of sender and receiver, as `--scheduler` has it.
     schedulers: [String; 2],
     /// How long equals share a processor, where that is set.
     slice: Option<Span>,
     /// Whether the stream is that of the thesis's first test, for which its deadlines are made: periods and
     /// packets of 20 ms at 100 ms. With shorter ones a thread sleeps until its next period of 16 ms comes.
     as_thesis: bool,
-    /// Whether both are kept to the sender's first processor.
     together: bool,
-    /// Whether the receiver's host is kept busy.
     loaded: bool,
     /// Whether a thread of the same scheduler works beside both, so that slices end.
     rival: bool,
@@ -74,10 +69,8 @@ pub struct SchedulerCase {
 const THESIS: [&str; 3] =
     ["deadline:4ms/12ms/16ms", "deadline:5ms/10ms/20ms", "deadline:7500us/15ms/25ms"];
 
-/// Of a stream that shares a processor with an equal, and of that.
 const RIVAL: Scheduler = Scheduler::RoundRobin(70);
 
-/// What the names of cases end in.
 const QUIET_AND_LOADED: [&str; 2] = ["", ", loaded"];
 
 /// Those of the thesis, and a deadline that fits a period of sound: a quarter of it.
@@ -95,7 +88,6 @@ fn classes(period: Span) -> Vec<(String, Option<Span>)> {
     all
 }
 
-/// All cases for devices of such a period.
 pub fn cases(period: Span) -> Vec<SchedulerCase> {
     let mut all = Vec::new();
     for load in QUIET_AND_LOADED {
@@ -106,9 +98,8 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
                 schedulers: [class.clone(), class.clone()],
                 slice,
                 as_thesis: THESIS.contains(&class.as_str()),
-                together: false,
                 loaded: !load.is_empty(),
-                rival: false,
+                ..SchedulerCase::default()
             });
         }
     }
@@ -117,11 +108,9 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
             all.push(SchedulerCase {
                 name: format!("one core, the sender {place} the receiver{load}"),
                 schedulers: [format!("fifo:{sender}"), "fifo:70".to_owned()],
-                slice: None,
-                as_thesis: false,
                 together: true,
                 loaded: !load.is_empty(),
-                rival: false,
+                ..SchedulerCase::default()
             });
         }
     }
@@ -134,8 +123,8 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
             slice: Some(Span::from_millis(millis)),
             as_thesis: true,
             together: true,
-            loaded: false,
             rival: true,
+            ..SchedulerCase::default()
         });
     }
     all

@@ -49,8 +49,8 @@ pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
         answer.tell(&format!("a stream of {seconds} follows; Ctrl-C ends it sooner"));
         let name = BusyHost::named(load, format!("{} in packets of {}", plan.latency, plan.ptime));
         cases.run(&name, ends, |ends| {
-            let progress = &mut |sentence: &str| answer.tell(sentence);
-            let run = |ends: &mut StreamEnds| ends.run_watched(&plan, progress);
+            let mut progress = |sentence: &str| answer.tell(sentence);
+            let run = |ends: &mut StreamEnds| ends.run_watched(&plan, Some(&mut progress));
             Ok(BusyHost::around_if(load, ends, &plan, run)?.row(&name))
         });
         let measured = cases.report.rows.first().filter(|row| row.void.is_none());

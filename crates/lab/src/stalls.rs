@@ -82,12 +82,10 @@ impl StallFlags {
     }
 }
 
-/// What the thread of one core noted.
 #[derive(Debug)]
 struct CoreLog {
     core: usize,
     late: Series,
-    /// Processor time that the thread took.
     cost: Span,
 }
 
@@ -133,7 +131,6 @@ fn name(core: usize) -> String {
     format!("core {core}")
 }
 
-/// What the thread of a core does.
 struct Watch {
     core: usize,
     schedule: OpenSchedule,
@@ -223,7 +220,6 @@ fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
     ))
 }
 
-/// How long every core ran nothing, each with when.
 fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     let mut lengths = Series::with_room(log.seen_by_all().count());
     let mut seen: Vec<Stall> = log.seen_by_all().collect();
@@ -248,7 +244,6 @@ fn stalls_of(late: &Series) -> impl Iterator<Item = Stall> + '_ {
         .filter(|stall| stall.length() >= LATE)
 }
 
-/// From one instant that was due to the next.
 fn period(late: &Series) -> Span {
     match late.values() {
         [(first, _), (second, _), ..] => *second - *first,

@@ -44,7 +44,6 @@ pub struct StarvedFlags {
     streams: StreamFlags,
 }
 
-/// What the receiver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceLimit {
     /// Percent of one processor for itself; 100 is no cap.
@@ -64,7 +63,6 @@ pub const RESOURCE_LIMITS: [ResourceLimit; 6] = [
     ResourceLimit::Memory(64 << 20),
 ];
 
-/// What each is called on the command line.
 pub const NAMES: [&str; 6] = ["100%", "50%", "20%", "10%", "shared", "memory"];
 
 impl FromStr for ResourceLimit {
@@ -82,7 +80,6 @@ impl FromStr for ResourceLimit {
 /// By turns: as the stream is asked for, and as every other program.
 const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
 
-/// A receiver in a control group.
 #[derive(Debug, Clone)]
 pub struct StarvedStep {
     hunger: ResourceLimit,
@@ -126,7 +123,6 @@ impl StarvedStep {
         }
     }
 
-    /// What is beside it in its group.
     fn burden(&self) -> Option<Burden> {
         match self.hunger {
             ResourceLimit::Cpu(_) => None,
@@ -162,7 +158,6 @@ pub(crate) fn run(flags: &StarvedFlags) -> Result<(), Failure> {
     })
 }
 
-/// What a reader should know.
 const NOTE: &str = "a quota is of each tenth of a second: what a group used up, it has again in the next; it \
                     binds ordinary threads, and real-time ones only where groups have real-time shares";
 
@@ -185,7 +180,6 @@ fn starved(
     Ok(outcome)
 }
 
-/// With which scheduler ran, and what it got.
 fn told(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
     // While packets counted, and of that time.
     let Some(used) = outcome.used[1] else { return row };

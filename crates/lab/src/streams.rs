@@ -36,7 +36,6 @@ pub use machines::{SampledMachines, SampledQuantity};
 pub use messages::LabWire;
 use messages::StreamPath;
 
-/// What a stream is.
 #[derive(Debug, Clone)]
 pub struct LabStream {
     pub rate: u32,
@@ -44,7 +43,6 @@ pub struct LabStream {
     pub period: u32,
     /// Periods in their buffers.
     pub periods: u32,
-    /// Audio time in one packet.
     pub ptime: Span,
     pub latency: Span,
     /// Of the device threads of sender and receiver; as `taut` has it where it is not said.
@@ -56,7 +54,6 @@ pub struct LabStream {
     pub ledgers: bool,
     /// How long packets do not count before: the stream begins, servos find their rate. A second and more.
     pub settle: Span,
-    /// How long packets count.
     pub duration: Span,
     /// What they are sent from; noise on a card without hardware if it is not said.
     pub input: Option<String>,
@@ -70,14 +67,11 @@ pub struct LabStream {
     pub cpus: [Vec<usize>; 2],
     /// Rows whose one-way times may be off by more are void; any where it is not said.
     pub max_uncertainty: Option<Span>,
-    /// What the receiver may have at most.
     pub limits: Option<ChildLimits>,
     /// What of `taut` sends in the place of `taut send`, in words; it is told where to, for how long, and where its
     /// ledger is to be.
     pub instead: Option<Vec<String>>,
-    /// More words for `taut send`.
     pub send: Vec<String>,
-    /// More words for `taut recv`.
     pub recv: Vec<String>,
 }
 
@@ -108,7 +102,6 @@ impl Default for LabStream {
     }
 }
 
-/// What came of it.
 #[derive(Debug, Clone)]
 pub struct StreamOutcome {
     /// The sender's report; of what went instead of `taut send` nothing but its notes.
@@ -120,11 +113,9 @@ pub struct StreamOutcome {
     pub arrivals: Vec<HeardPacket>,
     /// What sender and receiver used while packets counted; none where that could not be read.
     pub used: [Option<UsedBetween>; 2],
-    /// What the machines of both ends did, once a second.
     pub machines: SampledMachines,
     /// Why a scheduler that was asked for was not had, in the words of who was refused.
     pub refused: Option<String>,
-    /// As it was asked for.
     pub shape: CarriedShape,
     pub settle: Span,
     pub max_uncertainty: Option<Span>,
@@ -137,20 +128,15 @@ impl StreamOutcome {
     }
 }
 
-/// What was counted of its first stream.
 fn first_counters(report: &Report) -> Counters {
     report.streams.first().map_or_else(Counters::default, |stream| stream.counters)
 }
 
-/// In which blocks and packets a stream is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CarriedShape {
     pub rate: u32,
-    /// Frames per wake-up of both devices.
     pub period: u32,
-    /// Periods in their buffers.
     pub periods: u32,
-    /// Audio time in one packet.
     pub ptime: Span,
 }
 
@@ -217,7 +203,6 @@ impl StreamEnds {
         Ok(found)
     }
 
-    /// Another agent in the place of one that no longer answers.
     pub(crate) fn replace_agents(&mut self) -> Result<(), HostError> {
         self.one_clock = None;
         self.sender.replace_silent()?;
@@ -235,20 +220,12 @@ impl StreamEnds {
 
     /// Runs a stream, to its end; at other UDP ports, if somebody took those that were free.
     pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
-        self.run_told(plan, None)
+        self.run_watched(plan, None)
     }
 
     /// The same for one that is all of an experiment: tells from when on its packets count, and ends it where
     /// somebody asks to stop. What came until then is its outcome.
-    pub fn run_watched(
-        &mut self,
-        plan: &LabStream,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<StreamOutcome, HostError> {
-        self.run_told(plan, Some(tell))
-    }
-
-    fn run_told(
+    pub(crate) fn run_watched(
         &mut self,
         plan: &LabStream,
         mut watch: StreamWatch<'_>,
@@ -289,7 +266,6 @@ impl StreamEnds {
         came.map(|outcome| StreamOutcome { machines, ..outcome })
     }
 
-    /// With a receiver that was started, to the end of both, one way or another.
     fn carried(
         &mut self,
         plan: &LabStream,
@@ -336,7 +312,6 @@ impl StreamEnds {
         Ok(outcome)
     }
 
-    /// From a receiver that was started to the end of both.
     fn carry(
         &mut self,
         plan: &LabStream,
@@ -404,10 +379,8 @@ impl StreamEnds {
     }
 }
 
-/// Who is told of one stream, and may end it.
-type StreamWatch<'a> = Option<&'a mut dyn FnMut(&str)>;
+pub(crate) type StreamWatch<'a> = Option<&'a mut dyn FnMut(&str)>;
 
-/// What is told once a stream has settled.
 const COUNTING: &str = "its packets count now";
 
 type BothEnded = (ChildEnded, ChildEnded);
@@ -417,13 +390,11 @@ fn duration(span: Span) -> Duration {
 }
 
 impl LabStream {
-    /// In which blocks and packets it is carried.
     pub const fn shape(&self) -> CarriedShape {
         let Self { rate, period, periods, ptime, .. } = *self;
         CarriedShape { rate, period, periods, ptime }
     }
 
-    /// Seconds of noise that it takes.
     fn noise(&self) -> u32 {
         let lasts = self.settle + self.duration + READY + TAIL;
         u32::try_from(lasts.as_nanos() / 1_000_000_000 + 1).unwrap_or(u32::MAX)
@@ -471,10 +442,8 @@ impl LabStream {
     }
 }
 
-/// Who is told, once, and how long the stream still takes.
 type TellEnding = Box<dyn FnOnce(Duration)>;
 
-/// Whether somebody is to be told, or was.
 #[derive(Default)]
 pub(super) struct StreamEnding {
     tell: Option<TellEnding>,
@@ -485,7 +454,6 @@ impl StreamEnding {
         Self { tell: Some(Box::new(tell)) }
     }
 
-    /// Tells, if nobody was told yet.
     pub(super) fn tell(&mut self, ends: Instant) {
         if let Some(tell) = self.tell.take() {
             tell(ends.saturating_duration_since(Instant::now()));

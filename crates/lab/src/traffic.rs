@@ -58,7 +58,6 @@ pub(crate) fn run(flags: &TrafficFlags) -> Result<(), Failure> {
     }
 }
 
-/// The counters at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrafficSample {
     /// On the monotonic clock, right after they were read.
@@ -68,38 +67,27 @@ pub struct TrafficSample {
     pub protocols: BTreeMap<String, u64>,
 }
 
-/// What an interface has carried since it came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrafficInterface {
-    /// The longest IP packet that it carries in one piece.
     pub mtu: u32,
     /// Bytes and packets received; bytes without the frame's checksum.
     pub received: [u64; 2],
-    /// The same that were sent.
     pub sent: [u64; 2],
 }
 
-/// All that was read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct WatchedTraffic {
-    /// Version of these names.
     pub schema: u32,
     /// The interface of the stream that is watched; absent where none is known.
     pub interface: Option<String>,
-    /// In the order of time.
     pub samples: Vec<TrafficSample>,
-    /// What a tap saw meanwhile.
     pub tap: Option<TappedTraffic>,
-    /// Why there was none, in a sentence.
     pub untapped: Option<String>,
 }
 
-/// At which end of a stream interfaces are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficEnd {
-    /// It goes to this address.
     To(IpAddr),
-    /// It comes to this one.
     At(IpAddr),
 }
 
@@ -153,7 +141,6 @@ pub struct CarriedTraffic {
     pub packets: u64,
 }
 
-/// What was carried between two samples.
 #[derive(Debug, Clone, Copy)]
 pub struct TrafficWindow<'a> {
     first: &'a TrafficSample,
@@ -176,7 +163,6 @@ impl TrafficWindow<'_> {
         [self.first.at_ns, self.last.at_ns]
     }
 
-    /// A count, per second.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / (self.last.at_ns - self.first.at_ns) as f64
     }
@@ -195,7 +181,6 @@ impl TrafficWindow<'_> {
         each.collect()
     }
 
-    /// The sum of these counters' steps.
     pub fn protocol(&self, names: &[&str]) -> u64 {
         let count =
             |sample: &TrafficSample, name: &str| sample.protocols.get(name).copied().unwrap_or(0);

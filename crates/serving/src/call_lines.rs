@@ -18,12 +18,9 @@ use tokio::time::timeout;
 
 use crate::guests::{Guest, SHOWING};
 
-/// Messages that wait for a line to take them; a call says one a second.
 const WAITING: usize = 32;
-/// A line that takes nothing for so long is closed.
 const STUCK: Duration = Duration::from_secs(5);
 
-/// What happens on control connections, in the order in which it does.
 pub enum LineEvent {
     Came(CalledLine),
     Said(LineId, CallMessage),
@@ -42,20 +39,14 @@ pub enum LineEvent {
 /// A place among those who are not known yet, of which there are few. Dropped, it is free.
 pub struct MediaPlace(#[expect(dead_code, reason = "held")] Guest);
 
-/// A control connection that was made.
 pub struct CalledLine {
-    /// By what it is known.
     pub id: LineId,
     pub from: SocketAddr,
-    /// Where it was reached.
     pub local: SocketAddr,
-    /// The key that the caller has.
     pub peer: HostKey,
     /// The name by which that is trusted; none if it is this host's own.
     pub name: Option<String>,
-    /// What both ends know and nobody else does.
     pub secret: [u8; SECRET_BYTES],
-    /// By which it is told something.
     pub teller: LineTeller,
 }
 
@@ -70,14 +61,12 @@ impl LineTeller {
     }
 }
 
-/// Hands control connections over to whoever answers calls.
 #[derive(Clone)]
 pub(crate) struct LineOffice {
     events: SyncSender<LineEvent>,
     numbers: Arc<AtomicU64>,
 }
 
-/// Whose a line is that is to be answered.
 pub(crate) struct LineCaller {
     pub(crate) from: SocketAddr,
     pub(crate) local: SocketAddr,
@@ -108,7 +97,6 @@ impl LineOffice {
         }
     }
 
-    /// Reads the ticket of a connection that is to carry sound, and hands it over.
     pub(crate) async fn media(&self, mut stream: TcpStream, from: SocketAddr, guest: Guest) {
         let mut shown = [0; MediaTicket::SHOWN_BYTES];
         let read = timeout(SHOWING, stream.read_exact(&mut shown)).await;
@@ -118,7 +106,6 @@ impl LineOffice {
         self.tell(LineEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
     }
 
-    /// Carries what is said on a line, both ways, until it ends.
     pub(crate) async fn attend<S>(self, stream: S, caller: LineCaller)
     where
         S: AsyncRead + AsyncWrite + Unpin,

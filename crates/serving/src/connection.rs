@@ -29,7 +29,6 @@ use crate::guests::{Closed, Guest, SHOWING};
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{Caller, ProvenKey};
 
-/// For the head of a request, and between requests.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const MOST_HEAD: usize = 16 << 10;
 /// For a whole connection, whatever comes by it: a client that wants more makes another.
@@ -44,15 +43,12 @@ pub(crate) struct Reception {
     pub(crate) router: Router,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) trust: Option<Arc<TrustStore>>,
-    /// Where those who call are answered, if they are.
     pub(crate) office: Option<LineOffice>,
-    /// True when the server is to end.
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) tell: TellServing,
 }
 
 impl Reception {
-    /// Answers whatever comes by it, for as long as it may.
     pub(crate) async fn attend(
         self,
         stream: TcpStream,
@@ -84,7 +80,6 @@ impl Reception {
         (self.tell)(&ServingNews::TurnedAway { address: from.ip(), why });
     }
 
-    /// Answers requests. What is left is a call, and whose it is.
     async fn show(
         self,
         stream: TcpStream,
@@ -173,7 +168,6 @@ impl Reception {
     }
 }
 
-/// The reason of a failed handshake.
 fn lacks(error: &std::io::Error) -> TurnedAway {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
     match error {

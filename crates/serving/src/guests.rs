@@ -30,7 +30,6 @@ const MAX_PER_PEER: usize = 32;
 const MAX_PER_STRANGER: usize = 16;
 /// A /24 of IPv4: several hosts of one network leave places to others.
 const MAX_PER_NETWORK: usize = 32;
-/// Maximum number of hosts of trusted peers that are remembered.
 const MAX_REMEMBERED: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +56,8 @@ struct Place {
     stage: Stage,
 }
 
-/// A maximum number of the waiting places that a test counts.
 type Limit<'a> = (usize, &'a dyn Fn(&Place) -> bool);
 
-/// Room for one more connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Room {
     Free,
@@ -74,7 +71,6 @@ enum Room {
 struct Places {
     taken: BTreeMap<u64, Place>,
     entered: u64,
-    /// Hosts of trusted peers, the latest last.
     peers: VecDeque<IpAddr>,
 }
 
@@ -148,7 +144,6 @@ impl Places {
         Room::Free
     }
 
-    /// The connection is that of a trusted peer; returns like [`Self::enter`].
     fn recognize(&mut self, id: u64) -> Option<Option<u64>> {
         let place = *self.taken.get(&id)?;
         if place.origin == Origin::Local {
@@ -167,7 +162,6 @@ impl Places {
         Some(closed)
     }
 
-    /// Whether the connection may begin what takes long.
     fn begin(&mut self, id: u64) -> bool {
         let Some(Place { host, origin, .. }) = self.taken.get(&id).copied() else { return false };
         let busy = self.taken.values().filter(|place| place.stage == Stage::Busy);
@@ -194,14 +188,12 @@ struct Presence {
     open: BTreeMap<u64, oneshot::Sender<Infallible>>,
 }
 
-/// The connections of a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guests(Arc<Mutex<Presence>>);
 
 /// Ends when a connection is to be closed to make room.
 pub(crate) type Closed = oneshot::Receiver<Infallible>;
 
-/// The place of a connection until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Guest {
     guests: Guests,
@@ -213,7 +205,6 @@ impl Guests {
         with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a place for a new connection, if there is room.
     pub(crate) fn enter(&self, address: IpAddr) -> Option<(Guest, Closed)> {
         self.presence(|presence| {
             let (id, closed) = presence.places.enter(address)?;
@@ -239,12 +230,10 @@ impl Guest {
         self.guests.presence(|presence| presence.places.begin(self.id))
     }
 
-    /// Waits for the next request.
     pub(crate) fn finish(&self) {
         self.guests.presence(|presence| presence.places.set(self.id, Stage::Waiting));
     }
 
-    /// Another thread takes the connection and judges it.
     pub(crate) fn hold(&self) {
         self.guests.presence(|presence| presence.places.set(self.id, Stage::Held));
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tautline_api::trust::{TrustError, TrustStore};
 use thiserror::Error;
 
-/// Where a server listens, and by what it knows whom to answer.
 #[derive(Debug, Clone)]
 pub struct Listening {
     /// UDP ports of streams are at the same address. Port 0 for any that is free.
@@ -16,38 +15,24 @@ pub struct Listening {
     pub trust: Option<Arc<TrustStore>>,
 }
 
-/// Why nobody listens. Each is a sentence that ends with the mend.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// Anybody could come, and nobody may.
     #[error(
         "{address} can be reached from other hosts, and none is trusted ({}); run taut id on the \
          other host, and here taut trust NAME KEY with what it prints, or listen on 127.0.0.1",
         list.display()
     )]
-    NobodyTrusted {
-        /// Where it was to listen.
-        address: SocketAddr,
-        /// The list that names nobody.
-        list: PathBuf,
-    },
-    /// There is no identity to show.
+    NobodyTrusted { address: SocketAddr, list: PathBuf },
     #[error(
         "{0} can be reached from other hosts, and this one has no key to show; run taut id first"
     )]
     NoIdentity(SocketAddr),
     #[error("listening on TCP {address}: {error}; {}", mend(error))]
-    Bind {
-        /// Where it was to listen.
-        address: SocketAddr,
-        error: std::io::Error,
-    },
-    /// The system refused a thread or what it waits by.
+    Bind { address: SocketAddr, error: std::io::Error },
     #[error(
         "starting the thread that answers: {0}; look at the limits of this user (ulimit -u, ulimit -n)"
     )]
     Thread(std::io::Error),
-    /// The key or the list.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }
@@ -67,7 +52,6 @@ fn mend(error: &std::io::Error) -> &'static str {
 }
 
 impl Listening {
-    /// Beyond the loopback interface somebody must be trusted.
     pub(crate) fn check(&self) -> Result<(), ListenError> {
         let address = self.address;
         let beyond = !address.ip().to_canonical().is_loopback();

@@ -9,25 +9,28 @@ use tautline_api::v1::WorkStreamState;
 /// What came of being asked. Nothing in it is secret; words of whoever asked may stand in `plugin` and `why`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServingNews {
-    /// A stream was opened.
-    Opened { by: ApiAsker, stream: Box<WorkStreamState> },
-    /// The workshop opened no stream.
+    Opened {
+        by: ApiAsker,
+        stream: Box<WorkStreamState>,
+    },
     Refused {
         by: ApiAsker,
-        /// What was asked for.
         plugin: String,
         why: String,
     },
-    /// A stream is about to end on request.
     Closing {
-        /// The actor: the owner, or this machine's own key.
         by: ApiAsker,
         id: u32,
     },
     /// A request to end another party's stream. The answer was that of an unknown number.
-    CloseDenied { by: ApiAsker, id: u32 },
-    /// Somebody was not let in.
-    TurnedAway { address: IpAddr, why: TurnedAway },
+    CloseDenied {
+        by: ApiAsker,
+        id: u32,
+    },
+    TurnedAway {
+        address: IpAddr,
+        why: TurnedAway,
+    },
 }
 
 /// The name in [`ApiAsker`] of requests with this machine's own key.
@@ -52,21 +55,17 @@ impl fmt::Display for ApiAsker {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnedAway {
-    /// It showed no key that is trusted.
     NotTrusted,
     /// It was trusted when it came, and is no more.
     TrustedNoMore,
     /// It rejected this machine's certificate by a TLS alert.
     TrustsNot,
-    /// It closed the connection during the handshake, without an alert.
     HungUp,
-    /// It speaks other TLS, or none.
     NoHandshake,
     /// It asked without TLS, from another host.
     Plain,
     /// A program of this host asked for another host, as pages in a browser may.
     OtherHost,
-    /// Too many are there that have not shown who they are.
     TooMany,
 }
 

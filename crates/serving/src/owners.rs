@@ -4,18 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tautline_api::trust::HostKey;
 
-/// The party behind a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// This machine's own key.
     Machine,
-    /// The key of a trusted peer.
     Peer(HostKey),
     /// A program on this machine that shows no key. TCP does not tell the users of a machine apart.
     Local,
 }
 
-/// The stream owners by stream number.
 #[derive(Debug, Default)]
 pub(crate) struct StreamOwners(BTreeMap<u32, Actor>);
 
@@ -26,12 +22,10 @@ impl StreamOwners {
         self.0.insert(id, owner);
     }
 
-    /// Whether `actor` may see and end this stream.
     pub(crate) fn permits(&self, id: u32, actor: Actor) -> bool {
         actor == Actor::Machine || self.0.get(&id) == Some(&actor)
     }
 
-    /// Whether the stream belongs to another party.
     pub(crate) fn is_foreign(&self, id: u32, actor: Actor) -> bool {
         self.0.contains_key(&id) && !self.permits(id, actor)
     }

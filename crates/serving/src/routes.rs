@@ -34,7 +34,6 @@ const MOST_BODY: usize = 64 << 10;
 /// From the head of a request to the end of its body.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
 
-/// Whose a connection is.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) address: IpAddr,
@@ -60,7 +59,6 @@ struct ApiDesk {
 }
 
 impl ApiDesk {
-    /// The name by which a key is trusted now.
     fn name(&self, key: HostKey) -> Option<String> {
         if self.is_own(key) {
             return Some(THIS_MACHINE.to_owned());
@@ -91,7 +89,6 @@ impl ApiDesk {
     }
 }
 
-/// The whole API in front of a workshop.
 pub(crate) fn router(
     workshop: Arc<dyn Workshop>,
     trust: Option<Arc<TrustStore>>,
@@ -106,7 +103,6 @@ pub(crate) fn router(
         .with_state(desk)
 }
 
-/// What there is where no plugins are offered.
 pub(crate) fn without_workshop() -> Router {
     Router::new().fallback(unknown)
 }
@@ -297,7 +293,6 @@ struct UntoldStream {
 }
 
 impl UntoldStream {
-    /// The opener is still there.
     fn told(mut self) -> Result<WorkStream, HttpRefusal> {
         self.stream.take().ok_or_else(failed)
     }
@@ -314,7 +309,6 @@ impl Drop for UntoldStream {
     }
 }
 
-/// What was asked for, as far as one can tell without the workshop.
 async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefusal> {
     // A page in a browser can send any other without asking whether it may.
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -342,7 +336,6 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<StreamRequest, HttpRefu
     })
 }
 
-/// A body that is short and comes soon.
 async fn whole(body: Body) -> Result<Bytes, HttpRefusal> {
     match tokio::time::timeout(BODY_LIMIT, to_bytes(body, MOST_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -391,13 +384,10 @@ async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiCall {
     Catalogue,
-    /// What is taken and what is left.
     Capacity,
-    /// How all streams stand.
     Streams,
     Open,
     Stream,
-    /// One is to end.
     Close,
     Openapi,
 }
@@ -413,7 +403,6 @@ impl ApiCall {
         Self::Openapi,
     ];
 
-    /// Where it is asked.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Catalogue => "/v1/catalogue",
@@ -424,7 +413,6 @@ impl ApiCall {
         }
     }
 
-    /// The method of HTTP, in the small letters of a description.
     pub const fn method(self) -> &'static str {
         match self {
             Self::Open => "post",
@@ -436,7 +424,6 @@ impl ApiCall {
     }
 }
 
-/// An answer that is no success: a status, and one sentence as JSON.
 #[derive(Debug)]
 struct HttpRefusal {
     status: StatusCode,

@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What the workshop was asked for when the server ended has so long to come to an end.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// Answers until it is dropped.
 #[derive(Debug)]
 pub struct ApiServer {
     address: SocketAddr,
@@ -61,7 +60,6 @@ impl Drop for ApiServer {
     }
 }
 
-/// Listens, and answers for the workshop on threads of its own.
 pub fn serve(listening: &Listening, workshop: Arc<dyn Workshop>) -> Result<ApiServer, ListenError> {
     serve_telling(listening, workshop, |_| ())
 }

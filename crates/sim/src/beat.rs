@@ -25,24 +25,19 @@ use crate::coder::decoder;
 use crate::heard::Heard;
 use crate::scenario::Scenario;
 
-/// From one look of the ordinary thread to the next.
 pub(crate) const BEAT: Span = Span::from_millis(20);
 
-/// The ordinary thread of one receiver.
 pub(crate) struct Ordinary {
     pub(crate) policy: ReceivePolicy,
-    /// Whether the two ends talk.
     talks: bool,
     /// The link offset at the last look.
     kept: Span,
     next: LocalTime,
     starved: u64,
-    /// As of the last look.
     counted: Counters,
     stalls: Vec<(LocalTime, LocalTime)>,
 }
 
-/// Lets a receiver's policy decide, whose commands are obeyed at once.
 fn decide<T>(
     policy: &mut ReceivePolicy,
     receiver: &mut JitterBuffer,
@@ -57,7 +52,6 @@ fn decide<T>(
     decide(policy, &mut Context { now, session, command: &mut command })
 }
 
-/// Who says what the latency is.
 fn rule(scenario: &Scenario) -> LatencyRule {
     match scenario.auto {
         Some(_) => LatencyRule::Auto { most: scenario.auto_most },
@@ -66,17 +60,7 @@ fn rule(scenario: &Scenario) -> LatencyRule {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct CardWakeup {
-    pub(crate) now: TrueTime,
-    /// The same by the host's clock.
-    pub(crate) woke: LocalTime,
-    /// Whether the card had played silence of its own.
-    pub(crate) starved: bool,
-}
-
 impl Ordinary {
-    /// The ordinary thread, and the receiver that it sees to.
     pub(crate) fn new(scenario: &Scenario, card: &CardModel) -> (Self, JitterBuffer) {
         let device = Settings {
             rate: scenario.format.rate,
@@ -105,7 +89,6 @@ impl Ordinary {
         (ordinary, receiver)
     }
 
-    /// The whole host stood still.
     pub(crate) fn stall(&mut self, from: LocalTime, to: LocalTime) {
         self.stalls.push((from, to));
     }
@@ -143,16 +126,16 @@ impl Ordinary {
         assert!(kept.is_ok(), "{kept:?}");
     }
 
-    /// The card woke, having played silence of its own if it `starved`: now and then the ordinary
-    /// thread runs.
+    /// The card woke at this instant, which is `woke` by the host's clock, having played silence of its own if it
+    /// `starved`: now and then the ordinary thread runs.
     pub(crate) fn look(
         &mut self,
         receiver: &mut JitterBuffer,
         session: &mut Session,
-        wakeup: CardWakeup,
+        (now, woke): (TrueTime, LocalTime),
+        starved: bool,
         heard: &mut Heard,
     ) {
-        let CardWakeup { now, woke, starved } = wakeup;
         self.starved += u64::from(starved);
         if woke < self.next {
             return;

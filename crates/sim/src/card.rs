@@ -26,7 +26,6 @@ impl CardModel {
         wakes_late: Jitter::None,
     };
 
-    /// The same with a converter that is off by so much.
     pub fn off_by(ppm: f64) -> Self {
         let error = ClockError { rate: Ppm::from_f64(ppm), ..ClockError::NONE };
         Self { error, ..Self::IDEAL }
@@ -39,7 +38,6 @@ pub(crate) struct SimCard {
     rate: Rate,
     clock: SimClock,
     rng: Rng,
-    /// The first frame of the next block.
     next: i64,
 }
 
@@ -83,7 +81,7 @@ impl SimCard {
     }
 
     fn late(&mut self) -> Span {
-        crate::link::draw(self.model.wakes_late, &mut self.rng)
+        self.model.wakes_late.draw(&mut self.rng)
     }
 
     /// The program takes the next captured block at `now`: its first frame and when that met the
@@ -111,13 +109,11 @@ impl SimCard {
         (first, self.meets(first, now), Frames::new(skipped))
     }
 
-    /// Whether frame `index` has met the converter by `now`.
     fn past_meets(&mut self, index: i64, now: TrueTime) -> bool {
         let start = self.model.error.start;
         self.clock.reading(now) >= start + self.rate.span_of(Frames::new(index))
     }
 
-    /// When a frame of the recent past met the converter.
     pub(crate) fn met(&mut self, index: i64, now: TrueTime) -> TrueTime {
         let start = self.model.error.start;
         let mut at = now;

@@ -30,12 +30,9 @@ impl TrueTime {
     }
 }
 
-/// How a clock errs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockError {
-    /// Its reading at the beginning of the world.
     pub start: LocalTime,
-    /// Its rate error at the beginning.
     pub rate: Ppm,
     /// Standard deviation by which the rate error wanders in the root of a second (a random walk of
     /// the frequency, as temperature makes it).
@@ -43,7 +40,6 @@ pub struct ClockError {
 }
 
 impl ClockError {
-    /// A clock that is right.
     pub const NONE: Self = Self { start: LocalTime::ZERO, rate: Ppm::ZERO, wander: Ppm::ZERO };
 
     /// A host's clock that shows `start` at the beginning and is off by `ppm`, which wanders by 0.01
@@ -53,7 +49,6 @@ impl ClockError {
     }
 }
 
-/// A change that happens to a clock at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockEvent {
     Step(Span),
@@ -79,13 +74,11 @@ pub struct SimClock {
     stretches: VecDeque<Stretch>,
 }
 
-/// Length of a stretch of a clock that wanders.
 const STRETCH: Span = Span::from_millis(250);
 /// Stretches kept for readings of the recent past: 16 s.
 const KEPT: usize = 64;
 
 impl SimClock {
-    /// A clock that errs by `error`, to which `events` happen in order of time.
     pub fn new(error: ClockError, events: Vec<(TrueTime, ClockEvent)>, seed: u64) -> Self {
         let first = Stretch { begin: TrueTime::ZERO, reading: error.start, rate: error.rate };
         Self {
@@ -96,7 +89,6 @@ impl SimClock {
         }
     }
 
-    /// What the clock shows at `at`.
     pub fn reading(&mut self, at: TrueTime) -> LocalTime {
         self.extend_to(at);
         self.stretches

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_proto::endpoint::Endpoint;
-use tautline_proto::packetizer::{Identity, Packetizer};
+use tautline_proto::packetizer::Identity;
 use tautline_proto::time::{Frames, MediaTime, Span};
 use tautline_proto::wrap;
 
@@ -19,13 +19,11 @@ pub enum SenderFault {
     SequenceRestarts(u16),
     /// Its program starts anew, with everything chosen anew and no goodbye.
     Restarts(Identity),
-    /// Its reports tell a lie until an instant.
     Lies(Lie, TrueTime),
     /// It goes on from another place, as a host does that is given another address.
     Moves(Endpoint),
 }
 
-/// The place of this number on one of the networks.
 pub fn place(network: u32, number: u8) -> Endpoint {
     let address = Ipv4Addr::new(10, 0, network as u8, number);
     Endpoint::new(SocketAddr::from((address, 5004)), network)
@@ -48,7 +46,6 @@ pub enum Lie {
 }
 
 impl Lie {
-    /// Puts it into a compound of RTCP packets.
     pub(crate) fn tell(self, compound: &mut [u8]) {
         let mut rest = compound;
         while rest.len() >= 8 {
@@ -110,12 +107,6 @@ pub struct Intruder {
 /// A value that no frame of the stream has.
 pub(crate) const STRANGE: f32 = 0.4;
 
-/// An intruder at work.
-pub(crate) struct Intruding {
-    pub(crate) model: Intruder,
-    pub(crate) sender: Packetizer,
-}
-
 /// Which captured frame a position in the stream is, whatever befell it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
@@ -127,13 +118,11 @@ pub(crate) struct Timeline {
 const RUNS: usize = 4;
 
 impl Timeline {
-    /// From the captured frame `first` on, which has this RTP timestamp.
     pub(crate) fn begin(&mut self, timestamp: u32, first: i64) {
         self.runs.push_front((timestamp, first));
         self.runs.truncate(RUNS);
     }
 
-    /// The RTP timestamp that the captured frame `index` has if no fault happens.
     pub(crate) fn timestamp(&self, index: i64) -> u32 {
         let (begins, first) = self.runs.front().copied().unwrap_or_default();
         begins.wrapping_add(wrap::rtp_timestamp(index - first))

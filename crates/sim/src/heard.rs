@@ -18,12 +18,10 @@ use crate::clock::TrueTime;
 /// What one receiver played, held against what was captured, by true time.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
-    /// Who heard it where, for the words of a failing test.
     pub who: String,
     pub counters: Counters,
     /// Of each datagram of the stream in the order of sending, whether any path carried it.
     pub carried: Vec<bool>,
-    /// Blocks that were played while the stream ran.
     pub blocks: u64,
     /// True latency of the first frame of each block that began with sound, less the link offset.
     pub errors: Vec<Span>,
@@ -34,17 +32,12 @@ pub struct Heard {
     pub holes: BTreeMap<i64, u64>,
     /// Bytes of the stream's datagrams, those of all networks together.
     pub bytes: u64,
-    /// Times the playout was laid anew, with their reasons.
     pub resyncs: Vec<(TrueTime, Resync)>,
-    /// The link offset, as often as it changed.
     pub offsets: Vec<(TrueTime, Span)>,
     /// Every packet that was not there at its turn, under one cause.
     pub gaps: Gaps,
-    /// What would have been late at other latencies.
     pub curve: Vec<CurvePoint>,
-    /// The latency advised; `None` before the first packet.
     pub advised: Option<Span>,
-    /// What people were to know.
     pub notes: Vec<ReceiveNote>,
     /// What became of the link offset that arrivals ask for, kept or not.
     pub journal: Journal,
@@ -53,7 +46,6 @@ pub struct Heard {
     /// The first frame that was neither the one that was due nor silence: when, which was due, and
     /// which was heard.
     pub first_wrong: Option<(TrueTime, i64, i64)>,
-    /// Frames missing in the present run.
     missing: i64,
     /// Times of ten milliseconds or more in which nothing was heard as it was captured, once
     /// something had been: since when, until when.
@@ -64,17 +56,14 @@ pub struct Heard {
     pub loudest_ringing: f32,
     /// A digest of every sample of every block that was played, in order.
     pub digest: u64,
-    /// When something was heard last as it was captured.
     last_right: Option<TrueTime>,
     begun: bool,
     /// Frames of the present run that is not as it was captured.
     run: i64,
-    /// Frames that may still be those of a fade.
     fading: i64,
 }
 
 impl fmt::Display for Heard {
-    /// For the words of a failing scenario.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |share| self.error_at(share).unwrap_or(Span::MAX);
         write!(
@@ -98,7 +87,6 @@ impl Heard {
         Self { who, digest: DIGEST, ..Self::default() }
     }
 
-    /// A block was without so many frames that had been due while the stream ran.
     pub(crate) fn misses(&mut self, missing: Frames) {
         self.missing += missing.count();
         if missing == Frames::ZERO && self.missing > 0 {
@@ -113,7 +101,6 @@ impl Heard {
         self.carried.windows(window + 1).filter(|all| lost_again(all)).count() as u64
     }
 
-    /// The longest run of frames that were not heard as they were captured.
     pub fn longest_spoilt(&self) -> Frames {
         Frames::new(self.spoilt.keys().next_back().copied().unwrap_or(0))
     }
@@ -147,7 +134,6 @@ pub(crate) fn value(index: i64) -> f32 {
     (2 * index.rem_euclid(VALUES) + 1 - VALUES) as f32 / VALUES as f32
 }
 
-/// Which frame near `expected` has this value.
 fn index_of(value: f32, expected: i64) -> Option<i64> {
     let scaled = f64::from(value) * VALUES as f64;
     let number = scaled as i64;
@@ -172,24 +158,11 @@ pub(crate) fn is_sound(sample: f32, index: i64, copied: bool) -> bool {
     rings(index, copied) || (heard - index.rem_euclid(VALUES) as f64).abs() <= RIPPLE
 }
 
-/// Whether `index` is so near to the end of the ramp that what is resampled rings there.
 fn rings(index: i64, copied: bool) -> bool {
     !copied && !(RINGS..VALUES - RINGS).contains(&index.rem_euclid(VALUES))
 }
 
-/// The first channel of a block that was played.
-#[derive(Clone, Copy)]
-pub(crate) struct PlayedBlock<'a> {
-    pub(crate) sound: &'a [f32],
-    /// The frame with which it begins by the receiver's word, or just after which it does where it is
-    /// resampled.
-    pub(crate) begin: i64,
-    /// Whether it is not resampled.
-    pub(crate) copied: bool,
-}
-
 impl Heard {
-    /// Takes a block as it went to the card: all its channels, sound or silence.
     pub(crate) fn digest(&mut self, block: &[f32]) {
         for sample in block {
             let mixed = self.digest ^ u64::from(sample.to_bits());
@@ -198,16 +171,21 @@ impl Heard {
     }
 }
 
-/// A silence that is told apart from gaps of single packets.
 const SHORTEST_SILENCE: Span = Span::from_millis(10);
 
 /// Frames of a fade, in which the sound is not its own.
 const FADE: i64 = 56;
 
 impl Heard {
-    /// Takes what was played at `now`; whether anything `disturbed` the card.
-    pub(crate) fn take(&mut self, block: PlayedBlock<'_>, now: TrueTime, disturbed: bool) {
-        let PlayedBlock { sound, begin, copied } = block;
+    /// Takes what was played at `now`; whether anything `disturbed` the card. It begins with that frame by the
+    /// receiver's word, or just after it unless it is `copied`.
+    pub(crate) fn take(
+        &mut self,
+        sound: &[f32],
+        (begin, copied): (i64, bool),
+        now: TrueTime,
+        disturbed: bool,
+    ) {
         self.blocks += 1;
         let mut right = 0;
         if disturbed {
@@ -242,7 +220,6 @@ impl Heard {
         }
     }
 
-    /// A block of so many frames is heard right at `now`.
     fn count_silence(&mut self, now: TrueTime, frames: usize) {
         // From one block to the next; a card of another rate is not far off.
         let block = Rate::HZ_48000.span_of(Frames::from_len(frames));

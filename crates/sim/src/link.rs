@@ -30,12 +30,8 @@ pub enum Jitter {
     },
 }
 
-pub(crate) fn draw(jitter: Jitter, rng: &mut Rng) -> Span {
-    jitter.draw(rng)
-}
-
 impl Jitter {
-    fn draw(self, rng: &mut Rng) -> Span {
+    pub(crate) fn draw(self, rng: &mut Rng) -> Span {
         let nanos = |span: Span| span.as_nanos() as f64;
         let drawn = match self {
             Self::None => 0.0,
@@ -58,9 +54,7 @@ pub struct Loss {
     /// Chance that a bad packet is followed by the good state; its inverse is the mean length of a
     /// burst.
     pub into_good: f64,
-    /// Chance of loss in the good state.
     pub in_good: f64,
-    /// Chance of loss in the bad state.
     pub in_bad: f64,
 }
 
@@ -85,7 +79,6 @@ impl Loss {
         Self { into_bad: into_good * share / (1.0 - share), into_good, in_good: 0.0, in_bad: 1.0 }
     }
 
-    /// The share of packets that is lost in the long run.
     pub fn share(self) -> f64 {
         let Self { into_bad, into_good, in_good, in_bad } = self;
         let bad = if into_bad > 0.0 { into_bad / (into_bad + into_good) } else { 0.0 };
@@ -102,7 +95,6 @@ pub struct Holds {
     pub length: Jitter,
 }
 
-/// A bottleneck with a queue before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bottleneck {
     pub rate: u64,
@@ -110,21 +102,16 @@ pub struct Bottleneck {
     pub queue: usize,
 }
 
-/// What a path does to packets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathModel {
-    /// The least that a packet takes.
     pub delay: Span,
-    /// What comes on top for each packet.
     pub jitter: Jitter,
     /// Whether jitter lets packets overtake each other. Queues do not.
     pub overtakes: bool,
     pub loss: Loss,
-    /// Chance that a packet comes twice.
     pub duplicates: f64,
     /// Chance that a packet is held back by this much and is overtaken.
     pub reorders: (f64, Span),
-    /// Times in which everything is held.
     pub holds: Option<Holds>,
     pub bottleneck: Option<Bottleneck>,
     /// Times in which nothing comes through, in order.
@@ -140,7 +127,6 @@ pub struct PathModel {
 }
 
 impl PathModel {
-    /// A path that takes `delay` and does nothing else.
     pub const fn ideal(delay: Span) -> Self {
         Self {
             delay,

@@ -22,12 +22,10 @@ use crate::preset::Preset;
 
 pub use world::play_offload;
 
-/// A worker and the two ways of the path to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerModel {
     pub there: PathModel,
     pub back: PathModel,
-    /// How long its plugin takes for one block.
     pub cost: Span,
     /// Times in which it stands still; what comes meanwhile waits for it.
     pub frozen: Vec<(TrueTime, TrueTime)>,
@@ -51,7 +49,6 @@ impl WorkerModel {
     }
 }
 
-/// A host with a plugin elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OffloadScenario {
     pub seed: u64,
@@ -60,9 +57,7 @@ pub struct OffloadScenario {
     pub runs: Vec<u32>,
     /// By how many frames what is played lags behind what is handed out.
     pub delay: u32,
-    /// What plays for what is not there.
     pub stand_in: StandIn,
-    /// Blocks that are kept.
     pub history: usize,
     /// Earlier blocks that leave once more with each, both ways.
     pub copies: u8,
@@ -85,22 +80,17 @@ impl OffloadScenario {
     }
 }
 
-/// What one worker came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WorkerOutcome {
     /// Of the last that was started.
     pub state: PluginState,
-    /// Of the last that was started.
     pub counters: WorkerCounters,
-    /// Of the master's machine for it.
     pub master: MasterCounters,
-    /// Answers of its that were played.
     pub played: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct OffloadOutcome {
-    /// Frames that were to be played.
     pub frames: u64,
     pub damage: Vec<Damage>,
     /// Frames that it names.

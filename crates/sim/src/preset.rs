@@ -6,7 +6,6 @@ use tautline_proto::time::Span;
 use crate::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
 
 tautline_proto::named_enum! {
-    /// A kind of network.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Preset {
         /// One switch, nothing else on it. Roc Toolkit's measurement between a Raspberry Pi and a PC on a
@@ -48,7 +47,6 @@ impl Preset {
         })
     }
 
-    /// What one way of the network does to packets.
     pub fn path(self) -> PathModel {
         let micros = Span::from_micros;
         match self {

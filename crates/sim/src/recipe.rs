@@ -28,7 +28,6 @@ pub fn write_delays(trace: &Trace, every: Span, explained: &str) -> String {
     text
 }
 
-/// Packets of the record that [`spikes`] makes.
 const SPIKES_PACKETS: i64 = 60_000;
 /// By when its last spike has begun.
 const LAST_SPIKE: i64 = 28_000;
@@ -47,7 +46,7 @@ pub fn spikes(seed: u64) -> String {
     let mut delays: Vec<Span> = (0..SPIKES_PACKETS)
         .map(|_| {
             let jitter = Jitter::Exponential(Span::from_micros(60));
-            Span::from_micros(200) + crate::link::draw(jitter, &mut rng)
+            Span::from_micros(200) + jitter.draw(&mut rng)
         })
         .collect();
     let (mut at, mut height) = (3_000, HIGHEST);
@@ -59,10 +58,10 @@ pub fn spikes(seed: u64) -> String {
             }
             *delay = held.max(*delay);
         }
-        let pause = crate::link::draw(Jitter::Exponential(Span::from_secs(2)), &mut rng);
+        let pause = Jitter::Exponential(Span::from_secs(2)).draw(&mut rng);
         at += 50 + pause.as_nanos() / 1_000_000;
         let least = Span::from_millis(2);
-        height = least + crate::link::draw(Jitter::Uniform(HIGHEST - least), &mut rng);
+        height = least + Jitter::Uniform(HIGHEST - least).draw(&mut rng);
     }
     let mut text = format!(
         "# A minute with spikes up to 28 s, made by tautline_sim::recipe::spikes({seed}), which says\n\

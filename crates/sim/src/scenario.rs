@@ -17,25 +17,20 @@ use crate::preset::Preset;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostModel {
-    /// How its monotonic clock errs.
     pub clock: ClockError,
-    /// What happens to that clock, in order.
     pub events: Vec<(TrueTime, ClockEvent)>,
     /// The name of that clock, which hosts of one machine share.
     pub name: Option<HostClock>,
     pub card: CardModel,
     /// The name of what sets that card's pace.
     pub pace: Option<ClockId>,
-    /// What happens to the card's own clock, in order.
     pub card_events: Vec<(TrueTime, ClockEvent)>,
-    /// Times in which the whole host stands still.
     pub freezes: Option<Holds>,
     /// The same at times that are chosen, in order and apart: from when to when.
     pub stopped: Vec<(TrueTime, TrueTime)>,
 }
 
 impl HostModel {
-    /// A host that is right, with a card that is.
     pub const IDEAL: Self = Self {
         clock: ClockError::NONE,
         events: Vec::new(),
@@ -47,29 +42,22 @@ impl HostModel {
         stopped: Vec::new(),
     };
 
-    /// The same with another card.
     pub fn with_card(card: CardModel) -> Self {
         Self { card, ..Self::IDEAL }
     }
 }
 
-/// A receiver and the way to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiverModel {
     pub host: HostModel,
-    /// When it is started.
     pub joins: TrueTime,
-    /// What happens to packets on the way there.
     pub there: PathModel,
     /// A second network to it, over which every packet goes too.
     pub also_there: Option<PathModel>,
-    /// What happens to its reports on the way back.
     pub back: PathModel,
-    /// When its program ends, and how.
     pub ends: Option<(TrueTime, ReceiverEnd)>,
 }
 
-/// How a receiver's program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverEnd {
     Goodbye,
@@ -79,18 +67,14 @@ pub enum ReceiverEnd {
 /// What all channels but the first hold.
 pub(crate) const OTHER_CHANNELS: f32 = 0.25;
 
-/// A world to be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// What the network is called, for the words of a failing test.
     pub network: &'static str,
-    /// Of everything that is drawn.
     pub seed: u64,
     /// What is sent. L24, so that each frame has a value of its own; or what stands for Opus, whose packets are as long
     /// as Opus's and hold that.
     pub format: StreamFormat,
     pub latency: Span,
-    /// Who says what latency is promised.
     pub promises: LatencyRule,
     /// What is asked for that packets carry of earlier ones.
     pub redundancy: Redundancy,
@@ -100,11 +84,8 @@ pub struct Scenario {
     pub receivers: Vec<ReceiverModel>,
     /// Whether packets carry the instants of their capture and departure, as a stranger's do not.
     pub stamps: bool,
-    /// Whether the two ends talk RTCP.
     pub reports: bool,
-    /// What goes wrong with the stream, in order.
     pub faults: Vec<(TrueTime, SenderFault)>,
-    /// Who else sends to the receivers' address.
     pub intruder: Option<Intruder>,
     /// Whether the latency follows the packets' arrivals, with this share of late ones. It begins
     /// with the one above.
@@ -118,12 +99,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The same on a network of those with names.
     pub fn on(preset: Preset, seed: u64) -> Self {
         Self { network: preset.name(), ..Self::one_way(preset.path(), seed) }
     }
 
-    /// The same at a latency that suits the network, to a card that is off by `ppm`.
     pub fn drifting(preset: Preset, ppm: f64, seed: u64) -> Self {
         let mut scenario = Self { latency: preset.suits(), ..Self::on(preset, seed) };
         scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));

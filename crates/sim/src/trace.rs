@@ -16,7 +16,6 @@ use std::sync::Arc;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 
-/// How long packets took on some network, and which were lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// In order of departure, the first at zero.
@@ -26,7 +25,6 @@ pub struct Trace {
     again: bool,
 }
 
-/// One packet of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedPacket {
     /// When it was sent, since the first.
@@ -35,35 +33,21 @@ pub struct RecordedPacket {
     pub delay: Option<Span>,
 }
 
-/// A record that cannot be read: one sentence, with the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// Not the first line of a record.
     #[error(
         "line {line}: `{text}` does not begin a record; write `delay_us every 1ms`, \
          `sent_s,arrived_s` or the first line of a ledger of taut recv"
     )]
     Head { line: usize, text: String },
-    /// A line that is not what the first one says.
     #[error("line {line}: `{text}` is no {wanted}")]
-    Line {
-        line: usize,
-        text: String,
-        /// What should, with an example.
-        wanted: &'static str,
-    },
-    /// A packet that arrived before it was sent, or was sent before the one before it.
+    Line { line: usize, text: String, wanted: &'static str },
     #[error("line {line}: time runs backwards; both columns must be of one clock, and in order")]
     Backwards { line: usize },
-    /// Nothing that could be played.
     #[error("the record holds {packets} packets that say how long they took; it needs two or more")]
-    Short {
-        /// How many it holds.
-        packets: usize,
-    },
+    Short { packets: usize },
 }
 
-/// A line and its number.
 type NumberedLine<'a> = (usize, &'a str);
 
 impl Trace {
@@ -80,15 +64,14 @@ impl Trace {
             delays(lines, every.ok_or_else(unknown)?)?
         } else if head.replace(' ', "") == "sent_s,arrived_s" {
             instants(lines)?
-        } else if ledger::is_head(head) {
-            ledger::packets(head, lines)?
+        } else if let Some(columns) = ledger::Columns::of(head) {
+            ledger::packets(&columns, lines)?
         } else {
             return Err(unknown());
         };
         Self::new(packets)
     }
 
-    /// A record of these packets, in order of departure.
     pub fn new(packets: Vec<RecordedPacket>) -> Result<Self, TraceError> {
         let told = packets.iter().filter(|packet| packet.delay.is_some()).count();
         let (Some(first), Some(last)) = (packets.first(), packets.last()) else {
@@ -126,12 +109,10 @@ impl Trace {
         self.packets.get(after.saturating_sub(1))?.delay
     }
 
-    /// From the first packet to where it begins again.
     pub const fn length(&self) -> Span {
         self.length
     }
 
-    /// The packets, in order of departure, the first at zero.
     pub fn packets(&self) -> &[RecordedPacket] {
         &self.packets
     }

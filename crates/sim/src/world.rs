@@ -29,10 +29,10 @@ use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
 
-use crate::beat::{BEAT, CardWakeup};
+use crate::beat::BEAT;
 use crate::clock::TrueTime;
-use crate::fault::{Intruding, Lie, SenderFault, Timeline, home};
-use crate::heard::{Heard, PlayedBlock, is_sound, value};
+use crate::fault::{Intruder, Lie, SenderFault, Timeline, home};
+use crate::heard::{Heard, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
@@ -49,7 +49,6 @@ enum SimEvent {
     End(usize, ReceiverEnd),
 }
 
-/// A world that runs.
 pub struct World {
     now: TrueTime,
     events: BTreeMap<(TrueTime, u64), SimEvent>,
@@ -59,11 +58,9 @@ pub struct World {
     sender: Packetizer,
     leaving: Leaving,
     policy: SendPolicy,
-    /// When the sender's ordinary thread runs next.
     looks: LocalTime,
     listeners: Vec<SimReceiver>,
     identity: Identity,
-    /// From where its packets come, by each network.
     places: [Endpoint; 2],
     /// Which frame the sender's card captured at each media time, whatever befell it.
     timeline: Timeline,
@@ -72,23 +69,17 @@ pub struct World {
     lie: Option<(Lie, TrueTime)>,
     truths: u32,
     lies: u32,
-    intruding: Option<Intruding>,
-    /// Of the packet sent last.
+    intruding: Option<(Intruder, Packetizer)>,
     sequence: u16,
-    /// When the sender reports next.
     speaks: TrueTime,
-    /// What the sender's card captured last, its memory used again.
     block: Vec<f32>,
-    /// What the sender's policy noted, and when.
     noted: Vec<(TrueTime, SendNote)>,
 }
 
-/// Of the stream, before any fault.
 pub const IDENTITY: Identity =
     Identity { stream: StreamId(0x5EED), sequence: 65_000, timestamp: u32::MAX - 9_999 };
 
 impl World {
-    /// A world in which nothing has happened yet.
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = Rng::with_seed(scenario.seed);
         let host = SimHost::new(&scenario.sender, &scenario, IDENTITY.stream.ssrc(), &mut rng);
@@ -119,10 +110,9 @@ impl World {
             lie: None,
             truths: 0,
             lies: 0,
-            intruding: scenario.intruder.map(|model| Intruding {
-                sender: sender_of(&scenario, model.identity, wall),
-                model,
-            }),
+            intruding: scenario
+                .intruder
+                .map(|model| (model, sender_of(&scenario, model.identity, wall))),
             sequence: IDENTITY.sequence,
             speaks: TrueTime::ZERO,
             scenario,
@@ -147,7 +137,6 @@ impl World {
         self.at(TrueTime::from_nanos(50_000_000), SimEvent::Capture);
     }
 
-    /// Lets so much time pass.
     pub fn run(&mut self, span: Span) {
         let until = self.now.after(span);
         while let Some(entry) = self.events.first_entry() {
@@ -161,7 +150,6 @@ impl World {
         self.now = until;
     }
 
-    /// What each receiver played so far.
     pub fn heard(&self) -> impl Iterator<Item = &Heard> {
         self.listeners.iter().map(|listener| &listener.heard)
     }
@@ -171,7 +159,6 @@ impl World {
         self.listeners.into_iter().map(SimReceiver::finish).collect()
     }
 
-    /// The time that has passed.
     pub const fn now(&self) -> TrueTime {
         self.now
     }
@@ -275,8 +262,7 @@ impl World {
         heard.digest(&out);
         let offset = receiver.placement().link_offset();
         let starved = skipped > Frames::ZERO;
-        let wakeup = CardWakeup { now: *now, woke, starved };
-        ordinary.look(receiver, &mut host.session, wakeup, heard);
+        ordinary.look(receiver, &mut host.session, (*now, woke), starved, heard);
         listener.heard.starved += skipped;
         let missing =
             listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
@@ -290,7 +276,7 @@ impl World {
             let sound: Vec<f32> = out.iter().step_by(channels).copied().collect();
             let disturbed = pulled.resync.is_some() || skipped + pulled.missing > Frames::ZERO;
             let copied = resampled == listener.receiver.counters().resampled_frames;
-            listener.heard.take(PlayedBlock { sound: &sound, begin, copied }, *now, disturbed);
+            listener.heard.take(&sound, (begin, copied), *now, disturbed);
             if is_sound(sound[0], begin, copied) {
                 let captured = sending.card.met(begin, *now);
                 let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));
@@ -330,12 +316,10 @@ impl World {
         }
     }
 
-    /// What the sender's policy noted so far, and when.
     pub fn noted(&self) -> &[(TrueTime, SendNote)] {
         &self.noted
     }
 
-    /// The sender's ordinary thread decides what is to be decided.
     fn decide(&mut self) {
         let (state, pace) = (self.sender.state(), self.scenario.sender.pace);
         self.by_policy(|policy, context| {
@@ -346,7 +330,6 @@ impl World {
         self.noted.extend(noted.into_iter().map(|note| (self.now, note)));
     }
 
-    /// Lets the sender's policy decide, whose commands are obeyed at once.
     fn by_policy<T>(
         &mut self,
         decide: impl FnOnce(&mut SendPolicy, &mut Context<'_, SendCommand>) -> T,
@@ -435,7 +418,6 @@ impl World {
     }
 }
 
-/// What the scenario's sender promises and carries to begin with.
 fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
     let paths = |model: &ReceiverModel| {
         model.also_there.iter().fold(model.there.mtu, |least, also| least.min(also.mtu))
@@ -511,17 +493,12 @@ pub struct Look {
     /// How much later than it should be what is due comes: its age by the sender's clock, less
     /// the link offset.
     pub error: Span,
-    /// How great that may be, by the receiver's word.
     pub uncertainty: Span,
     /// How far what is due may still move, by the receiver's word.
     pub precision: Option<Span>,
-    /// What the receiver relies on.
     pub basis: Basis,
-    /// How often it saw the sender's clock stepped.
     pub steps: u32,
-    /// How often it saw the path become another.
     pub path_changes: u32,
-    /// How many answers about that clock it did not believe.
     pub refused: u32,
 }
 
@@ -551,7 +528,6 @@ impl World {
     }
 }
 
-/// What may change in the middle of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Packet(Frames),
@@ -559,9 +535,7 @@ pub enum Change {
     Sample(SampleFormat),
     /// Bits per second of what stands for Opus.
     Bitrate(u32),
-    /// What packets carry of earlier ones.
     Redundancy(Redundancy),
-    /// The link offset of every receiver.
     Latency(Span),
 }
 

@@ -10,7 +10,6 @@ use tautline_engine::plan::pacing::RungRefused;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 
-/// What ended a command before it was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     sentence: String,
@@ -18,12 +17,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// It failed while running.
     pub fn running(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 1 }
     }
 
-    /// It was asked for what cannot be.
     pub fn usage(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 2 }
     }
@@ -43,7 +40,6 @@ impl Failure {
         Self { sentence: sentence.into(), status: 5 }
     }
 
-    /// A device or address could not be opened.
     pub fn open(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 3 }
     }

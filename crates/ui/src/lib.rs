@@ -68,7 +68,6 @@ pub fn answer(
     Ok(())
 }
 
-/// Reads a file whole.
 pub fn read_sound(path: &Path) -> Result<Sound, Failure> {
     let mut reader = FileReader::open(path)?;
     let format = reader.format();

@@ -7,7 +7,6 @@ use tautline_proto::time::Span;
 /// A peer that maps clocks has done so by then, after its first packets.
 pub const ANSWER: Span = Span::from_secs(2);
 
-/// Of the run with this name.
 pub fn line(name: &str, progress: &Progress<'_>) -> String {
     let Progress { elapsed, packets, missed, xruns, peer, .. } = progress;
     let seconds = elapsed.as_millis_f64() / 1e3;

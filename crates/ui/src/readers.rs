@@ -10,7 +10,6 @@ use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-/// Reads a value by its own reader.
 pub fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
@@ -33,7 +32,6 @@ pub fn address(
     })
 }
 
-/// Reads a length of time above zero.
 pub fn span(text: &str) -> Result<Span, String> {
     let span = parse_span(text).map_err(|error| error.to_string())?;
     if span <= Span::ZERO {
@@ -42,7 +40,6 @@ pub fn span(text: &str) -> Result<Span, String> {
     Ok(span)
 }
 
-/// Reads how much sound a packet carries.
 pub fn ptime(text: &str) -> Result<Span, String> {
     let (least, most) = PTIME_RANGE;
     match span(text)? {

@@ -36,22 +36,17 @@ pub enum PlainKind {
     None,
 }
 
-/// The format of a report file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
-    /// The whole report for programs.
     Json,
     /// A line for each stream or row, for spreadsheets.
     Csv,
-    /// The page for a browser.
     Html,
-    /// The text for people.
     Txt,
     Svg,
 }
 
 impl FileFormat {
-    /// Whether the lab draws it.
     pub const fn is_drawn(self) -> bool {
         matches!(self, Self::Html | Self::Svg)
     }
@@ -71,7 +66,6 @@ impl FileFormat {
     }
 }
 
-/// Where a report goes, and its format.
 #[derive(Debug, Clone)]
 pub struct ReportPath {
     path: PathBuf,
@@ -89,7 +83,6 @@ impl TryFrom<PathBuf> for ReportPath {
     }
 }
 
-/// Reads a value of `--report-file`.
 pub fn report_path() -> impl TypedValueParser<Value = ReportPath> {
     PathBufValueParser::new().try_map(ReportPath::try_from)
 }
@@ -105,7 +98,6 @@ impl ReportFiles {
         paths.iter().map(create).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the lab draws one of them.
     pub fn any_drawn(&self) -> bool {
         self.0.iter().any(|(format, _)| format.is_drawn())
     }
@@ -153,7 +145,6 @@ pub struct ReportFile {
     way: WrittenHow,
 }
 
-/// How it is written.
 enum WrittenHow {
     /// Beside it, then put in its place at once.
     Beside,
@@ -173,7 +164,6 @@ impl ReportFile {
         }
     }
 
-    /// Finds whether it may be written, and leaves everything as it is.
     fn prepare(path: &Path) -> io::Result<Self> {
         match OutputFile::append(path) {
             Ok(output) => match output.file() {

@@ -11,12 +11,10 @@ use tautline_proto::time::Span;
 use crate::failure::Failure;
 use crate::live;
 
-/// Says what went wrong, in one sentence.
 pub fn complain(failure: &Failure) {
     tell(&failure.to_string());
 }
 
-/// Tells something that is not the answer.
 pub fn tell(sentence: &str) {
     // In one piece, so that lines of several programs do not mix. Where nobody listens any more
     // the work goes on.
@@ -47,12 +45,10 @@ impl StatusLines {
         Self { all, lines: Vec::new() }
     }
 
-    /// Whether there is a terminal.
     pub fn are_seen(&self) -> bool {
         !self.all.is_hidden()
     }
 
-    /// For what is said by another thread.
     pub fn answers(&self) -> Answers {
         let unseen = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Answers(if self.are_seen() { self.all.add(unseen) } else { unseen })
@@ -92,12 +88,10 @@ fn cut_at_the_edge() -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Prints a line of the answer.
 pub fn say(line: &str) {
     print(&format!("{line}\n"));
 }
 
-/// Prints a part of the answer.
 pub fn print(text: &str) {
     print_on(std::io::stdout().lock(), text);
 }
@@ -121,11 +115,9 @@ fn print_on(mut out: impl Write, text: &str) {
     }
 }
 
-/// The line that shows how a run goes; nothing where nobody looks.
 pub struct LiveLine {
     bar: ProgressBar,
     name: &'static str,
-    /// When it is drawn again, as a length of the run.
     next: Cell<Span>,
 }
 
@@ -134,13 +126,11 @@ impl LiveLine {
         Self::on(ProgressBar::with_draw_target(None, target), name)
     }
 
-    /// On a bar that somebody else draws.
     pub fn on(bar: ProgressBar, name: &'static str) -> Self {
         bar.set_style(cut_at_the_edge());
         Self { bar, name, next: Cell::new(Span::ZERO) }
     }
 
-    /// For what is said by another thread.
     pub fn answers(&self) -> Answers {
         Answers(self.bar.clone())
     }
@@ -150,7 +140,6 @@ impl LiveLine {
         self.bar.suspend(write);
     }
 
-    /// From now on it shows a run that has just begun.
     pub fn begin_anew(&self) {
         self.next.set(Span::ZERO);
     }
@@ -182,10 +171,8 @@ impl Answers {
     }
 }
 
-/// From one drawing to the next: as fast as figures can be read.
 const REDRAW: Span = Span::from_millis(100);
 
-/// Where live lines go: the terminal, or nowhere.
 pub fn target() -> ProgressDrawTarget {
     if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr_with_hz(10)

@@ -4,7 +4,6 @@
 /// its flow.
 #[derive(Clone, Copy)]
 pub(super) struct AwaitedPacket {
-    /// Name and number of its protocol.
     pub(super) protocol: [&'static str; 2],
     pub(super) v6: bool,
     pub(super) port: u16,
@@ -25,7 +24,6 @@ enum Fits {
     Never,
     /// By more than is known here: an interface, a rate, or words that are not read.
     Perhaps,
-    /// Where it comes from some hosts.
     OfSomeHosts,
     Always,
 }
@@ -35,7 +33,6 @@ impl Fits {
         if holds { Self::Always } else { Self::Never }
     }
 
-    /// Of the opposite condition.
     fn negated(self) -> Self {
         match self {
             Self::Never => Self::Always,
@@ -52,10 +49,8 @@ pub(super) const ACCEPTED: Fates = 1;
 pub(super) const REFUSED: Fates = 2;
 /// It goes back to where the chain was called from.
 const RETURNED: Fates = 4;
-/// It meets the next rule.
 const GOES_ON: Fates = 8;
 
-/// What a rule does with what fits.
 enum Then<'a> {
     Ends(Fates),
     Jump(&'a str),
@@ -104,7 +99,6 @@ pub(super) fn chains(text: &str) -> Vec<Chain<'_>> {
     chains
 }
 
-/// What a rule does with a packet.
 fn read(rule: &str, packet: AwaitedPacket) -> (Fits, Then<'_>) {
     let words = words(rule);
     let (mut words, mut fits) = (words.as_slice(), Fits::Always);
@@ -153,7 +147,6 @@ fn verdict<'a>(words: &[&'a str]) -> Option<Then<'a>> {
     })
 }
 
-/// What a map of states does with the first packet of a flow.
 fn of_new(map: &str) -> Option<Then<'_>> {
     let mut pairs = elements(map).filter_map(|pair| pair.split_once(':'));
     match pairs.find(|(state, _)| state.trim() == "new") {
@@ -215,7 +208,6 @@ fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w 
     }
 }
 
-/// What a comparison comes to, and the words behind it.
 fn compared<'a, 'w>(words: &'w [&'a str], holds: impl Fn(&str) -> Fits) -> (Fits, &'w [&'a str]) {
     match words {
         ["!=", named, rest @ ..] => (holds(named).negated(), rest),
@@ -249,7 +241,6 @@ fn ports(text: &str) -> impl Iterator<Item = (u16, u16)> + '_ {
 /// The kernel follows so many jumps (`NFT_JUMP_STACK_SIZE`), iptables no circle.
 const DEEPEST: u32 = 16;
 
-/// What may become of the packet in a chain that the kernel sends it to.
 pub(super) fn fates(chains: &[Chain<'_>], begin: &Chain<'_>, packet: AwaitedPacket) -> Fates {
     let known = vec![None; chains.len()];
     let fates = RuleWalk { chains, known, table: begin.table, packet }.through(begin, 0);

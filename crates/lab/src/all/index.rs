@@ -5,10 +5,8 @@ use crate::page::document;
 use crate::page::markup::{aside, cells, command, escaped, table, void};
 use crate::report::text::{nanos, within};
 
-/// So many rows are told at once; the others on the experiment's own page.
 const FEW: usize = 6;
 
-/// The page of all of them.
 pub(super) fn index(report: &AllReport) -> String {
     let mut out = String::from("<header><h1>All experiments</h1>") + &command(&report.command);
     let seconds = report.duration_ns as f64 / 1e9;
@@ -56,7 +54,6 @@ fn rows(out: &mut String, rows: &[AllRow]) {
     refused.iter().for_each(|(name, why)| *out += &void(&format!("{name} is void: {why}")));
 }
 
-/// The cells of a row that was timed.
 fn line(row: &AllRow) -> Option<String> {
     let measured = row.measured?;
     let span = |value: Option<i64>| value.map(nanos).unwrap_or_default();

@@ -9,37 +9,28 @@ use tautline_engine::monitor::shell::shell_line;
 
 use crate::experiments::Experiment;
 
-/// What became of one.
 #[derive(Debug, Clone, Serialize)]
 pub struct AllOutcome {
     pub name: &'static str,
     pub does: &'static str,
-    /// How it was called, as a shell takes it.
     pub command: String,
-    /// How long it took.
     pub duration_ns: u64,
     /// Its page, beside this; absent if it wrote none.
     pub page: Option<String>,
     /// Its rows; none if it wrote no report.
     pub rows: Vec<AllRow>,
-    /// Why it found nothing, in its own words.
     pub failed: Option<String>,
 }
 
-/// What is told of one row here; its page has the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllRow {
     pub name: String,
-    /// Why its figures say nothing.
     pub void: Option<String>,
     pub configured_ns: Option<i64>,
-    /// How far the median may be from the truth.
     pub uncertainty_ns: Option<i64>,
-    /// What came of it.
     pub measured: Option<AllSummary>,
 }
 
-/// Of what was measured of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllSummary {
     pub count: u64,
@@ -49,7 +40,6 @@ pub struct AllSummary {
     pub max_ns: Option<i64>,
 }
 
-/// What is read of a report.
 #[derive(Deserialize)]
 struct Written {
     rows: Vec<AllRow>,
@@ -88,14 +78,12 @@ impl AllOutcome {
         }
     }
 
-    /// Rows that say nothing.
     pub fn void(&self) -> usize {
         self.rows.iter().filter(|row| row.void.is_some()).count()
     }
 }
 
 impl AllOutcome {
-    /// Why rows are void: the first reason, and how many rows have another.
     fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut reasons = self.rows.iter().filter_map(|row| row.void.as_deref());
         let Some(first) = reasons.next() else { return Ok(()) };

@@ -11,22 +11,18 @@ impl Experiment {
         self.words.starts_with("lab ")
     }
 
-    /// The report for programs, beside the others.
     pub(super) fn json(&self) -> String {
         format!("{}.json", self.name)
     }
 
-    /// The report as a page.
     pub(super) fn page(&self) -> String {
         format!("{}.html", self.name)
     }
 
-    /// What it said on the way.
     pub(super) fn log(&self) -> String {
         format!("{}.log", self.name)
     }
 
-    /// What it writes that is read later.
     pub(super) fn leaves(&self) -> Vec<String> {
         match self.name {
             "demo" => vec!["receiver-1.wav".to_owned()],
@@ -39,7 +35,6 @@ impl Experiment {
         if self.is_experiment() { vec![self.json(), self.page()] } else { Vec::new() }
     }
 
-    /// How anybody calls it, after the program's name.
     pub(super) fn words(&self, folder: &Path, with: &HostPlace) -> Vec<String> {
         let folder = folder.display().to_string();
         let own = self.words.split(' ').map(|word| word.replace("{folder}", &folder));
@@ -50,7 +45,6 @@ impl Experiment {
         words
     }
 
-    /// What is said besides, so that it writes its reports.
     pub(super) fn reports(&self, folder: &Path) -> Vec<String> {
         if !self.is_experiment() {
             return Vec::new();

@@ -11,7 +11,6 @@ use super::datagrams::is_no_news;
 use super::{BEAT, BurdenError, BurdenReport, Until};
 use crate::impair::BitRate;
 
-/// Bytes of one call.
 const PIECE: usize = 1 << 16;
 /// A sink may be started right before.
 const PATIENCE: Span = Span::from_secs(3);
@@ -54,7 +53,6 @@ pub(super) fn send(
     Ok(tally)
 }
 
-/// How long so many bytes take.
 fn takes(bytes: u64, rate: BitRate) -> Span {
     let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate.0.max(1));
     Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX / 2))
@@ -64,13 +62,11 @@ fn listening(address: SocketAddr) -> impl Fn(io::Error) -> BurdenError + Copy {
     move |error| BurdenError::Socket { what: "listening for TCP at", address, error }
 }
 
-/// Reads what comes, of one connection after the other.
 pub(super) fn receive(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let listener = TcpListener::bind(at).map_err(listening(at))?;
     receive_by(&listener, at, until)
 }
 
-/// The same by a listener that is there, at this address.
 pub(super) fn receive_by(
     listener: &TcpListener,
     at: SocketAddr,

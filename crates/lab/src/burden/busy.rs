@@ -8,13 +8,10 @@ use super::running::{BurdenSide, RunningBurdens, among};
 use crate::hosts::HostError;
 use crate::streams::{LabStream, StreamEnds};
 
-/// A load of the receiver's host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum BusyHost {
-    /// Every processor, by a thread each that does nothing else than turn.
     #[default]
     Spin,
-    /// So many such threads.
     Spinners(u32),
     /// `stress-ng` with these options, each with its value.
     StressNg(Vec<(String, String)>),
@@ -68,7 +65,6 @@ impl FromStr for BusyHost {
 }
 
 impl BusyHost {
-    /// Runs what is measured while the receiver's host is kept busy.
     pub(crate) fn around<T>(
         &self,
         ends: &mut StreamEnds,
@@ -82,7 +78,6 @@ impl BusyHost {
         among(ends, plan, start, |ends, ()| run(ends)).map(|(came, _)| came)
     }
 
-    /// The same where a load was asked for; quiet where none was.
     pub(crate) fn around_if<T>(
         load: Option<&Self>,
         ends: &mut StreamEnds,
@@ -95,12 +90,10 @@ impl BusyHost {
         }
     }
 
-    /// What a row is called that was measured so.
     pub(crate) fn named(load: Option<&Self>, row: impl fmt::Display) -> String {
         load.map_or_else(|| row.to_string(), |load| format!("{row}, loaded by {load}"))
     }
 
-    /// What is started at a host of so many processors.
     pub(crate) fn burden(&self, cpus: usize) -> Burden {
         match self {
             Self::Spin => Burden::Cpu { threads: cpus as u32 },

@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 use tautline_io::clock::now;
+use tautline_io::udp::any;
 use tautline_proto::time::Span;
 
-use super::{BEAT, BurdenError, BurdenReport, Until, any_like, message};
+use super::{BEAT, BurdenError, BurdenReport, Until, message};
 use crate::if_inet6::{self, held};
 use crate::impair::BitRate;
 
@@ -57,7 +58,7 @@ pub(super) fn multicast(
 /// A socket whose packets to the group leave by the network that leads to the address: the kernel takes
 /// the one that a bound address belongs to.
 fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
-    let probe = UdpSocket::bind((any_like(by.ip()), 0))?;
+    let probe = UdpSocket::bind((any(by.is_ipv6()), 0))?;
     probe.connect(by)?;
     let own = probe.local_addr()?.ip();
     let group = match own {
@@ -81,7 +82,7 @@ pub(super) fn chatter(
     until: &Until<'_>,
 ) -> Result<BurdenReport, BurdenError> {
     let failed = failed("sending chatter to", to);
-    let socket = UdpSocket::bind((any_like(to.ip()), 0)).map_err(&failed)?;
+    let socket = UdpSocket::bind((any(to.is_ipv6()), 0)).map_err(&failed)?;
     socket.connect(to).map_err(failed)?;
     let mut random = fastrand::Rng::with_seed(1);
     let mut tally = BurdenReport::default();
@@ -100,13 +101,11 @@ pub(super) fn chatter(
     Ok(tally)
 }
 
-/// Reads announcements and walks through each.
 pub(super) fn listen(at: SocketAddr, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let socket = UdpSocket::bind(at).map_err(failed(LISTENING, at))?;
     listen_by(&socket, at, until)
 }
 
-/// The same by a socket that is there, at this address.
 pub(super) fn listen_by(
     socket: &UdpSocket,
     at: SocketAddr,

@@ -65,7 +65,6 @@ pub(super) fn read(message: &[u8]) -> Option<u16> {
     (at == message.len()).then_some(records)
 }
 
-/// Where what follows a name begins.
 fn after_name(message: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {

@@ -11,22 +11,16 @@ use crate::impair::BitRate;
 use crate::report::ReportRow;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// What else the network between two hosts carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Noise {
-    /// Packets that nobody handles, at [`MULTICAST_RATE`].
     pub multicast: bool,
-    /// Small packets that a program at the receiver reads, at [`CHATTER_RATE`].
     pub chatter: bool,
     pub tcp: Option<TcpRate>,
 }
 
-/// How much TCP carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpRate {
-    /// As fast as it goes.
     Full,
-    /// At most so much.
     Most(BitRate),
 }
 
@@ -34,10 +28,8 @@ impl Noise {
     pub const SILENT: Self = Self { multicast: false, chatter: false, tcp: None };
     /// What the thesis's noisy network carried: both kinds of packets, and no bulk.
     pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: None };
-    /// Without what a program reads.
     pub const UNHANDLED: Self = Self { chatter: false, ..Self::NOISY };
 
-    /// With so much TCP, where there is any.
     #[must_use]
     pub fn with_tcp(self, rate: Option<TcpRate>) -> Self {
         Self { tcp: self.tcp.and(rate.or(self.tcp)), ..self }
@@ -90,10 +82,8 @@ impl fmt::Display for Noise {
     }
 }
 
-/// What burdens did while a stream ran.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
-    /// Their reports, of either end.
     pub reports: Vec<BurdenReport>,
 }
 
@@ -102,7 +92,6 @@ impl Beside {
         self.reports.iter().find(|report| report.kind == kind)
     }
 
-    /// Says in the row what the load was.
     pub fn tell(&self, row: &mut ReportRow) {
         if let Some(sent) = self.of("multicast") {
             row.add("multicast_mbit_per_s", "multicast, Mbit/s", sent.megabits());
@@ -122,7 +111,6 @@ impl Beside {
 }
 
 impl Noise {
-    /// Runs a stream in the midst of it.
     pub fn around(
         self,
         ends: &mut StreamEnds,

@@ -39,7 +39,6 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, Burd
 /// than 19 of 20 parts of a second (sched(7), `sched_rt_runtime_us`), and a stream is to have its own.
 const RIVAL: (Span, Span) = (Span::from_millis(400), Span::from_millis(100));
 
-/// One thread of this scheduler that turns on one processor.
 pub(super) fn rival(
     scheduler: Scheduler,
     core: usize,
@@ -74,10 +73,8 @@ pub(super) fn rival(
 
 /// The least page of any machine: a write each makes the kernel provide it.
 const PAGE: usize = 4096;
-/// Bytes between looks at the clock.
 const PIECE: usize = 1 << 20;
 
-/// Memory that is written over and over.
 pub(super) fn touch(bytes: u64, until: &Until<'_>) -> BurdenReport {
     let mut memory = vec![0_u8; usize::try_from(bytes).unwrap_or(usize::MAX).max(PAGE)];
     let mut tally = BurdenReport::default();
@@ -99,7 +96,6 @@ fn timeout(most: Option<Span>) -> Option<String> {
     Some(format!("--timeout={seconds}s"))
 }
 
-/// Somebody else's burden, by whatever words they have for it.
 pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let mut command = Command::new("stress-ng");
     // Also where this is killed and cannot end it.
@@ -128,10 +124,8 @@ pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenRep
     Err(BurdenError::StressNg { words: words.join(" "), status: status.to_string(), said })
 }
 
-/// Bytes of a line that is read.
 const LINE: usize = 1 << 16;
 
-/// The last line that is not empty, once all is read.
 fn last_line(said: impl Read) -> Option<String> {
     let mut last = None;
     for line in lines_within(said, LINE) {

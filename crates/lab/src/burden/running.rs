@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tautline_io::udp::any;
 use tautline_proto::time::Span;
 
-use super::{Burden, BurdenReport, any_like};
+use super::{Burden, BurdenReport};
 use crate::hosts::{ChildEnded, ChildLimits, ChildState, HostError, LabHost};
 use crate::streams::{LabStream, StreamEnds, TRIES};
 
-/// Which end runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BurdenSide {
     Sender,
@@ -27,7 +27,6 @@ pub(crate) struct RunningBurdens {
 const BEYOND: Span = Span::from_secs(60);
 /// One that cannot run, or a sink whose port is another's, has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
-/// A burden writes its report within.
 const WRITING: Duration = Duration::from_secs(10);
 
 /// Runs what is measured among the burdens that are started before it, and hands back their reports, too.
@@ -56,7 +55,6 @@ impl BurdenSide {
 }
 
 impl RunningBurdens {
-    /// Starts one, with no more than so much of its machine; its number there.
     pub(crate) fn start(
         &mut self,
         ends: &mut StreamEnds,
@@ -90,7 +88,6 @@ impl RunningBurdens {
         }
     }
 
-    /// Starts what reads at the receiver: by which address it is reached.
     pub(crate) fn sink(
         &mut self,
         ends: &mut StreamEnds,
@@ -100,7 +97,7 @@ impl RunningBurdens {
         let mut tried = 0;
         loop {
             let (address, port) = ends.reached(plan.at, 1)?;
-            let any = any_like(address);
+            let any = any(address.is_ipv6());
             tried += 1;
             match self.start_surely(ends, BurdenSide::Receiver, &burden((any, port).into())) {
                 Ok(()) => return Ok((address, port).into()),

@@ -4,36 +4,24 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
+use tautline_io::udp::any;
+use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;
 
 use super::master::{MasterLog, PeriodCycle};
 
-/// One block to each of several machines, and back.
 #[derive(Debug)]
 pub(super) struct BareCycle {
     sockets: Vec<(UdpSocket, SocketAddr)>,
     datagram: Vec<u8>,
     room: Vec<u8>,
-    answered: u64,
-}
-
-/// What was seen of it.
-#[derive(Debug)]
-pub(super) struct BareFound {
-    pub(super) log: MasterLog,
-    /// Datagrams that came back.
     pub(super) answered: u64,
 }
 
 impl BareCycle {
-    /// A socket for each.
     pub(super) fn open(far: &[SocketAddr], bytes: usize) -> Result<Self, String> {
         let open = |far: &SocketAddr| {
-            let any: SocketAddr = match far {
-                SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-                SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
-            };
-            let socket = UdpSocket::bind(any)?;
+            let socket = UdpSocket::bind((any(far.is_ipv6()), 0))?;
             socket.set_nonblocking(true)?;
             Ok((socket, *far))
         };
@@ -42,10 +30,6 @@ impl BareCycle {
             format!("opening sockets for a bare exchange: {error}; raise ulimit -n")
         })?;
         Ok(Self { sockets, datagram: vec![0; bytes], room: vec![0; bytes], answered: 0 })
-    }
-
-    pub(super) fn answered(&self) -> u64 {
-        self.answered
     }
 }
 
@@ -70,7 +54,7 @@ impl PeriodCycle for BareCycle {
 /// `patience` at once.
 pub(super) fn echo(
     socket: &UdpSocket,
-    stop: &tautline_proto::device::Stop,
+    stop: &Stop,
     patience: core::time::Duration,
 ) -> io::Result<()> {
     socket.set_read_timeout(Some(patience))?;

@@ -2,7 +2,6 @@
 
 use tautline_proto::time::{LocalTime, Span};
 
-use super::bare::BareFound;
 use super::grid::CapacityPoint;
 use super::judge::{BothDetectors, PointFound, TOO_MUCH, TrySeen};
 use super::machines::Machines;
@@ -13,11 +12,10 @@ use crate::report::{Meanwhile, Points, ReportRow};
 use crate::resources::Record;
 use crate::statistics::{Missed, Series};
 
-/// The row of a point: what of the period could be used, beside what it took.
 pub(super) fn row(
     (name, point): (String, &CapacityPoint),
     found: &PointFound,
-    bare: Option<&BareFound>,
+    bare: Option<&(MasterLog, u64)>,
     options: &CapacityFlags,
 ) -> ReportRow {
     let PointFound { idle, held, search, .. } = found;
@@ -52,7 +50,6 @@ pub(super) fn row(
     row
 }
 
-/// What a JACK server told, and both words on a cost that was too much.
 fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothDetectors>) {
     if let Some(xruns) = held.jack_xruns {
         row.add("jack_xruns", "xruns by JACK", xruns);
@@ -62,7 +59,6 @@ fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothD
     }
 }
 
-/// How much time was left, and what an exchange takes of workers that do nothing.
 fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
     let PointFound { idle, held, .. } = found;
     // Of the least that is left, not of the most.
@@ -87,12 +83,16 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     row.add("usable_by_idle_ns", "less 1.2 × p99.9", floor);
 }
 
-/// What a block costs the master, beside a bare exchange of the same bytes.
-fn tell_cost(row: &mut ReportRow, (ours, bare): (&MasterLog, &BareFound), workers: usize) {
+/// `answered` bare datagrams came back.
+fn tell_cost(
+    row: &mut ReportRow,
+    (ours, (bare, answered)): (&MasterLog, &(MasterLog, u64)),
+    workers: usize,
+) {
     let called = ours.called.summary();
     row.add("call_p50_ns", "idle call, p50", called.p50_ns);
     row.add("call_p99_ns", "p99 of the call", called.p99_ns);
-    let there = bare.log.called.summary();
+    let there = bare.called.summary();
     row.add("bare_call_p50_ns", "bare call, p50", there.p50_ns);
     let ratio = |ours: i64, bare: i64| (bare > 0).then(|| ours as f64 / bare as f64);
     let calls = called.p50_ns.zip(there.p50_ns).and_then(|(ours, bare)| ratio(ours, bare));
@@ -102,16 +102,15 @@ fn tell_cost(row: &mut ReportRow, (ours, bare): (&MasterLog, &BareFound), worker
         (blocks > 0).then(|| log.cpu.as_nanos() / blocks as i64)
     };
     row.add("cpu_per_block_ns", "processor time a block", each(ours));
-    row.add("bare_cpu_per_block_ns", "of the bare exchange", each(&bare.log));
-    let cpu = each(ours).zip(each(&bare.log)).and_then(|(ours, bare)| ratio(ours, bare));
+    row.add("bare_cpu_per_block_ns", "of the bare exchange", each(bare));
+    let cpu = each(ours).zip(each(bare)).and_then(|(ours, bare)| ratio(ours, bare));
     row.add("cpu_ratio", "its ratio", cpu);
-    let lost = (bare.log.due).saturating_sub(bare.answered);
+    let lost = bare.due.saturating_sub(*answered);
     if lost > workers as u64 {
         row.add("bare_unanswered", "bare ones not back in a period", lost);
     }
 }
 
-/// Who used how much of which processor while it was held.
 fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     let TrySeen { log, record, .. } = held;
     let lasted = log.lasted.as_nanos().max(1) as f64;
@@ -168,22 +167,15 @@ fn negated(series: &Series) -> Series {
     negated
 }
 
-/// What the page shows block by block.
 fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
     let begin = log.called.begin().unwrap_or(LocalTime::ZERO);
-    let line = |name: &str, series: &Series| {
-        let values = series.values().iter();
-        let at = |(due, value): &(LocalTime, Span)| ((*due - begin).as_nanos(), value.as_nanos());
-        Points { name: name.to_owned(), values: values.map(at).collect() }
-    };
-    let mut lines = vec![line("call", &log.called)];
+    let mut lines = vec![Points::of("call", &log.called, begin)];
     if offloaded {
-        lines.push(line("left", &log.slack));
+        lines.push(Points::of("left", &log.slack, begin));
     }
     lines
 }
 
-/// What a reader should know.
 pub(super) fn notes(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     machines: &Machines,

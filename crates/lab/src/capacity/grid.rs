@@ -5,34 +5,23 @@ use core::fmt;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
-/// What one row is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapacityPoint {
     pub rate: Rate,
-    /// Frames that the host hands out at once.
     pub period: u32,
     /// Blocks under way: 0 is back within its own period.
     pub window: u32,
-    /// Machines, each with one plugin.
     pub workers: usize,
     /// The longest that the host's callback waits for an answer; of window 0 it is the period.
     pub wait: Span,
-    /// Whether plugins work, and do not only let time pass.
     pub real: bool,
 }
 
 impl CapacityPoint {
-    /// From one block to the next.
     pub fn period_span(&self) -> Span {
         self.rate.span_of(Frames::new(i64::from(self.period)))
     }
 
-    /// The delay of the sound that the window makes, in frames.
-    pub fn delay(&self) -> u32 {
-        self.window * self.period
-    }
-
-    /// The longest wait in a callback.
     pub fn wait_at_most(&self) -> Span {
         if self.window == 0 { self.period_span() } else { self.wait }
     }
@@ -86,7 +75,6 @@ fn point((rate, period): (Rate, u32), window: u32, workers: usize, wait: Span) -
 }
 
 impl CapacityGrid {
-    /// Its points, in the order in which they are measured, where this machine has so many cores.
     pub fn points(self, cores: usize) -> Vec<CapacityPoint> {
         match self {
             Self::Paper => paper(),

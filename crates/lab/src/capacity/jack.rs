@@ -18,31 +18,26 @@ use self::server::{DummyOptions, DummyServer};
 use super::grid::CapacityPoint;
 use super::master::{MasterLog, MasterPace, PeriodCycle};
 
-/// In which cycles a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JackPace {
-    pub rate: Rate,
-    pub period: Frames,
+pub(super) struct JackPace {
+    pub(super) rate: Rate,
+    pub(super) period: Frames,
 }
 
-/// A client that plays, with the server's own word.
-pub struct JackClient {
-    /// To be run, as often as is asked.
-    pub device: Box<dyn Device>,
+pub(super) struct JackClient {
+    pub(super) device: Box<dyn Device>,
     /// Xruns that the server told of so far.
-    pub xruns: Arc<AtomicU32>,
+    pub(super) xruns: Arc<AtomicU32>,
     /// When its driver woke for the present cycle, in nanoseconds of a [`LocalTime`](tautline_proto::time::LocalTime).
-    pub woke_ns: Arc<AtomicI64>,
+    pub(super) woke_ns: Arc<AtomicI64>,
 }
 
-/// Becomes a client of the server of this name, which is to run in these cycles, or says why not.
-pub type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
+pub(super) type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
 
 /// How JACK 2 calls itself.
 const JACK_2: &str = "jackdmp";
 
-/// What wakes the host where a JACK server does.
-pub struct JackMaster {
+pub(super) struct JackMaster {
     open: OpenJackClient,
     version: String,
     /// That of the latest point.
@@ -50,13 +45,12 @@ pub struct JackMaster {
 }
 
 impl JackMaster {
-    /// Clients are opened so; the reason where there is no server to be started.
-    pub fn new(open: OpenJackClient) -> Result<Self, String> {
+    pub(super) fn new(open: OpenJackClient) -> Result<Self, String> {
         Ok(Self { open, version: server::version()?, running: None })
     }
 
     /// The reason where JACK runs no client so.
-    pub fn check(scheduler: Scheduler) -> Result<(), String> {
+    pub(super) fn check(scheduler: Scheduler) -> Result<(), String> {
         server::scheduling(scheduler).map(drop)
     }
 
@@ -90,7 +84,6 @@ impl JackMaster {
         }
     }
 
-    /// The client of a server in the cycles of this point, which is started if it is another than before.
     fn client(
         &mut self,
         point: &CapacityPoint,
@@ -109,7 +102,6 @@ impl JackMaster {
         Ok(&mut self.running.insert(running).1.client)
     }
 
-    /// What a reader should know.
     pub(super) fn note(&self) -> String {
         format!(
             "the master is a client of {} without a card (-d dummy), which calls it once a cycle and waits until it \

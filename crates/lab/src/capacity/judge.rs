@@ -7,7 +7,6 @@ use super::master::{MasterLog, MissedBlock};
 use super::search::CapacitySearch;
 use crate::resources::Record;
 
-/// What was missed of all blocks of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct BlockMisses {
     pub(super) due: u64,
@@ -21,20 +20,11 @@ pub(super) struct BlockMisses {
 }
 
 impl BlockMisses {
-    /// What is not explained by the host.
     pub(super) fn otherwise(&self) -> u64 {
         self.missed - self.in_freeze - self.after_freeze
     }
 }
 
-/// The times in which nothing ran: on any core, and on one of several.
-#[derive(Debug, Default)]
-pub(super) struct StallsSeen {
-    pub(super) by_all: Vec<Stall>,
-    pub(super) by_one: Vec<Stall>,
-}
-
-/// By how much a block may cost and how often one comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockPace {
     pub(super) cost: Span,
@@ -57,7 +47,6 @@ impl BlockPace {
 /// Blocks that a freeze excuses at most after its end: those of a worker that is busy for 99 of 100.
 const MOST_BLOCKS: i64 = 100;
 
-/// How a stall has to do with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Explains {
     /// It overlaps the time in which the block was under way.
@@ -78,31 +67,29 @@ fn explains(block: &MissedBlock, stalls: &[Stall], pace: BlockPace) -> Option<Ex
     stalls.iter().any(follows).then_some(Explains::Follows)
 }
 
-/// Tells the misses of a run apart, by the times in which every core stood still.
+/// By the times in which nothing ran: on any core, and on one of several.
 pub(super) fn judged(
     due: u64,
     missed: &[MissedBlock],
-    stalls: &StallsSeen,
+    [by_all, by_one]: [&[Stall]; 2],
     pace: BlockPace,
 ) -> BlockMisses {
     let mut found = BlockMisses { due, missed: missed.len() as u64, ..BlockMisses::default() };
     for block in missed {
-        match explains(block, &stalls.by_all, pace) {
+        match explains(block, by_all, pace) {
             Some(Explains::Overlaps) => found.in_freeze += 1,
             Some(Explains::Follows) => found.after_freeze += 1,
-            None if explains(block, &stalls.by_one, pace).is_some() => found.of_a_core += 1,
+            None if explains(block, by_one, pace).is_some() => found.of_a_core += 1,
             None => {}
         }
     }
     found
 }
 
-/// What was seen of a try.
 pub(super) struct TrySeen {
     pub(super) cost: Span,
     pub(super) log: MasterLog,
     pub(super) misses: BlockMisses,
-    /// What this machine and the workers' programs did meanwhile.
     pub(super) record: Record,
 }
 
@@ -110,7 +97,6 @@ pub(super) struct TrySeen {
 /// What is missed more seldom is for the hold to find.
 pub(super) const TOO_MUCH: f64 = 0.02;
 
-/// What was found at a point.
 pub(super) struct PointFound {
     /// Blocks that cost nothing.
     pub(super) idle: TrySeen,
@@ -152,10 +138,9 @@ mod tests {
     /// What is missed of these blocks where every core stood still from 10 to 13 ms.
     fn of(blocks: &[i64], cost: i64) -> BlockMisses {
         let missed: Vec<_> = blocks.iter().map(|from| block(*from)).collect();
-        let by_all = vec![Stall { from: at(10_000), to: at(13_000) }];
-        let stalls = StallsSeen { by_all, by_one: Vec::new() };
+        let by_all = [Stall { from: at(10_000), to: at(13_000) }];
         let pace = BlockPace { cost: Span::from_micros(cost), period: Span::from_micros(2000) };
-        judged(100, &missed, &stalls, pace)
+        judged(100, &missed, [&by_all, &[]], pace)
     }
 
     #[test]
@@ -180,16 +165,15 @@ mod tests {
     #[test]
     fn without_a_freeze_every_miss_is_ours() {
         let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
-        let found = judged(10, &[block(1000)], &StallsSeen::default(), pace);
+        let found = judged(10, &[block(1000)], [&[], &[]], pace);
         assert_eq!((found.due, found.otherwise()), (10, 1));
     }
 
     #[test]
     fn a_stall_of_one_core_is_told_and_excuses_nothing() {
         let pace = BlockPace { cost: Span::ZERO, period: Span::from_millis(2) };
-        let by_one = vec![Stall { from: at(1500), to: at(4000) }];
-        let stalls = StallsSeen { by_all: Vec::new(), by_one };
-        let found = judged(10, &[block(1000), block(20_000)], &stalls, pace);
+        let by_one = [Stall { from: at(1500), to: at(4000) }];
+        let found = judged(10, &[block(1000), block(20_000)], [&[], &by_one], pace);
         assert_eq!((found.of_a_core, found.otherwise()), (1, 2));
     }
 }

@@ -26,36 +26,30 @@ use namespaces::Namespaces;
 use worker::{StreamAsked, TautWorker, WorkerProgram};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MachinesPlace {
+pub(super) enum MachinesPlace {
     /// Each in a network namespace of its own; takes root.
     Namespaces,
-    /// Programs on this machine's loopback.
     Loopback,
-    /// Threads of this program, over the loopback.
     Here,
 }
 
-/// How machines are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MachinesOptions {
-    pub place: MachinesPlace,
-    pub program: PathBuf,
+pub(super) struct MachinesOptions {
+    pub(super) place: MachinesPlace,
+    pub(super) program: PathBuf,
     /// Folders in which the library of the plugin that takes time may be.
-    pub plugins: Vec<PathBuf>,
-    /// How it takes it.
-    pub work: CapacityWork,
-    /// Whether blocks go as they are.
-    pub cleartext: bool,
+    pub(super) plugins: Vec<PathBuf>,
+    pub(super) work: CapacityWork,
+    pub(super) cleartext: bool,
     /// Of each network namespace's link to a switch, in bits per second; without it each has a cable that carries
     /// whatever comes.
-    pub link_rate: Option<u64>,
+    pub(super) link_rate: Option<u64>,
     /// Of the threads that send datagrams back.
-    pub scheduler: Scheduler,
+    pub(super) scheduler: Scheduler,
 }
 
-/// Machines, as many as were asked for.
 #[derive(Debug)]
-pub struct Machines {
+pub(super) struct Machines {
     options: MachinesOptions,
     /// Dropped before the networks that they are in.
     workers: Vec<TautWorker>,
@@ -66,14 +60,12 @@ pub struct Machines {
     trust: Option<Arc<TrustStore>>,
 }
 
-/// Plugins on machines, ready to be run.
 pub(super) struct OpenedWorkers {
     pub(super) cycle: Box<dyn CapacityCycle>,
     /// Ended when they are dropped.
     pub(super) workers: Vec<Box<dyn OpenedWorker>>,
 }
 
-/// A worker that runs a plugin.
 pub(super) trait OpenedWorker {
     /// The programs that do it, if they are others than this.
     fn pids(&self) -> Vec<u32>;
@@ -81,19 +73,15 @@ pub(super) trait OpenedWorker {
 
 /// Of the datagrams of a block, before they are sealed: what Ethernet carries whole, with room for a seal.
 const DATAGRAM_BYTES: usize = 1400;
-/// Answers that a worker keeps.
 const HISTORY: u32 = 256;
-/// What stands before a block's bytes.
 const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
 /// A nonce and a tag.
 const SEAL_BYTES: usize = 28;
 
-/// What `make plugins` makes of the plugin that takes time.
 const LIBRARY: &str = "libtautline_ladspa_cost.so";
 
 impl MachinesOptions {
-    /// Whether what workers run is there: to be asked before anything is measured.
-    pub fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         match self.place {
             MachinesPlace::Here => Ok(()),
             MachinesPlace::Loopback | MachinesPlace::Namespaces => self.library().map(drop),
@@ -115,13 +103,11 @@ impl MachinesOptions {
 }
 
 impl Machines {
-    /// Whether their packets go by loopback.
     pub(super) fn are_on_loopback(&self) -> bool {
         self.options.place != MachinesPlace::Namespaces
     }
 
-    /// So many, if any are asked for.
-    pub fn make(options: MachinesOptions, count: Option<usize>) -> Result<Self, String> {
+    pub(super) fn make(options: MachinesOptions, count: Option<usize>) -> Result<Self, String> {
         let count = count.unwrap_or(0);
         let namespaces = match options.place {
             MachinesPlace::Namespaces if count > 0 => {
@@ -141,7 +127,6 @@ impl Machines {
         Ok(Self { options, workers, echoes, namespaces, home, trust })
     }
 
-    /// A plugin on each of as many machines as the point has.
     pub(super) fn open(&mut self, point: &CapacityPoint) -> Result<OpenedWorkers, String> {
         let (set, mut ends) = (self.set(point), Vec::new());
         let mut workers: Vec<Box<dyn OpenedWorker>> = Vec::new();
@@ -166,7 +151,6 @@ impl Machines {
         Ok(OpenedWorkers { cycle: Box::new(cycle), workers })
     }
 
-    /// What is asked of a worker.
     fn asked(&self) -> StreamAsked<'static> {
         StreamAsked {
             label: self.options.work.label(),
@@ -176,7 +160,6 @@ impl Machines {
         }
     }
 
-    /// The worker of that number, which is started if it does not run yet.
     fn worker(&mut self, number: usize) -> Result<&TautWorker, String> {
         while self.workers.len() <= number {
             let number = self.workers.len();
@@ -208,7 +191,6 @@ impl Machines {
         Ok(folder)
     }
 
-    /// The address of a machine.
     fn address(&self, number: usize) -> IpAddr {
         match &self.namespaces {
             Some(_) => Namespaces::address(number).into(),
@@ -230,7 +212,6 @@ impl Machines {
         )
     }
 
-    /// What the plugin has.
     fn set(&self, point: &CapacityPoint) -> SoundSet {
         SoundSet {
             inputs: 1,
@@ -242,14 +223,12 @@ impl Machines {
         }
     }
 
-    /// Bytes of a datagram that carries a block of the point.
     pub(super) fn bytes(&self, point: &CapacityPoint) -> usize {
         let sealed = self.options.place != MachinesPlace::Here && !self.options.cleartext;
         let values = point.period as usize + self.options.work.controls().count();
         HEAD_BYTES + values * size_of::<f32>() + if sealed { SEAL_BYTES } else { 0 }
     }
 
-    /// Where datagrams are sent back, one for each machine.
     pub(super) fn echoes(&mut self, count: usize) -> Result<Vec<SocketAddr>, String> {
         while self.echoes.len() < count {
             let number = self.echoes.len();
@@ -266,7 +245,6 @@ impl Machines {
         Ok(self.echoes[..count].iter().map(|(_, at)| *at).collect())
     }
 
-    /// What runs `taut` on a machine.
     fn command(&self, number: usize) -> Command {
         match &self.namespaces {
             Some(namespaces) => namespaces.command(number, &self.options.program),
@@ -274,7 +252,6 @@ impl Machines {
         }
     }
 
-    /// What a reader should know.
     pub(super) fn notes(&self) -> Vec<String> {
         let note = match self.options.place {
             MachinesPlace::Namespaces => {

@@ -9,7 +9,6 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::schedule::OpenSchedule;
 use crate::statistics::Series;
 
-/// A block whose answer was not there when it was to be played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MissedBlock {
     /// When it was due to be handed out.
@@ -18,9 +17,7 @@ pub(super) struct MissedBlock {
     pub(super) until: LocalTime,
 }
 
-/// What a host has its plugins do in a period.
 pub(super) trait PeriodCycle: Send {
-    /// Blocks that are due in a period.
     fn blocks(&self) -> usize;
 
     /// A period, which was due then. No allocation, lock or blocking call, but for the wait that was asked for.
@@ -36,9 +33,7 @@ pub(super) struct MasterLog {
     pub(super) exchanges: Series,
     /// What was left when an answer was here.
     pub(super) slack: Series,
-    /// Blocks without an answer in time.
     pub(super) missed: Vec<MissedBlock>,
-    /// Blocks that were due.
     pub(super) due: u64,
     /// Periods that were over before the call was: the card's own xruns.
     pub(super) overrun: u64,
@@ -46,14 +41,11 @@ pub(super) struct MasterLog {
     pub(super) cpu: Span,
     /// and what of it was in user mode and in the kernel, by the kernel's ticks.
     pub(super) halves: [Span; 2],
-    /// How long it ran.
     pub(super) lasted: Span,
-    /// Xruns that a JACK server told of meanwhile, where one calls the host.
     pub(super) jack_xruns: Option<u32>,
 }
 
 impl MasterLog {
-    /// With room for so many periods of so many blocks.
     fn with_room(periods: usize, blocks: usize) -> Self {
         let all = periods.saturating_mul(blocks.max(1));
         let mut missed = vec![MissedBlock { from: LocalTime::ZERO, until: LocalTime::ZERO }; all];
@@ -76,7 +68,6 @@ impl MasterLog {
     }
 }
 
-/// Processor time of the current thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MasterTime {
     all: Span,
@@ -90,7 +81,6 @@ impl MasterTime {
         Self { all: thread_time(), halves: thread_halves(), at: now() }
     }
 
-    /// Notes what was taken since then.
     pub(super) fn note_since(&self, log: &mut MasterLog) {
         let Self { all, halves: [user, system], at } = Self::read();
         (log.cpu, log.lasted) = (all - self.all, at - self.at);
@@ -98,7 +88,6 @@ impl MasterTime {
     }
 }
 
-/// How a host runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MasterPace {
     pub(super) period: Span,
@@ -116,7 +105,6 @@ impl MasterPace {
         (self.duration.as_nanos() / self.period.as_nanos().max(1)).max(0) as u64
     }
 
-    /// Room for all that may be noted.
     pub(super) fn log(self, blocks: usize) -> MasterLog {
         MasterLog::with_room(self.periods_due() as usize + 1, blocks)
     }
@@ -178,7 +166,6 @@ impl MasterPace {
         }
     }
 
-    /// Runs a period and notes what came of it.
     pub(super) fn count(self, cycle: &mut dyn PeriodCycle, due: PeriodDue, log: &mut MasterLog) {
         log.due += cycle.blocks() as u64;
         match due {
@@ -202,7 +189,6 @@ impl MasterPace {
     }
 }
 
-/// A period whose time has come.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PeriodDue {
     Now(LocalTime),
@@ -210,12 +196,9 @@ pub(super) enum PeriodDue {
     Lost(LocalTime),
 }
 
-/// Stack of the master's thread.
 const STACK: usize = 256 << 10;
 
-/// What has plugins work, at a cost that may be set.
 pub(super) trait CapacityCycle: PeriodCycle {
-    /// Begins anew: from now on each block costs so much.
     fn begin(&mut self, passing: Passing);
 }
 
@@ -229,17 +212,14 @@ impl PeriodCycle for Box<dyn CapacityCycle> {
     }
 }
 
-/// How a plugin's time passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passing {
-    /// From the beginning of a block.
     pub(super) cost: Span,
     /// By work, and not by a timer.
     pub(super) real: bool,
 }
 
 impl Passing {
-    /// Returns when the time is over.
     pub(super) fn pass(self) {
         let until = now() + self.cost;
         if !self.real {

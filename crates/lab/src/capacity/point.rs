@@ -4,12 +4,10 @@ use tautline_io::thread::stall::StallMonitor;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
-use super::bare::{BareCycle, BareFound};
+use super::bare::BareCycle;
 use super::grid::CapacityPoint;
 use super::jack::JackMaster;
-use super::judge::{
-    BlockMisses, BlockPace, BothDetectors, PointFound, StallsSeen, TOO_MUCH, TrySeen, judged,
-};
+use super::judge::{BlockMisses, BlockPace, BothDetectors, PointFound, TOO_MUCH, TrySeen, judged};
 use super::machines::Machines;
 use super::master::{CapacityCycle, LocalCycle, MasterLog, MasterPace, Passing, PeriodCycle};
 use super::search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
@@ -17,7 +15,6 @@ use super::{CapacityFlags, figures};
 use crate::report::ReportRow;
 use crate::resources::{Sampler, SamplerOptions};
 
-/// What every point is measured with.
 pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
@@ -27,14 +24,12 @@ pub(super) struct CapacityMeasuring<'a> {
 }
 
 impl CapacityMeasuring<'_> {
-    /// The plugin on this machine alone.
     pub(super) fn here(&mut self, point: &CapacityPoint) -> Result<ReportRow, String> {
         let passing = Passing { cost: Span::ZERO, real: point.real };
         let found = self.search(point, Box::new(LocalCycle(passing)), &[])?;
         Ok(figures::row((self.name(point), point), &found, None, self.options))
     }
 
-    /// The plugin on other machines.
     pub(super) fn offloaded(
         &mut self,
         point: &CapacityPoint,
@@ -48,7 +43,6 @@ impl CapacityMeasuring<'_> {
         Ok(figures::row((self.name(point), point), &found, Some(&bare), self.options))
     }
 
-    /// Runs what the master does in each period.
     fn keep<C: PeriodCycle + 'static>(
         &mut self,
         point: &CapacityPoint,
@@ -74,10 +68,10 @@ impl CapacityMeasuring<'_> {
         &mut self,
         point: &CapacityPoint,
         machines: &mut Machines,
-    ) -> Result<BareFound, String> {
+    ) -> Result<(MasterLog, u64), String> {
         let cycle = BareCycle::open(&machines.echoes(point.workers)?, machines.bytes(point))?;
         let (cycle, log) = self.keep(point, self.options.idle, cycle)?;
-        Ok(BareFound { log, answered: cycle.answered() })
+        Ok((log, cycle.answered))
     }
 
     fn search(
@@ -155,12 +149,10 @@ impl CapacityMeasuring<'_> {
         let record = sampler.finish();
         let (cycle, log) = kept?;
         self.witness.poll();
-        let stalls = StallsSeen {
-            by_all: self.witness.stalls_seen_by_all().collect(),
-            by_one: self.witness.log().seen_by_one().collect(),
-        };
+        let by_all: Vec<_> = self.witness.stalls_seen_by_all().collect();
+        let by_one: Vec<_> = self.witness.log().seen_by_one().collect();
         let pace = BlockPace { cost, period: point.period_span() };
-        let misses = judged(log.due, &log.missed, &stalls, pace);
+        let misses = judged(log.due, &log.missed, [&by_all, &by_one], pace);
         Ok((cycle, TrySeen { cost, log, misses, record }))
     }
 }

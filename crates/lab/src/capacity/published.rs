@@ -4,7 +4,6 @@
 use super::grid::CapacityPoint;
 use crate::report::{Published, Statistic};
 
-/// One of its figures.
 struct PaperPoint {
     hertz: u32,
     period: u32,
@@ -30,7 +29,6 @@ const FIGURE_6: &str = "Lago and Kon 2003, section 5.3 and figure 6: the most at
 const FIGURE_8: &str = "Lago and Kon 2003, section 5.3 and figure 8: 7 machines on Fast Ethernet, the master \
                         waiting busily";
 
-/// Those of which the text gives the figure.
 const POINTS: [PaperPoint; 6] = [
     paper((44_100, 64), (0, 0), FIGURE_5, 89),
     paper((44_100, 132), (0, 0), FIGURE_5, 96),
@@ -40,7 +38,6 @@ const POINTS: [PaperPoint; 6] = [
     paper((96_000, 210), (1, 7), FIGURE_8, 96),
 ];
 
-/// What the paper has of this point.
 pub(super) fn of(point: &CapacityPoint) -> Vec<Published> {
     let same = |there: &&PaperPoint| {
         (there.hertz, there.period) == (point.rate.hertz(), point.period)

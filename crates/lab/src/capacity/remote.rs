@@ -21,7 +21,6 @@ struct RemotePlugin {
     runs: u64,
 }
 
-/// The plugins of a host.
 pub(super) struct RemoteCycle {
     plugins: Vec<RemotePlugin>,
     block: CostlyBlock,
@@ -29,7 +28,6 @@ pub(super) struct RemoteCycle {
 }
 
 impl RemoteCycle {
-    /// A plugin at each of these ends, with that set of controls.
     pub(super) fn new(
         point: &CapacityPoint,
         (work, config): (CapacityWork, OffloadedConfig),
@@ -98,17 +96,14 @@ impl RemotePlugin {
     }
 }
 
-/// Sound of no matter, and what the plugin is told to take.
 struct CostlyBlock {
     frames: usize,
     controls: CostControls,
 }
 
-/// The controls of a plugin that takes time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CostControls {
     work: CapacityWork,
-    /// As many as it has.
     values: [f32; Self::MOST],
     count: usize,
 }
@@ -120,7 +115,6 @@ impl CostControls {
         self.count
     }
 
-    /// So that no block costs more.
     fn begin(&mut self, Passing { cost, real }: Passing) {
         let micros = |cost: Span| cost.as_micros_f64() as f32;
         let timed = if real { 0.0 } else { 1.0 };
@@ -134,13 +128,11 @@ impl CostControls {
     }
 }
 
-/// Of bursts: one block in so many.
 const ONE_IN: f32 = 100.0;
 /// More than caches near a core hold.
 const KIBIBYTES: f32 = 16_384.0;
 
 impl CapacityWork {
-    /// LADSPA's label of the plugin.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Fixed => "waste_time",
@@ -150,7 +142,6 @@ impl CapacityWork {
         }
     }
 
-    /// Its controls, none of which costs anything yet.
     pub(super) const fn controls(self) -> CostControls {
         let count = if matches!(self, Self::Burst) { 4 } else { 3 };
         CostControls { work: self, values: [0.0; CostControls::MOST], count }

@@ -7,54 +7,42 @@
 
 use tautline_proto::time::Span;
 
-/// How far apart costs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapacitySteps {
-    /// From one cost to the next, upwards.
-    pub step: Span,
+pub(super) struct CapacitySteps {
+    pub(super) step: Span,
     /// What is found is known to within this.
-    pub fine: Span,
-    /// No block costs more.
-    pub most: Span,
+    pub(super) fine: Span,
+    pub(super) most: Span,
     /// A cost that misses something is tried so often before it counts as one that does not go: what others do on a
     /// machine makes a miss now and then, and too great a cost makes them always.
-    pub tries: u32,
+    pub(super) tries: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapacityTry {
-    /// Of every block, on every worker.
-    pub cost: Span,
-    /// Whether it is held, and not only tried.
-    pub held: bool,
+pub(super) struct CapacityTry {
+    pub(super) cost: Span,
+    pub(super) held: bool,
 }
 
-/// What was seen of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapacityFinding {
+pub(super) enum CapacityFinding {
     /// As few blocks were missed as may be, but for what the host cost.
     Whole,
     Missed,
-    /// It could not be found out.
     Void,
 }
 
-/// The greatest cost that goes, with what is known so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapacitySearch {
+pub(super) struct CapacitySearch {
     steps: CapacitySteps,
-    /// The greatest that went.
     good: Option<Span>,
-    /// The least that did not.
     bad: Option<Span>,
     phase: SearchPhase,
     /// Times that the present one missed something, one after the other.
     missed: u32,
-    /// Void ones, one after the other.
     voids: u32,
 }
 
-/// How far the search is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchPhase {
     /// One step more each time, until one does not go.
@@ -71,12 +59,10 @@ enum SearchPhase {
 
 /// Holds that fail before the search ends with what the last one missed.
 const HOLDS: u32 = 6;
-/// So often one is run of which nothing can be found out.
 const VOIDS: u32 = 2;
 
 impl CapacitySearch {
-    /// From no cost at all upwards.
-    pub fn new(steps: CapacitySteps) -> Self {
+    pub(super) fn new(steps: CapacitySteps) -> Self {
         let least = Span::from_nanos(1);
         let steps =
             CapacitySteps { step: steps.step.max(least), fine: steps.fine.max(least), ..steps };
@@ -84,7 +70,7 @@ impl CapacitySearch {
     }
 
     /// What to run next; `None` when it is known, or cannot be.
-    pub fn next(&self) -> Option<CapacityTry> {
+    pub(super) fn next(&self) -> Option<CapacityTry> {
         let tried = |cost| Some(CapacityTry { cost, held: false });
         match self.phase {
             SearchPhase::Climbs => match self.good {
@@ -103,8 +89,7 @@ impl CapacitySearch {
         }
     }
 
-    /// Takes what was seen of the next one.
-    pub fn tried(&mut self, finding: CapacityFinding) {
+    pub(super) fn tried(&mut self, finding: CapacityFinding) {
         let Some(CapacityTry { cost, held }) = self.next() else { return };
         match finding {
             CapacityFinding::Void => {
@@ -147,7 +132,6 @@ impl CapacitySearch {
         }
     }
 
-    /// Goes on with what lies between, or holds what is left.
     fn settle(&mut self) {
         let Some((good, bad)) = self.good.zip(self.bad) else { return };
         self.phase = SearchPhase::Halves;
@@ -193,8 +177,7 @@ impl CapacitySearch {
         }
     }
 
-    /// The greatest cost that went when it was held, as far as is known.
-    pub fn held(&self) -> Option<Span> {
+    pub(super) fn held(&self) -> Option<Span> {
         match self.phase {
             SearchPhase::Ended(held) => held,
             SearchPhase::Between { good } => Some(good),
@@ -203,7 +186,7 @@ impl CapacitySearch {
     }
 
     /// The least cost that did not go; if none went when it was held, the least above the last that was held.
-    pub fn bad(&self) -> Option<Span> {
+    pub(super) fn bad(&self) -> Option<Span> {
         self.bad
     }
 }

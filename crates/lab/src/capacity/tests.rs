@@ -1,5 +1,6 @@
 use tautline_proto::time::{LocalTime, Span};
 
+use super::search::{CapacityFinding, CapacitySearch, CapacitySteps, CapacityTry};
 use super::*;
 
 const PERIOD: Span = Span::from_micros(2188);

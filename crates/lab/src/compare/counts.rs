@@ -16,7 +16,6 @@ use crate::statistics::{CHANCE, LEAST, Missed, ranked};
 
 pub(super) const MISSED: &str = "missed_share";
 
-/// What happened in how many seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SecondsCounted {
     pub count: u64,
@@ -27,7 +26,6 @@ pub struct SecondsCounted {
     pub seconds: u64,
 }
 
-/// What happened, second by second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ReadCounts {
     /// Of seconds that had any.
@@ -68,7 +66,6 @@ impl ReadCounts {
     }
 }
 
-/// Compares two runs, each with how many were due.
 pub(super) fn compare(
     key: &'static str,
     (first, due_first): (&ReadCounts, u64),
@@ -93,29 +90,25 @@ pub(super) fn compare(
     });
     let a12 = f64::midpoint(by_seconds(first, second), 1.0);
     ComparedFigure {
-        part: None,
         key,
         first: shares[0],
         second: shares[1],
-        interval: None,
-        threshold_ns: None,
         a12: (!short).then_some(a12),
         counted: Some(counted),
         p,
         p_of_all: (!short && could_differ(&counted)).then_some(1.0),
         verdict,
         why,
+        ..ComparedFigure::default()
     }
 }
 
-/// How likely it is, and whether the second has more.
 #[derive(Clone, Copy)]
 struct CountedPart {
     p: f64,
     more: bool,
 }
 
-/// How many seconds had any.
 fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
     let of = |one: &SecondsCounted| Missed::of(one.seconds_with, one.seconds);
     let more = u128::from(second.seconds_with) * u128::from(first.seconds)
@@ -123,7 +116,6 @@ fn in_seconds([first, second]: &[SecondsCounted; 2]) -> CountedPart {
     CountedPart { p: fisher(of(first), of(second)), more }
 }
 
-/// How many there were in seconds that had any.
 fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
     let (a, b) = (first.per_second(), second.per_second());
     if a.len() < LEAST || b.len() < LEAST {
@@ -178,18 +170,14 @@ pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
     };
     let any = first.missed + second.missed > 0;
     ComparedFigure {
-        part: None,
         key: MISSED,
         first: a,
         second: b,
-        interval: None,
-        threshold_ns: None,
-        a12: None,
-        counted: None,
         p,
         p_of_all: (!unknown && any).then_some(1.0),
         verdict,
         why: unknown.then(|| "nothing was due".to_owned()),
+        ..ComparedFigure::default()
     }
 }
 

@@ -12,14 +12,11 @@ use super::{CompareOptions, ComparedFigure, ComparedRow, ComparedVerdict, stages
 use crate::report::StreamBySecond;
 use crate::statistics::{LEAST, SeriesDifference, compare, median};
 
-/// Of streams whose rate a report does not say.
 const USUAL_RATE: u32 = 48_000;
 
-/// What a part of a way is compared by.
 enum Judged {
     /// Differences up to so much more than the threshold are none.
     Beyond(f64),
-    /// It is told and not judged, and why.
     Follows(&'static str),
 }
 
@@ -82,18 +79,14 @@ fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<Comp
         Judged::Beyond(_) => (ComparedVerdict::More, None),
     };
     Some(ComparedFigure {
-        part: None,
         key: "p50_ns",
         first,
         second,
-        interval: None,
         threshold_ns: Some(threshold),
-        a12: None,
-        counted: None,
         p: 1.0,
-        p_of_all: None,
         verdict,
         why,
+        ..ComparedFigure::default()
     })
 }
 
@@ -112,7 +105,6 @@ fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
     })
 }
 
-/// Each part that both have.
 fn parts(
     row: &mut ComparedRow,
     (first, one): (&ReadRow, &StreamBySecond),
@@ -132,7 +124,6 @@ fn parts(
     }
 }
 
-/// How a part of two streams is compared.
 fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
     const OTHERWISE: Judged = Judged::Follows("other periods or packets");
     let blocks = |stream: &StreamBySecond| (stream.rate, stream.period, stream.periods);
@@ -151,7 +142,6 @@ fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
     }
 }
 
-/// What was missed, by kind, and the xruns of both ends.
 fn streams(
     row: &mut ComparedRow,
     (first, one): (&ReadRow, &StreamBySecond),
@@ -249,13 +239,11 @@ fn could_differ(a: &[f64], b: &[f64], threshold: f64) -> bool {
 }
 
 impl ReadRow {
-    /// How long a frame is.
     fn frame_ns(&self) -> f64 {
         let rate = self.stream.as_ref().map_or(USUAL_RATE, |stream| stream.rate.max(1));
         1e9 / f64::from(rate)
     }
 
-    /// What was measured, second by second.
     fn seconds(&self) -> ReadPart {
         let all = || self.intervals.iter();
         ReadPart {

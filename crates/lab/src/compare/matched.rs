@@ -92,7 +92,6 @@ fn pair_rest<'a>(
     }
 }
 
-/// Where two searches ended elsewhere.
 fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
     let [a, b] = [first, second].map(|report| held(report).unwrap_or_else(|| "nothing".to_owned()));
     let lacks = vec![format!(
@@ -128,7 +127,6 @@ fn freezes(
     Some(ComparedRow { name: one.name.clone(), figures, ..ComparedRow::default() })
 }
 
-/// The row of a stream, if there is one and no other.
 fn only(rows: &[ReadRow]) -> Option<&ReadRow> {
     let mut streams = rows.iter().filter(|row| row.is_stream());
     streams.next().filter(|_| streams.next().is_none())

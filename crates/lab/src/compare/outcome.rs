@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::{Compared, ComparedFigure, ComparedRow, ComparedStage, ComparedVerdict, counts};
 
-/// What two reports come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedOutcome {
@@ -21,19 +20,17 @@ pub enum ComparedOutcome {
     Undecided,
 }
 
-/// Whether the second is worse than the first in it.
 pub(super) fn is_worse(figure: &ComparedFigure) -> bool {
     figure.verdict == ComparedVerdict::More
 }
 
-/// Whether it is told to differ.
 pub(super) fn is_told(figure: &ComparedFigure) -> bool {
     matches!(figure.verdict, ComparedVerdict::Less | ComparedVerdict::More)
 }
 
-/// Says what it comes to, and why.
 pub(super) fn judge(compared: &mut Compared) {
-    let mut worse: Vec<String> = compared.rows.iter().filter_map(worse_in).collect();
+    let mut worse: Vec<String> =
+        compared.rows.iter().filter_map(|row| named(row, is_worse)).collect();
     worse.extend(
         compared
             .rows
@@ -42,7 +39,9 @@ pub(super) fn judge(compared: &mut Compared) {
             .map(|row| format!("{}: the first report measured it, the second did not", row.name)),
     );
     let open: Vec<String> = compared.rows.iter().filter_map(left_open).collect();
-    let better: Vec<String> = compared.rows.iter().filter_map(better_in).collect();
+    let is_better = |figure: &ComparedFigure| figure.verdict == ComparedVerdict::Less;
+    let better: Vec<String> =
+        compared.rows.iter().filter_map(|row| named(row, is_better)).collect();
     let judged = |figure: &ComparedFigure| {
         !matches!(figure.verdict, ComparedVerdict::Unknown | ComparedVerdict::Follows)
     };
@@ -63,29 +62,18 @@ pub(super) fn judge(compared: &mut Compared) {
     }
 }
 
-fn worse_in(row: &ComparedRow) -> Option<String> {
-    named(row, is_worse)
-}
-
-fn better_in(row: &ComparedRow) -> Option<String> {
-    named(row, |figure| figure.verdict == ComparedVerdict::Less)
-}
-
-/// A row, and its stages that differ.
 pub(super) fn differs_in(row: &ComparedRow) -> Option<String> {
     let differ = row.stages.iter().filter(|stage| stage.differs);
     let differ: Vec<String> = differ.filter_map(ComparedStage::told).collect();
     (!differ.is_empty()).then(|| format!("{}: {}", row.title(), differ.join(", ")))
 }
 
-/// A row, and those of its figures of which this holds.
 fn named(row: &ComparedRow, holds: fn(&ComparedFigure) -> bool) -> Option<String> {
     let those = row.figures.iter().filter(|figure| holds(figure));
     let figures: Vec<String> = those.map(|figure| row.words(figure)).collect();
     (!figures.is_empty()).then(|| format!("{}: {}", row.title(), figures.join(", ")))
 }
 
-/// What both have of a row and could not be compared.
 fn left_open(row: &ComparedRow) -> Option<String> {
     let unknown = |figure: &ComparedFigure| figure.verdict == ComparedVerdict::Unknown;
     let figures: Vec<&ComparedFigure> = row.figures.iter().filter(|one| unknown(one)).collect();
@@ -99,7 +87,6 @@ fn left_open(row: &ComparedRow) -> Option<String> {
     (!why.is_empty()).then(|| format!("{}: {}", row.title(), why.join("; ")))
 }
 
-/// The first of them, where they are many.
 pub(super) fn some(figures: &[String]) -> String {
     match figures {
         [first, _, _, more @ ..] if !more.is_empty() => {
@@ -109,7 +96,6 @@ pub(super) fn some(figures: &[String]) -> String {
     }
 }
 
-/// What a reader should know of what was found.
 pub(super) fn notes(rows: &[ComparedRow]) -> Vec<String> {
     let figures = || rows.iter().flat_map(|row| &row.figures).filter(|figure| is_told(figure));
     let mut notes = Vec::new();

@@ -17,24 +17,12 @@ use super::counts::ReadCounts;
 use crate::report::{HostDescription, PartBySecond, StreamBySecond};
 use crate::statistics::{Missed, median};
 
-/// Why a report cannot be read; ends with the mend.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Not a file that can be read.
     #[error("reading {}: {error}; check the path", path.display())]
-    System {
-        /// Where it was to be.
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
+    System { path: PathBuf, error: std::io::Error },
     #[error("{} {what}; {mend}", path.display())]
-    Other {
-        path: PathBuf,
-        what: String,
-        /// What to do instead.
-        mend: &'static str,
-    },
+    Other { path: PathBuf, what: String, mend: &'static str },
 }
 
 /// Longer ones are no reports: an hour of every experiment is less.
@@ -87,7 +75,6 @@ fn begins(field: Option<&RawValue>, with: char) -> bool {
     field.is_some_and(|field| field.get().starts_with(with))
 }
 
-/// One row of it.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct ReadRow {
     pub(super) name: String,
@@ -97,7 +84,6 @@ pub(super) struct ReadRow {
     pub(super) whole_run: bool,
     #[serde(default)]
     measured: Option<ReadSummary>,
-    /// Of a report of one run.
     #[serde(skip)]
     pub(super) counters: BTreeMap<String, u64>,
     /// What its own figures are called, by their keys.
@@ -119,7 +105,6 @@ pub(super) struct ReadRow {
     meanwhile: Vec<ReadMeanwhile>,
 }
 
-/// One second of it.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct ReadInterval {
     #[serde(default)]
@@ -157,14 +142,12 @@ struct ReadEvents {
     untold: u64,
 }
 
-/// What was read of a machine once a second.
 #[derive(Debug, Clone, Deserialize)]
 struct ReadMeanwhile {
     key: String,
     values: Vec<(i64, f64)>,
 }
 
-/// A part of a way, by its seconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadPart {
     pub(super) p50: Vec<f64>,
@@ -181,7 +164,6 @@ impl ReadPart {
 }
 
 impl ReadRow {
-    /// Whether there is anything in it that another could be held against.
     pub(super) fn is_comparable(&self) -> bool {
         self.void.is_none() && (!self.intervals.is_empty() || self.missed.is_some())
     }
@@ -197,22 +179,18 @@ impl ReadRow {
         self.measured.as_ref().and_then(ReadSummary::middle)
     }
 
-    /// In the order of travel.
     pub(super) fn stage_names(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().map(|stage| stage.name.as_str())
     }
 
-    /// How long a stage took.
     pub(super) fn stage_median(&self, name: &str) -> Option<i64> {
         self.stages.iter().find(|stage| stage.name == name)?.summary.middle()
     }
 
-    /// How far the median of a stage may be off.
     pub(super) fn uncertainty_of(&self, stage: &str) -> Option<i64> {
         self.stages.iter().find(|one| one.name == stage)?.uncertainty_ns
     }
 
-    /// What was missed second by second, where that is known.
     pub(super) fn missed_by_second(&self) -> Option<ReadCounts> {
         let missed = self.missed?;
         let seconds = u32::try_from(self.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
@@ -222,7 +200,6 @@ impl ReadRow {
         (sum == missed.missed).then(|| ReadCounts::of(&told, seconds))
     }
 
-    /// Freezes, of so many seconds.
     pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
         self.freezes?;
         // Their row has no more seconds than had any; when is not asked.
@@ -281,14 +258,12 @@ impl ReadRow {
             || self.stages.iter().any(|stage| !stages.insert(&stage.name))
     }
 
-    /// Packets of which it tells.
     fn due(&self) -> u64 {
         let missed = self.missed.map_or(0, |missed| missed.due.max(missed.missed));
         self.stream.as_ref().map_or(0, |stream| stream.due).max(missed)
     }
 }
 
-/// Numbers of seconds of what was counted at instants of them.
 fn by_second(values: &[(i64, f64)]) -> Vec<(u32, u32)> {
     let second = |at: i64| u32::try_from(at.div_euclid(1_000_000_000)).ok();
     values.iter().filter_map(|(at, count)| Some((second(*at)?, *count as u32))).collect()
@@ -304,7 +279,6 @@ const BUSY: [(&str, &str); 3] = [
 const BUSIER: f64 = 10.0;
 
 impl ReadRow {
-    /// Where machines were much busier in one of the rows.
     pub(super) fn busier(&self, other: &Self) -> Option<String> {
         let told = BUSY.iter().find_map(|(key, whose)| {
             let [a, b] = [self, other].map(|row| {
@@ -325,7 +299,6 @@ impl ReadRow {
 }
 
 impl ReadReport {
-    /// Reads a report from a file.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let system = |error| ReadError::System { path: path.to_owned(), error };
         let other = |(what, mend): (String, &'static str)| ReadError::Other {
@@ -397,7 +370,6 @@ impl ReadReport {
         }
     }
 
-    /// Of the longest row.
     pub(super) fn seconds(&self) -> u32 {
         self.rows.iter().map(|row| row.intervals.len() as u32).max().unwrap_or(0)
     }
@@ -409,7 +381,6 @@ impl ReadReport {
         differ.then_some([&self.experiment, &other.experiment])
     }
 
-    /// What of how both were measured is not the same.
     pub(super) fn notes_beside(&self, other: &Self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.experiment != other.experiment {

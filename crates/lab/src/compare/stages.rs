@@ -7,13 +7,10 @@ use serde::Serialize;
 use super::ComparedRow;
 use super::read::ReadRow;
 
-/// The median of a stage in both reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComparedStage {
     pub name: String,
-    /// In the first report; absent if that has no such stage.
     pub first_ns: Option<i64>,
-    /// In the second report; absent if that has no such stage.
     pub second_ns: Option<i64>,
     /// Of the second less the first.
     pub difference_ns: Option<i64>,
@@ -21,14 +18,10 @@ pub struct ComparedStage {
     pub differs: bool,
 }
 
-/// What was counted differently.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComparedCount {
-    /// As in the report.
     pub name: String,
-    /// In the first report.
     pub first: u64,
-    /// In the second report.
     pub second: u64,
 }
 
@@ -69,7 +62,6 @@ fn stages(first: &ReadRow, second: &ReadRow, least: f64) -> Vec<ComparedStage> {
     names.into_iter().map(stage).filter(known).collect()
 }
 
-/// Figures and counters of this row that the other has not.
 fn only(row: &ReadRow, other: &ReadRow) -> Vec<String> {
     fn keys<V>(of: &BTreeMap<String, V>, there: &BTreeMap<String, V>) -> Vec<String> {
         of.keys().filter(|key| !there.contains_key(*key)).cloned().collect()
@@ -85,13 +77,11 @@ fn only(row: &ReadRow, other: &ReadRow) -> Vec<String> {
     stages.chain(figures).chain(counts).collect()
 }
 
-/// A length of time in signed milliseconds.
 pub(crate) fn signed_ms(nanos: i64) -> String {
     format!("{:+.3} ms", nanos as f64 / 1e6)
 }
 
 impl ComparedStage {
-    /// It and its signed difference, if it has one.
     pub(super) fn told(&self) -> Option<String> {
         self.difference_ns.map(|difference| format!("{} {}", self.name, signed_ms(difference)))
     }

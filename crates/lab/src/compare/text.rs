@@ -39,7 +39,6 @@ impl fmt::Display for Compared {
 }
 
 impl Compared {
-    /// What it comes to, in one line.
     pub(crate) fn verdict(&self) -> String {
         let because = self.because.join("; ");
         match self.outcome {
@@ -93,7 +92,6 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
 /// Characters of the longest bar, to either side.
 const BAR: usize = 20;
 
-/// Each stage with its signed difference and a bar of it.
 fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {
     if row.stages.is_empty() {
         return Ok(());
@@ -132,7 +130,6 @@ fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {
     Ok(())
 }
 
-/// Why figures are unknown or not judged, each reason with those that have it.
 fn reasons(row: &ComparedRow) -> Vec<(ComparedVerdict, Vec<String>, &str)> {
     let mut all: Vec<(ComparedVerdict, Vec<String>, &str)> = Vec::new();
     for figure in &row.figures {
@@ -147,7 +144,6 @@ fn reasons(row: &ComparedRow) -> Vec<(ComparedVerdict, Vec<String>, &str)> {
 }
 
 impl ComparedRow {
-    /// The figures of which this holds, as lines of cells below their heads.
     pub(crate) fn table(&self, shown: impl Fn(&ComparedFigure) -> bool) -> Vec<Vec<String>> {
         let heads =
             ["figure", "first", "second", "difference", "threshold", "A12", "chance", "verdict"];
@@ -177,13 +173,11 @@ impl ComparedRow {
         unknown.chain(reasons).chain(lacks).chain(counted).chain(only).collect()
     }
 
-    /// What a figure of it is called.
     pub(super) fn words(&self, figure: &ComparedFigure) -> String {
         let beside_parts = self.figures.iter().any(|figure| figure.part.is_some());
         figure.words(beside_parts)
     }
 
-    /// What it is called in both.
     pub(crate) fn title(&self) -> String {
         match &self.other_name {
             Some(other) => format!("{} against {other}", self.name),

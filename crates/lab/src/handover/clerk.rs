@@ -11,7 +11,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
-    /// When it was made.
     pub(super) at: LocalTime,
     /// Times that the device starved or flooded since the one before.
     pub(super) xruns: u32,
@@ -60,7 +59,6 @@ pub(super) struct Calls {
     unkept: Arc<AtomicU64>,
 }
 
-/// With room for so many calls.
 pub(super) fn clerk(settings: &Settings, room: usize) -> (HandoverClerk, Calls) {
     let (producer, calls) = memory::ring(room);
     let unkept = Arc::<AtomicU64>::default();

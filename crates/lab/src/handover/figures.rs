@@ -8,7 +8,6 @@ use super::clerk::{Call, HandedBlock};
 use crate::report::{Points, ReportRow};
 use crate::statistics::{Series, Sorted};
 
-/// The interval between calls, and the lateness of each side.
 pub(super) fn rows(side: &HandoverSide, calls: &[Call], unkept: u64) -> Vec<ReportRow> {
     let mut rows = vec![interval(side, calls, unkept)];
     rows.extend(side.directions.each().map(|direction| lateness(side, direction, calls)));
@@ -27,7 +26,8 @@ fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
     if unkept > 0 {
         row.add("unkept", "calls without room", unkept);
     }
-    row.points = vec![points("interval", &intervals)];
+    row.points =
+        vec![Points::of("interval", &intervals, intervals.begin().unwrap_or(LocalTime::ZERO))];
     row
 }
 
@@ -74,12 +74,6 @@ fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> Report
         Direction::Playback => ("to_dac_p50_ns", "hand-over to first frame's DAC"),
     };
     row.add(key, words, ahead.summary().p50_ns);
-    row.points = vec![points("lateness", &late)];
+    row.points = vec![Points::of("lateness", &late, late.begin().unwrap_or(LocalTime::ZERO))];
     row
-}
-
-fn points(name: &str, series: &Series) -> Points {
-    let begin = series.begin().unwrap_or(LocalTime::ZERO);
-    let values = series.values().iter().map(|(due, v)| ((*due - begin).as_nanos(), v.as_nanos()));
-    Points { name: name.to_owned(), values: values.collect() }
 }

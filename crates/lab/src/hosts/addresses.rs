@@ -4,21 +4,20 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use tautline_io::udp::any;
+
 use crate::if_inet6::{self, held};
 
-/// Where datagrams of others may come, and two UDP ports for the stream that follows.
 pub(super) struct Door {
     knocks: UdpSocket,
-    port: u16,
-    ports: u16,
+    pub(super) port: u16,
+    pub(super) ports: u16,
 }
 
 const KNOCK: &[u8] = b"taut lab: are you there?";
-/// On the way, and until it is read.
 const LONGEST: Duration = Duration::from_millis(500);
 
 impl Door {
-    /// With so many pairs of UDP ports.
     pub(super) fn open(pairs: u16) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("opening a UDP socket: {error}");
         let both = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0));
@@ -29,26 +28,14 @@ impl Door {
         Ok(Self { knocks, port, ports })
     }
 
-    pub(super) fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub(super) fn ports(&self) -> u16 {
-        self.ports
-    }
-
     /// Tells each address in the datagram itself, so that the one that arrives is known.
     pub(super) fn knock(to: SocketAddr) {
-        let any: IpAddr = match to {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
         let said = [KNOCK, to.ip().to_string().as_bytes()].concat();
         // One that cannot be reached is what is asked after.
-        let _ = UdpSocket::bind((any, 0)).and_then(|socket| socket.send_to(&said, to));
+        let _ =
+            UdpSocket::bind((any(to.is_ipv6()), 0)).and_then(|socket| socket.send_to(&said, to));
     }
 
-    /// The first address by which somebody knocked.
     pub(super) fn heard(&self) -> Option<IpAddr> {
         let deadline = Instant::now() + LONGEST;
         let mut room = [0; 128];
@@ -136,9 +123,9 @@ mod tests {
     #[test]
     fn a_knock_is_heard_with_the_address_it_was_for() {
         let door = Door::open(1).unwrap();
-        Door::knock((Ipv4Addr::LOCALHOST, door.port()).into());
+        Door::knock((Ipv4Addr::LOCALHOST, door.port).into());
         assert_eq!(door.heard(), Some(Ipv4Addr::LOCALHOST.into()));
         assert_eq!(door.heard(), None);
-        assert_eq!(door.ports() % 2, 0);
+        assert_eq!(door.ports % 2, 0);
     }
 }

@@ -17,7 +17,6 @@ use super::words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply};
 use super::{BoundedLine, lines};
 use crate::report::HostDescription;
 
-/// From one look to the next at whether it is to end.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Serves whoever writes to `from`, and ends when that ends or it is asked to stop, with all that was
@@ -75,7 +74,6 @@ impl Agent {
         Ok(Self { children: Children::new(folder.path()), folder, door: None, slice: None })
     }
 
-    /// To what was asked for at that instant.
     fn answer(&mut self, ask: AgentAsk, received: LocalTime) -> Result<AgentAnswer, String> {
         match ask {
             AgentAsk::Start(start) => {
@@ -96,8 +94,8 @@ impl Agent {
                 let door = Door::open(pairs)?;
                 let answer = AgentAnswer::Listening {
                     addresses: own_addresses(),
-                    knock_at: door.port(),
-                    ports: door.ports(),
+                    knock_at: door.port,
+                    ports: door.ports,
                 };
                 self.door = Some(door);
                 Ok(answer)

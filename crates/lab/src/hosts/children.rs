@@ -19,18 +19,15 @@ use crate::signals::interrupt;
 pub(super) struct Children {
     folder: PathBuf,
     running: Vec<Child>,
-    /// Which of the groups each is in.
     within: Vec<Option<usize>>,
     /// Dropped after the programs in them.
     groups: Vec<Group>,
 }
 
-/// From one look to the next.
 const LOOK: Duration = Duration::from_millis(10);
 /// After Ctrl-C a program writes its report; one that has not by then is ended for good.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Of a complaint, so many characters are told.
 const LONGEST: usize = 2000;
 
 impl Children {
@@ -77,7 +74,6 @@ impl Children {
         Ok(child as u32)
     }
 
-    /// The control group that it is to be in, if its share is limited.
     fn group(&mut self, start: &Start) -> Result<Option<usize>, String> {
         let Some(limits) = &start.limits else { return Ok(None) };
         if let Some(beside) = limits.beside {
@@ -139,7 +135,6 @@ impl Children {
     }
 }
 
-/// Keeps this thread on these processors, and says on which it might be before.
 fn stay_on(cpus: &[usize]) -> Result<CpuSet, String> {
     let before = sched_getaffinity(None).map_err(|error| error.to_string())?;
     let mut set = CpuSet::new();
@@ -210,7 +205,6 @@ impl LabHost {
         })
     }
 
-    /// Why a program that ended did not do what it was for, in its own words if it had any.
     pub(crate) fn failed(&self, role: &str, ended: ChildEnded) -> HostError {
         let status =
             ended.status.map_or("a signal".to_owned(), |status| format!("status {status}"));

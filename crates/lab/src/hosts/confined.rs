@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What a program may have at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChildLimits {
     /// Of one processor's time; 100 is no limit, and is watched all the same.
@@ -20,7 +19,6 @@ pub struct ChildLimits {
     pub beside: Option<u32>,
 }
 
-/// What the programs of a group used, as far as the kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
     pub cpu_ns: Option<u64>,
@@ -30,7 +28,6 @@ pub struct Used {
     pub throttled: u64,
     /// For how long, by all processors.
     pub throttled_ns: u64,
-    /// How often there was more memory than the limit.
     pub above_high: Option<u64>,
 }
 
@@ -39,7 +36,6 @@ const PERIOD: u64 = 100_000;
 /// Of a processor, real-time threads of a group may have so much (sched(7): 950 ms of each second).
 const MOST_REAL_TIME: u32 = 95;
 
-/// Where a controller is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Tree {
     /// All of them, in one tree.
@@ -139,7 +135,6 @@ impl Group {
         }
     }
 
-    /// A folder of this group, once.
     fn open(&mut self, root: &Path, name: &str, on: Option<&str>) -> Result<PathBuf, String> {
         let folder = root.join(name);
         if let Some(controller) = on {
@@ -158,7 +153,6 @@ impl Group {
         Ok(folder)
     }
 
-    /// Moves a program here, with all its threads.
     pub(super) fn take(&self, process: u32) -> Result<(), String> {
         self.folders
             .iter()
@@ -191,7 +185,6 @@ fn found(controller: &str) -> Result<Tree, String> {
     })
 }
 
-/// The parent of this process, its parent, and so on.
 fn ancestors() -> impl Iterator<Item = u32> {
     successors(Some(parent_id()), |process| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -200,7 +193,6 @@ fn ancestors() -> impl Iterator<Item = u32> {
     })
 }
 
-/// A line of a name and a number.
 fn figure(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
@@ -218,7 +210,6 @@ fn used(stat: &str) -> Used {
 }
 
 impl Used {
-    /// The steps since an earlier reading.
     pub(super) fn since(&self, first: &Self) -> Self {
         let step = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
         Self {

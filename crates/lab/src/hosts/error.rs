@@ -4,51 +4,24 @@ use tautline_io::udp::PORT_HELD;
 use tautline_ui::failure::Failure;
 use thiserror::Error;
 
-/// Why a host cannot be used, or not any more.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HostError {
-    /// Its agent could not be started.
     #[error("starting an agent at {place}: {why}")]
-    NotStarted {
-        place: String,
-        /// and why, with the mend.
-        why: String,
-    },
-    /// It is of another version, whose words may mean something else.
+    NotStarted { place: String, why: String },
     #[error(
         "the agent at {place} is taut {there} and this is taut {here}; install the same at both"
     )]
-    OtherVersion {
-        place: String,
-        there: String,
-        /// and what runs here.
-        here: &'static str,
-    },
+    OtherVersion { place: String, there: String, here: &'static str },
     #[error("the agent at {place} ended: {why}")]
-    Ended {
-        place: String,
-        /// and what it said last.
-        why: String,
-    },
-    /// It does not answer.
+    Ended { place: String, why: String },
     #[error("the agent at {place} has not answered for {} s; is the machine still there?", .seconds)]
-    Silent {
-        place: String,
-        /// and for how long.
-        seconds: u64,
-    },
-    /// Somebody asked to end while it was waited for.
+    Silent { place: String, seconds: u64 },
     #[error(
         "the agent at {place} was waited for no longer, as you ended this; what it had is not measured"
     )]
     Interrupted { place: String },
-    /// It cannot do what was asked.
     #[error("{place}: {why}")]
-    Refused {
-        place: String,
-        /// and why, with the mend.
-        why: String,
-    },
+    Refused { place: String, why: String },
 }
 
 impl HostError {

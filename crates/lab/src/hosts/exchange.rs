@@ -15,7 +15,6 @@ use super::{HostError, LabHost};
 /// Instants are told in whole nanoseconds.
 const READING_ERROR: Span = Span::from_nanos(1);
 
-/// So many tell whether clocks of one name are one.
 const CHECKS: usize = 8;
 
 impl LabHost {
@@ -46,7 +45,6 @@ impl LabHost {
         exchanges.map(|exchanges| OffsetBounds::of(&exchanges))
     }
 
-    /// Asks for the host's clock once, if `timeline` needs that.
     pub(crate) fn exchange(&mut self, timeline: &mut HostTimeline) -> Result<(), HostError> {
         if matches!(timeline, HostTimeline::Same) {
             return Ok(());
@@ -72,7 +70,6 @@ impl LabHost {
     }
 }
 
-/// A line, or that it was longer than it may be: nothing follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BoundedLine {
     Whole(String),

@@ -15,7 +15,6 @@ pub(super) struct OffsetBounds {
 const RATE: i64 = 1000;
 
 impl OffsetBounds {
-    /// Of the clock here.
     pub(super) const HERE: Self = Self { least: Span::ZERO, most: Span::ZERO };
 
     /// No question arrived before it was asked, and no answer before it was given. None without exchanges.
@@ -31,7 +30,6 @@ impl OffsetBounds {
         Some(Self { least: least - slack, most: most + slack })
     }
 
-    /// Whether both may be of one clock.
     pub(super) fn meets(&self, other: &Self) -> bool {
         self.least <= other.most && other.least <= self.most
     }

@@ -6,10 +6,8 @@ use std::process::Command;
 
 use super::HostError;
 
-/// Where an experiment runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPlace {
-    /// On this machine, as whoever asks.
     Local,
     /// In a network namespace of this machine, as `ip netns` knows it.
     Namespace(String),
@@ -46,7 +44,6 @@ impl fmt::Display for HostPlace {
 }
 
 impl HostPlace {
-    /// What starts an agent there.
     pub(super) fn command(&self) -> Result<Command, HostError> {
         let here = std::env::current_exe().map_err(|error| HostError::NotStarted {
             place: self.to_string(),

@@ -9,10 +9,8 @@ pub(super) fn have_one_name(one: Option<&str>, other: Option<&str>) -> bool {
     one.is_some() && one == other
 }
 
-/// How instants of a host are read here.
 #[derive(Debug)]
 pub(crate) enum HostTimeline {
-    /// As they are: it is one clock.
     Same,
     Exchanged(Box<ExchangedClock>),
 }
@@ -21,12 +19,10 @@ pub(crate) enum HostTimeline {
 #[derive(Debug, Default)]
 pub(crate) struct ExchangedClock {
     estimator: ClockEstimator,
-    /// The mappings, each from when it was made.
     course: Vec<(LocalTime, ClockMapping)>,
 }
 
 impl HostTimeline {
-    /// Takes an exchange; those with a clock that is this one are not needed.
     pub(crate) fn observe(&mut self, exchange: Exchange) {
         if let Self::Exchanged(clock) = self {
             clock.observe(exchange);
@@ -42,7 +38,6 @@ impl HostTimeline {
         }
     }
 
-    /// How often the host's clock was found to be another than it was.
     pub(crate) fn steps(&self) -> u32 {
         match self {
             Self::Same => 0,
@@ -50,7 +45,6 @@ impl HostTimeline {
         }
     }
 
-    /// The shortest way to the host and back, where there is one.
     pub(crate) fn round_trip(&self) -> Option<Span> {
         match self {
             Self::Same => None,

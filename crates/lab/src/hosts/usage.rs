@@ -13,20 +13,15 @@ use super::confined::Used;
 pub struct ChildUsage {
     /// On the monotonic clock of its machine.
     pub at_ns: i64,
-    /// Processor time of its threads.
     pub cpu_ns: u64,
     /// What it and those beside it have used, where that is limited.
     pub group: Option<Used>,
 }
 
-/// What was used between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsedBetween {
-    /// From one to the other.
     pub lasted: Span,
-    /// Processor time of its threads.
     pub cpu: Span,
-    /// The steps of what it and those beside it used, where that is limited.
     pub group: Option<Used>,
 }
 

@@ -8,7 +8,6 @@ use super::confined::ChildLimits;
 use super::usage::ChildUsage;
 use crate::report::HostDescription;
 
-/// What an agent says first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Its version; those of another are not spoken to.
@@ -37,36 +36,30 @@ pub(super) struct AgentRequest {
     pub(super) ask: AgentAsk,
 }
 
-/// What an agent can be asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AgentAsk {
     Start(Start),
-    /// For a child's end.
     Wait {
         child: u32,
         most_ms: u64,
     },
-    /// What a child has used so far.
     Usage {
         child: u32,
     },
     Interrupt {
         child: u32,
     },
-    /// A piece of a file.
     Read {
         file: String,
         from: u64,
         most: usize,
     },
-    /// A WAV of noise.
     Noise {
         file: String,
         seconds: u32,
         rate: u32,
     },
-    /// By which addresses it may be reached, and at which UDP ports.
     Listen {
         pairs: u16,
     },
@@ -74,25 +67,20 @@ pub(super) enum AgentAsk {
     Slice {
         slice_ms: u32,
     },
-    /// Send a datagram to each.
     Knock {
         addresses: Vec<IpAddr>,
         port: u16,
     },
-    /// Which of them came.
     Heard,
-    /// How its monotonic clock stands.
     Clock,
 }
 
-/// A run of `taut`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Start {
     /// What follows `taut`; `{dir}` is the folder of the experiment.
     pub(super) words: Vec<String>,
     /// Processors it may use; all if there are none.
     pub(super) cpus: Vec<usize>,
-    /// What else it may have at most.
     pub(super) limits: Option<ChildLimits>,
 }
 
@@ -124,7 +112,6 @@ pub(super) enum AgentAnswer {
     Reached {
         address: Option<IpAddr>,
     },
-    /// When the request was there, and when this answer was made.
     Clock {
         received_ns: i64,
         answered_ns: i64,
@@ -134,7 +121,6 @@ pub(super) enum AgentAnswer {
     },
 }
 
-/// How a child stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildState {
@@ -142,7 +128,6 @@ pub enum ChildState {
     Ended(ChildEnded),
 }
 
-/// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildEnded {
     /// As the program says it; absent where a signal ended it.
@@ -150,6 +135,5 @@ pub struct ChildEnded {
     /// What it wrote on standard output, which is read for itself.
     #[serde(skip)]
     pub printed: String,
-    /// The last line it complained with, if it did.
     pub complaint: Option<String>,
 }

@@ -3,13 +3,13 @@
 use core::fmt;
 use core::str::FromStr;
 
+use clap::Args;
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::Span;
 use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, Jitter, Loss, PathModel};
-use tautline_sim::trace::Trace;
+use tautline_ui::readers::span;
 
-/// A word that cannot be read, with what was typed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WordError {
     #[error("`{0}` is no share; write 5% or 0.05")]
@@ -18,23 +18,15 @@ pub enum WordError {
     BitRate(String),
     #[error("`{0}` is no outage; write 10s+2s: after ten seconds, for two")]
     Outage(String),
-    /// Bursts too short for what is to be lost in them.
     #[error(
         "{share} cannot be lost in bursts of {length}, as a packet at least comes between two; write \
          --burst {least} or more"
     )]
-    ShortBursts {
-        /// What is to be lost.
-        share: Share,
-        /// What was asked for.
-        length: f64,
-        least: f64,
-    },
+    ShortBursts { share: Share, length: f64, least: f64 },
     #[error(
         "--burst gathers what is lost, and nothing is: write --loss 5% too, or a --preset that loses"
     )]
     NoLoss,
-    /// A duration within one of the others.
     #[error(transparent)]
     Span(#[from] SpanError),
 }
@@ -111,12 +103,9 @@ impl fmt::Display for BitRate {
     }
 }
 
-/// A time in which nothing comes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
-    /// When it begins, since the beginning.
     pub after: Span,
-    /// How long it lasts.
     pub lasts: Span,
 }
 
@@ -134,26 +123,43 @@ impl FromStr for Outage {
     }
 }
 
-/// What is to be different from a given path. Absent: as it is.
-#[derive(Debug, Clone, PartialEq, Default)]
+// What is to be different from a given path. Absent: as it is.
+#[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct PathChanges {
+    /// How long every packet takes at least
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     pub delay: Option<Span>,
-    /// On top of it, evenly between nothing and this, in order.
+    /// How much longer each may take, evenly between nothing and this, in order
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     pub jitter: Option<Span>,
-    /// How many are lost.
+    /// How many are lost, such as 5%
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
     pub loss: Option<Share>,
-    /// In bursts of this mean length.
+    /// In bursts of this many on average
+    #[arg(long, value_name = "PACKETS", value_parser = burst, help_heading = "Network")]
     pub burst: Option<f64>,
-    /// Held back and overtaken.
+    /// How many are held back so that others overtake them, such as 1%; 1%+5ms says for how long
+    /// [default: for 2ms]
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
     pub reorder: Option<Reordering>,
+    /// How many come twice, such as 1%
+    #[arg(long, value_name = "SHARE", help_heading = "Network")]
     pub duplicate: Option<Share>,
-    /// Of a bottleneck before which an eighth of a second may wait.
+    /// What the narrowest wire carries, such as 10Mbit; an eighth of a second may wait before it
+    #[arg(long, value_name = "RATE", help_heading = "Network")]
     pub rate: Option<BitRate>,
-    /// The largest IP packet carried whole, in bytes.
-    pub mtu: Option<usize>,
-    pub outages: Vec<Outage>,
-    /// Delays and losses of a record on top.
-    pub trace: Option<Trace>,
+    /// Largest IP packet that is carried whole; longer ones go in parts, each with its own luck
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..),
+          help_heading = "Network")]
+    pub mtu: Option<u16>,
+    /// Nothing comes through, such as 10s+2s: after ten seconds, for two; any number of times
+    #[arg(long, value_name = "TIME+TIME", help_heading = "Network")]
+    pub outage: Vec<Outage>,
+}
+
+fn burst(text: &str) -> Result<f64, String> {
+    let length = text.parse::<f64>().ok().filter(|length| (1.0..=1e6).contains(length));
+    length.ok_or_else(|| format!("`{text}` is no length of a burst; write 3"))
 }
 
 impl PathChanges {
@@ -164,7 +170,7 @@ impl PathChanges {
         path.loss = self.loss_beside(path.loss)?;
         path.reorders = self.reorder.map_or(path.reorders, |held| (held.share.0, held.by));
         path.duplicates = self.duplicate.map_or(path.duplicates, |share| share.0);
-        path.mtu = self.mtu.unwrap_or(path.mtu);
+        path.mtu = self.mtu.map_or(path.mtu, usize::from);
         if let Some(BitRate(rate)) = self.rate {
             // Bits of an eighth of a second are bytes of a whole one, by 64.
             let queue = (rate / 64).max(3000) as usize;
@@ -172,10 +178,7 @@ impl PathChanges {
         }
         let at = |span: Span| TrueTime::ZERO.after(span);
         path.outages
-            .extend(self.outages.iter().map(|one| (at(one.after), at(one.after + one.lasts))));
-        if self.trace.is_some() {
-            path.trace.clone_from(&self.trace);
-        }
+            .extend(self.outage.iter().map(|one| (at(one.after), at(one.after + one.lasts))));
         Ok(path)
     }
 

@@ -6,7 +6,6 @@ use tautline_proto::time::Span;
 use tautline_sim::link::{Bottleneck, Holds, Jitter, Loss, PathModel};
 use tautline_sim::preset::Preset;
 
-/// A table of all presets: what each does to packets, each way.
 pub(super) fn table() -> String {
     let mut table = "Presets, which do the same each way:\n".to_owned();
     line(&mut table, ["", "delay", "jitter", "held", "loss", "narrowest"]);

@@ -16,23 +16,18 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_report::distribution::Distribution;
 use tautline_sim::link::PathModel;
 
-use super::report::{LegReport, PortReport, RelayReport, Uncarried};
-use super::{Impairer, Leg, Released, UdpPort};
+use super::report::{LegReport, PortReport, RelayReport};
+use super::{DatagramCounters, Impairer, Leg, Released, UdpPort};
 
-/// How a relay is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayOptions {
     /// Where it listens: RTP there, RTCP on the UDP port above; UDP port 0 for two that are free.
     pub listen: UdpOptions,
-    /// By what socket it hands on.
     pub onward: UdpOptions,
     /// Where it hands on to, by the same rule: a host or a group.
     pub to: SocketAddr,
-    /// What happens to what the sender sends.
     pub there: PathModel,
-    /// What happens to what comes back.
     pub back: PathModel,
-    /// Of everything that is drawn.
     pub seed: u64,
     pub scheduler: Scheduler,
 }
@@ -57,6 +52,8 @@ impl RelayOptions {
     }
 }
 
+/// What a delay of the relay itself is compared with: one that is longer is worth a note.
+const UNPUNCTUAL: Span = Span::from_millis(1);
 /// The longest UDP payload over IPv4.
 const LONGEST: usize = 65_507;
 /// The shortest packets, 125 µs.
@@ -75,7 +72,6 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Opens the sockets and begins.
     pub fn start(options: &RelayOptions) -> Result<Self, OpenError> {
         let (media, control) = open_plain_pair(&options.listen)?;
         let (onward_media, onward_control) = open_plain_pair(&options.onward)?;
@@ -126,7 +122,6 @@ impl Relay {
         address
     }
 
-    /// How its thread runs.
     pub const fn granted(&self) -> Granted {
         self.granted
     }
@@ -160,7 +155,6 @@ struct RelayWorker {
     to: [Endpoint; 2],
     impairer: Impairer,
     lateness: Distribution,
-    /// Datagrams that came back before anybody had sent.
     unaddressed: u64,
     start: LocalTime,
     stop: Arc<AtomicBool>,
@@ -222,19 +216,49 @@ impl RelayWorker {
         // Datagrams of the way there leave by the onward sockets.
         let port = |leg, port, leaves: usize| {
             let refused = self.sockets[leaves].counters().send_errors;
-            PortReport::new(self.impairer.counters(leg, port), refused)
+            let counters = self.impairer.counters(leg, port);
+            let (loss, mean_burst) = (counters.loss().0, counters.mean_burst());
+            let DatagramCounters { received, lost, duplicated, overflowed, released, .. } =
+                counters;
+            PortReport {
+                received,
+                released,
+                lost,
+                loss,
+                mean_burst,
+                duplicated,
+                overflowed,
+                refused,
+            }
         };
         let leg = |leg, leaves| LegReport {
             media: port(leg, UdpPort::Media, leaves),
             control: port(leg, UdpPort::Control, leaves + 1),
         };
-        let dropped = self.sockets.iter().map(|socket| socket.counters().kernel_drops).sum();
-        RelayReport::new(
+        let (there, back) = (leg(Leg::There, 2), leg(Leg::Back, 0));
+        let kernel_drops = self.sockets.iter().map(|socket| socket.counters().kernel_drops).sum();
+        let mut notes = Vec::new();
+        if let Some(late) = self.lateness.percentile(0.99).filter(|late| *late > UNPUNCTUAL) {
+            notes.push(format!(
+                "one datagram in a hundred went on more than {late} later than asked: the host is \
+                 busy or stalls, and part of what was heard is its doing"
+            ));
+        }
+        let overflowed = [there, back].map(|leg| leg.media.overflowed + leg.control.overflowed);
+        if kernel_drops + overflowed.iter().sum::<u64>() > 0 {
+            notes.push("datagrams were dropped that no path lost: too many came at once".into());
+        }
+        RelayReport {
+            schema: 1,
+            experiment: "impair",
             seed,
-            now() - self.start,
-            [leg(Leg::There, 2), leg(Leg::Back, 0)],
-            &self.lateness,
-            Uncarried { kernel_drops: dropped, unaddressed: self.unaddressed },
-        )
+            duration_ns: (now() - self.start).as_nanos(),
+            there,
+            back,
+            lateness: self.lateness.summary(),
+            kernel_drops,
+            unaddressed: self.unaddressed,
+            notes,
+        }
     }
 }

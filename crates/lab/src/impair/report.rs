@@ -4,56 +4,33 @@ use core::fmt;
 
 use serde::Serialize;
 use tautline_proto::time::Span;
-use tautline_report::distribution::{Distribution, Summary};
+use tautline_report::distribution::Summary;
 
-use super::{DatagramCounters, UNPUNCTUAL};
-
-/// What became of the datagrams of one way.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LegReport {
     pub media: PortReport,
     pub control: PortReport,
 }
 
-/// What became of the datagrams of one way and port.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PortReport {
     pub received: u64,
     /// That were handed on, those that went twice included.
     pub released: u64,
-    /// That the path lost.
     pub lost: u64,
-    /// The share that the path lost.
     pub loss: f64,
-    /// Mean length of the runs of lost ones.
     pub mean_burst: f64,
     pub duplicated: u64,
-    /// That found the relay's memory full.
     pub overflowed: u64,
-    /// That the system refused to send.
     pub refused: u64,
 }
 
-impl PortReport {
-    pub(super) fn new(counters: DatagramCounters, refused: u64) -> Self {
-        let DatagramCounters { received, lost, duplicated, overflowed, released, .. } = counters;
-        let (loss, mean_burst) = (counters.loss().0, counters.mean_burst());
-        Self { received, released, lost, loss, mean_burst, duplicated, overflowed, refused }
-    }
-}
-
-/// What a relay did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RelayReport {
-    /// Version of these names.
     pub schema: u32,
-    /// The name of the experiment.
     pub experiment: &'static str,
-    /// Of everything that was drawn.
     pub seed: u64,
-    /// From its beginning to its end.
     pub duration_ns: i64,
-    /// What the sender sent.
     pub there: LegReport,
     pub back: LegReport,
     /// How much later than asked datagrams were handed on: the relay's own doing.
@@ -62,53 +39,10 @@ pub struct RelayReport {
     pub kernel_drops: u64,
     /// Datagrams that came back before anybody had sent.
     pub unaddressed: u64,
-    /// What a reader should know, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Datagrams that no path was asked to carry.
-pub(super) struct Uncarried {
-    /// That found the buffer of a socket full.
-    pub(super) kernel_drops: u64,
-    /// That came back before anybody had sent.
-    pub(super) unaddressed: u64,
-}
-
 impl RelayReport {
-    pub(super) fn new(
-        seed: u64,
-        duration: Span,
-        [there, back]: [LegReport; 2],
-        lateness: &Distribution,
-        uncarried: Uncarried,
-    ) -> Self {
-        let Uncarried { kernel_drops, unaddressed } = uncarried;
-        let mut notes = Vec::new();
-        if let Some(late) = lateness.percentile(0.99).filter(|late| *late > UNPUNCTUAL) {
-            notes.push(format!(
-                "one datagram in a hundred went on more than {late} later than asked: the host is \
-                 busy or stalls, and part of what was heard is its doing"
-            ));
-        }
-        let legs = [there, back].map(|leg| leg.media.overflowed + leg.control.overflowed);
-        if kernel_drops + legs.iter().sum::<u64>() > 0 {
-            notes.push("datagrams were dropped that no path lost: too many came at once".into());
-        }
-        Self {
-            schema: 1,
-            experiment: "impair",
-            seed,
-            duration_ns: duration.as_nanos(),
-            there,
-            back,
-            lateness: lateness.summary(),
-            kernel_drops,
-            unaddressed,
-            notes,
-        }
-    }
-
-    /// The report for programs.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
@@ -125,7 +59,6 @@ impl fmt::Display for PortReport {
 }
 
 impl fmt::Display for RelayReport {
-    /// The report for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {:.1} s", self.seed, self.duration_ns as f64 / 1e9)?;
         for (name, leg) in [("there", &self.there), ("back", &self.back)] {

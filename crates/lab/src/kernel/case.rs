@@ -6,14 +6,10 @@ use tautline_proto::time::Span;
 
 use super::{KernelOptions, PacketRun, PacketShape, Way};
 
-/// Where the packets of a case come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CaseSender {
-    /// A thread here, on the receiver's core.
     OneCore,
-    /// A thread here, on a core of its own.
     TwoCores,
-    /// A program at the host of this name.
     Far(String),
 }
 
@@ -57,7 +53,6 @@ impl KernelCase {
         Self { packets, way, sender, count, tick, run: fastrand::u32(..) }
     }
 
-    /// What its sender is to send.
     pub(super) fn sent(&self) -> PacketRun {
         PacketRun { packets: self.packets, count: self.count, run: self.run }
     }

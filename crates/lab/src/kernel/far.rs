@@ -1,10 +1,11 @@
 //! Packets that a program at another host sends, so that they come by an interface.
 
 use core::time::Duration;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use tautline_io::clock::now;
+use tautline_io::udp::any;
 use tautline_proto::device::Stop;
 use tautline_proto::time::Span;
 
@@ -16,9 +17,7 @@ use crate::hosts::{ChildEnded, ChildState, HostError, HostPlace, LabHost};
 use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
 
-/// What a program takes to start, and to write what it knows.
 const WRITING: Duration = Duration::from_secs(20);
-/// From one look to the next at whether it is asked to stop.
 const TURN: Duration = Duration::from_millis(200);
 
 /// Measures packets from `far`, which reaches this machine at this address, if it is said; else at the first
@@ -70,7 +69,6 @@ impl CaseHosts for LabHost {
     }
 }
 
-/// Runs each case with this host, until it is gone.
 pub(super) fn run_all<H: CaseHosts>(
     cases: &mut Cases<'_>,
     options: &KernelOptions,
@@ -91,7 +89,6 @@ pub(super) fn run_all<H: CaseHosts>(
     }
 }
 
-/// Why a case has no row of figures.
 pub(super) enum Unmeasured {
     Case(String),
     /// or by the host that was to send.
@@ -119,13 +116,9 @@ fn run(
 ) -> Result<ReportRow, Unmeasured> {
     check(options, case)?;
     let core = *options.cores.first().ok_or(NO_CORE.to_owned())?;
-    let any: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let over = Stop::default();
     let begins = now();
-    let receiver = KernelReceiver::open(case, begins, over.clone(), any)?;
+    let receiver = KernelReceiver::open(case, begins, over.clone(), any(address.is_ipv6()))?;
     let to = (address, receiver.local().port()).into();
     let hears = receiver.start(core, options.scheduler)?;
     let sent = ended(options, case, far, to, stop);

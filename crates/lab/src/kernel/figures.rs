@@ -100,9 +100,7 @@ fn found(
             .collect();
     }
     row.published = published(case);
-    let points =
-        waits.values().iter().map(|(due, wait)| ((*due - begins).as_nanos(), wait.as_nanos()));
-    row.points = vec![Points { name: "kernel".to_owned(), values: points.collect() }];
+    row.points = vec![Points::of("kernel", &waits, begins)];
     Ok(row)
 }
 

@@ -27,18 +27,15 @@ pub(super) struct HeardArrival {
     pub(super) uncertainty: Span,
     /// When the reader woke: of one that waits in the call, when it came back.
     pub(super) woke: LocalTime,
-    /// When the datagram was in the program's hands.
     pub(super) read: LocalTime,
 }
 
 impl HeardArrival {
-    /// Whether the kernel said when it arrived.
     pub(super) fn is_stamped(&self) -> bool {
         self.uncertainty != Span::MAX
     }
 }
 
-/// What became of every packet.
 pub(super) struct Log {
     pub(super) heard: Vec<Option<HeardArrival>>,
     /// The `errno` of a call that failed, 0 if none did.
@@ -48,7 +45,6 @@ pub(super) struct Log {
 /// So long is waited for what is still under way.
 const PATIENCE: Span = Span::from_millis(50);
 
-/// An open socket, and room for what comes.
 pub(super) struct KernelReceiver {
     socket: OpenedSocket,
     local: SocketAddr,
@@ -59,12 +55,10 @@ pub(super) struct KernelReceiver {
 
 enum OpenedSocket {
     Blocked(Box<BlockedUdp>),
-    /// With the instants at which it is read.
     Direct(Box<DirectLink>, OpenSchedule),
 }
 
 impl KernelReceiver {
-    /// For a case that begins then, at this address and any free UDP port.
     pub(super) fn open(
         case: &KernelCase,
         begins: LocalTime,
@@ -141,7 +135,6 @@ impl KernelReceiver {
     }
 }
 
-/// Notes a packet of this run; whatever else comes is nobody's.
 fn note(heard: &mut [Option<HeardArrival>], run: u32, datagram: &Datagram<'_>, woke: LocalTime) {
     let word = |at: usize| datagram.bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let (Some(named), Some(number)) = (word(0), word(4)) else { return };

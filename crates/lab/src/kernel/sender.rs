@@ -1,12 +1,12 @@
 //! Sends numbered packets to a schedule.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use serde::{Deserialize, Serialize};
-use tautline_io::thread::{Scheduler, spawn};
-
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::thread::memory::prefault;
+use tautline_io::thread::{Scheduler, spawn};
+use tautline_io::udp::any;
 use tautline_proto::device::Stop;
 use tautline_proto::time::LocalTime;
 
@@ -16,11 +16,9 @@ use crate::schedule::OpenSchedule;
 /// A packet that was sent; its number is its place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SentDatagram {
-    /// When it was to be.
     pub(super) due: LocalTime,
     /// When the kernel was called with it.
     pub(super) handed: LocalTime,
-    /// Whether it took it.
     pub(super) taken: bool,
 }
 
@@ -33,10 +31,8 @@ pub struct PacketRun {
     pub run: u32,
 }
 
-/// What was sent, as its sender says it of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentPackets {
-    /// Version of these names.
     pub schema: u32,
     /// Packets that its kernel took.
     pub taken: u64,
@@ -45,19 +41,14 @@ pub struct SentPackets {
 }
 
 impl PacketRun {
-    /// The words after `taut` by which a program sends it there.
     pub(super) fn words(&self, to: SocketAddr, scheduler: Scheduler) -> Vec<String> {
         let PacketShape { ptime, payload } = self.packets;
-        let words = [
-            ("--to", to.to_string()),
-            ("--ptime", ptime.to_string()),
-            ("--payload", payload.to_string()),
-            ("--count", self.count.to_string()),
-            ("--run", self.run.to_string()),
-            ("--scheduler", scheduler.to_string()),
-        ];
-        let head = ["lab", "packets"].map(str::to_owned).into_iter();
-        head.chain(words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value])).collect()
+        let Self { count, run, .. } = self;
+        let words = format!(
+            "lab packets --to {to} --ptime {ptime} --payload {payload} --count {count} --run {run} \
+             --scheduler {scheduler}"
+        );
+        words.split(' ').map(str::to_owned).collect()
     }
 
     /// Sends it there, on a thread of this scheduler, to its end or until it is asked to stop.
@@ -102,17 +93,12 @@ pub(super) struct KernelSender {
 }
 
 impl KernelSender {
-    /// To `receiver`, with all room taken.
     pub(super) fn open(
         run: &PacketRun,
         schedule: OpenSchedule,
         receiver: SocketAddr,
     ) -> Result<Self, String> {
-        let any: IpAddr = match receiver {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = UdpSocket::bind((any, 0)).map_err(|error| {
+        let socket = UdpSocket::bind((any(receiver.is_ipv6()), 0)).map_err(|error| {
             format!("a socket to send from: {error}; end other programs or raise ulimit -n")
         })?;
         socket.connect(receiver).map_err(|error| {

@@ -10,11 +10,9 @@ use crate::streams::LabStream;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rung {
-    /// What it is asked for by.
     pub name: &'static str,
     /// Of both devices; their buffers hold two.
     pub period: Span,
-    /// Audio time in one packet.
     pub ptime: Span,
     /// The thesis's pipeline latency, our link offset.
     pub latency: Span,
@@ -65,12 +63,10 @@ pub const RUNGS: [Rung; 14] = [
     below("0.67 ms", [667, 667, 3_000]),
 ];
 
-/// Whose figures these are.
 const SILENT: &str = "Lund 2020, table 3.4";
 const NOISY: &str = "Lund 2020, table 3.3";
 
 impl fmt::Display for Rung {
-    /// As a row is called: what is configured, and which of the thesis's tests that is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, period, ptime, latency, measured_ms } = self;
         match period == ptime {
@@ -82,7 +78,6 @@ impl fmt::Display for Rung {
 }
 
 impl Rung {
-    /// What is run for it.
     pub fn plan(&self, base: &LabStream) -> LabStream {
         let frames = self.period.as_nanos() * i64::from(base.rate) + 500_000_000;
         LabStream {

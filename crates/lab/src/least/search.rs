@@ -6,45 +6,35 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTry {
-    /// So many steps above the least.
     pub steps: u32,
-    /// Whether it is held, and not only tried.
     pub held: bool,
 }
 
-/// What was seen of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeastFinding {
     Whole,
     Missed,
-    /// Something was, and the host stood still meanwhile.
     Frozen {
         /// Whether more was missed than what the freezes overlap.
         besides: bool,
     },
-    /// It could not be found out.
     Void,
 }
 
-/// What a try comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeastVerdict {
     Goes,
     Fails,
     /// The host spoilt each try: it is taken for one that does not go, and nobody knows.
     Unknown,
-    /// It is run again.
     Again,
-    /// Nothing can be found out, and nothing more is run.
     GivesUp,
 }
 
-/// The least that goes, with what is known so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeastSearch {
     /// All below do not go.
     from: u32,
-    /// The least that went.
     good: Option<u32>,
     /// Tried beyond `from`, as long as nothing went.
     jump: u32,
@@ -54,7 +44,6 @@ pub struct LeastSearch {
     frozen: u32,
     /// and whether more than its freezes explain was missed each time.
     besides: bool,
-    /// Void rows, one after the other.
     voids: u32,
 }
 
@@ -64,18 +53,8 @@ pub const FROZEN_TRIES: u32 = 3;
 const VOID_TRIES: u32 = 2;
 
 impl LeastSearch {
-    /// Up to so many steps.
     pub fn new(most: u32) -> Self {
-        Self {
-            from: 0,
-            good: None,
-            jump: 0,
-            most,
-            holding: false,
-            frozen: 0,
-            besides: true,
-            voids: 0,
-        }
+        Self { most, besides: true, ..Self::default() }
     }
 
     /// What to run next; `None` when it is known, or cannot be.
@@ -90,7 +69,6 @@ impl LeastSearch {
         Some(LeastTry { steps, held: self.holding })
     }
 
-    /// Takes what was seen of the next one.
     pub fn tried(&mut self, finding: LeastFinding) -> LeastVerdict {
         let Some(LeastTry { steps, .. }) = self.next() else { return LeastVerdict::GivesUp };
         let verdict = self.verdict(finding);
@@ -133,7 +111,6 @@ impl LeastSearch {
         self.jump = self.jump.saturating_mul(2).max(1);
     }
 
-    /// Whether it ended since nothing could be found out.
     pub fn gave_up(&self) -> bool {
         self.voids >= VOID_TRIES
     }

@@ -12,10 +12,8 @@ use crate::report::{HostDescription, LabReport, Meanwhile, ReportRow};
 use crate::streams::StreamEnds;
 use crate::traffic::{AmbientPart, AmbientSum, AmbientTraffic, Carried, read_ambient};
 
-/// What this part is called.
 pub(super) const NAME: &str = "ambient";
 
-/// Words of the child, and its name in errors.
 const TRAFFIC: &str = "lab traffic";
 
 /// What was counted at the sender's and at the receiver's machine, or at the one that both share.
@@ -49,7 +47,6 @@ fn counted(host: &mut LabHost, child: u32, lasts: Duration) -> Result<AmbientTra
     host.said_by(child, TRAFFIC, WRITING)
 }
 
-/// The ambient traffic of a capture, pcap or pcapng.
 pub fn of_capture(file: impl Read + Send) -> LabReport {
     let mut report = LabReport::asking("network");
     report.hosts.push(HostDescription::here("here"));
@@ -74,7 +71,6 @@ pub fn of_capture(file: impl Read + Send) -> LabReport {
 const BYTES: &str = "ambient traffic is counted in frames with their Ethernet headers, without checksums; RTP is \
                      known by its header and by packets that follow one another";
 
-/// What a reader should know of what was counted there.
 pub(super) fn notes(place: &str, traffic: &AmbientTraffic) -> Vec<String> {
     let mut notes = vec![BYTES.to_owned()];
     if traffic.dropped > 0 {
@@ -172,7 +168,6 @@ fn row(name: String, sum: &AmbientSum, all: Carried, duration: Span) -> ReportRo
 /// Seconds that are charted, those without a frame too: a capture may claim any length.
 const MAX_SECONDS: i64 = 100_000;
 
-/// Mbit/s and packets/s of each whole second.
 fn over_time(all: &AmbientSum, [begin, end]: [i64; 2]) -> Vec<Meanwhile> {
     let [first, last] = [begin, end].map(|at| at.div_euclid(1_000_000_000));
     if !(1..=MAX_SECONDS).contains(&last.saturating_sub(first)) {

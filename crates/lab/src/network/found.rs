@@ -5,7 +5,6 @@ use tautline_proto::time::Span;
 use crate::report::ReportRow;
 use crate::report::text::share;
 
-/// As [`crate::burden::Noise::SILENT`] is called.
 const SILENT: &str = "silent";
 
 /// What each noise changed of a stream, held against silence; then the overhead of packets, the shortest last.
@@ -22,7 +21,6 @@ pub(super) fn sentences(rows: &[ReportRow]) -> Vec<String> {
     changed.chain(overhead(rows)).collect()
 }
 
-/// Nothing where either has no median.
 fn changed(silent: &ReportRow, noisy: &ReportRow) -> Option<String> {
     let middle = |row: &ReportRow| row.measured.as_ref()?.p50_ns;
     let (quiet, loud) = (middle(silent)?, middle(noisy)?);

@@ -15,13 +15,11 @@ const MIXED: [[(&str, &str); 2]; 3] = [
     [("tapped_in_share", "of all in"), ("tapped_out_share", "of all out")],
 ];
 
-/// What was tapped at one side while packets counted.
 pub(super) struct TappedSide<'a> {
     window: TappedWindow<'a>,
     port: Option<u16>,
 }
 
-/// What one interface carried.
 pub(super) struct TappedInterface {
     pub(super) name: String,
     ethernet: bool,
@@ -90,28 +88,22 @@ impl<'a> TappedSide<'a> {
         rows
     }
 
-    /// How much of what came, and of what went, is of which layer.
     pub(super) fn layers(&self, case: &str) -> Vec<ReportRow> {
         let mut rows = Vec::new();
         for interface in self.interfaces() {
             for (way, words) in ["in", "out"].into_iter().enumerate() {
                 let carried = interface.carried(way);
-                if carried.wire == 0 {
+                let [wire, .., payload, _] = carried;
+                if wire == 0 {
                     continue;
                 }
                 let mut row =
                     ReportRow::named(format!("{case}, {}: {words}, by layer", interface.name));
-                let layers = [
-                    ("ethernet_mbit_per_s", "Ethernet, Mbit/s", carried.wire),
-                    ("ip_mbit_per_s", "IP, Mbit/s", carried.ip),
-                    ("transport_mbit_per_s", "UDP, TCP, Mbit/s", carried.transport),
-                    ("payload_mbit_per_s", "in those, Mbit/s", carried.payload),
-                    ("sound_mbit_per_s", "sound, Mbit/s", carried.sound),
-                ];
-                for (key, words, bytes) in layers {
+                for ((key, words), bytes) in LAYERS.into_iter().zip(carried) {
                     row.add(key, words, self.megabits(bytes));
                 }
-                row.add("layers_overhead_share", "overhead", carried.overhead());
+                let overhead = 1.0 - payload as f64 / wire as f64;
+                row.add("layers_overhead_share", "overhead", overhead);
                 rows.push(row);
             }
         }
@@ -119,25 +111,16 @@ impl<'a> TappedSide<'a> {
     }
 }
 
-/// What of one way is of which layer.
-struct CarriedLayers {
-    wire: u64,
-    ip: u64,
-    transport: u64,
-    /// What UDP and TCP carry, and of the stream's sound what RTP carries.
-    payload: u64,
-    sound: u64,
-}
-
-impl CarriedLayers {
-    /// What of the whole is no payload.
-    fn overhead(&self) -> f64 {
-        1.0 - self.payload as f64 / self.wire.max(1) as f64
-    }
-}
+/// For programs and for people.
+const LAYERS: [(&str, &str); 5] = [
+    ("ethernet_mbit_per_s", "Ethernet, Mbit/s"),
+    ("ip_mbit_per_s", "IP, Mbit/s"),
+    ("transport_mbit_per_s", "UDP, TCP, Mbit/s"),
+    ("payload_mbit_per_s", "in those, Mbit/s"),
+    ("sound_mbit_per_s", "sound, Mbit/s"),
+];
 
 impl TappedInterface {
-    /// What of one part came and went.
     pub(super) fn part(&self, wanted: MixPart) -> MixWays {
         let mut parts = self.parts.iter();
         parts.find(|(part, _)| *part == wanted).map_or_else(MixWays::default, |(_, ways)| *ways)
@@ -147,21 +130,21 @@ impl TappedInterface {
         layers.link + if self.ethernet { CHECKSUM * layers.packets } else { 0 }
     }
 
-    fn carried(&self, way: usize) -> CarriedLayers {
-        let mut all = CarriedLayers { wire: 0, ip: 0, transport: 0, payload: 0, sound: 0 };
+    /// By layer: what UDP and TCP carry is of the stream's sound what RTP carries.
+    fn carried(&self, way: usize) -> [u64; LAYERS.len()] {
+        let mut all = [0; LAYERS.len()];
         for (part, ways) in &self.parts {
             let layers = &ways[way];
-            let is_sound = *part == MixPart::Sound;
-            all.wire += self.wire(layers);
-            all.ip += layers.ip;
-            all.transport += layers.transport;
-            all.payload += if is_sound { layers.rtp_payload } else { layers.payload };
-            all.sound += if is_sound { layers.rtp_payload } else { 0 };
+            let [payload, sound] = match part {
+                MixPart::Sound => [layers.rtp_payload; 2],
+                _ => [layers.payload, 0],
+            };
+            let each = [self.wire(layers), layers.ip, layers.transport, payload, sound];
+            all.iter_mut().zip(each).for_each(|(sum, bytes)| *sum += bytes);
         }
         all
     }
 
-    /// Bytes of a packet of sound that was sent, layer by layer, as it was seen.
     pub(super) fn tell_sound(&self, row: &mut ReportRow) {
         let [_, sent] = self.part(MixPart::Sound);
         if sent.datagrams == 0 {

@@ -10,11 +10,8 @@ use crate::streams::LabStream;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPart {
-    /// What the network carries without a stream.
     Ambient,
-    /// A stream in the midst of so much else.
     Beside(Noise),
-    /// Streams of long and of short packets, for what their heads cost.
     Overhead,
 }
 
@@ -55,7 +52,6 @@ impl fmt::Display for NetworkPart {
 }
 
 impl NetworkPart {
-    /// How many cases it runs.
     pub fn cases(&self) -> usize {
         match self {
             Self::Ambient | Self::Beside(_) => 1,
@@ -63,7 +59,6 @@ impl NetworkPart {
         }
     }
 
-    /// With so much TCP, where there is any.
     #[must_use]
     pub fn with_tcp(self, rate: TcpRate) -> Self {
         match self {

@@ -9,7 +9,6 @@ use crate::burden::Noise;
 use crate::report::ReportRow;
 use crate::traffic::{CarriedTraffic, Layers, PROTOCOLS, TrafficInterface, TrafficWindow};
 
-/// In and out, of one thing.
 fn flow(
     name: String,
     window: &TrafficWindow<'_>,
@@ -34,12 +33,10 @@ impl SeenTraffic {
         Some([*instants.iter().min()?, *instants.iter().max()?])
     }
 
-    /// What the interfaces of the sender's machine, or the receiver's, carried while packets counted.
     fn window(&self, side: usize) -> Option<TrafficWindow<'_>> {
         self.watched[side].within(self.span(side)?)
     }
 
-    /// The UDP port that the stream goes to.
     pub(super) fn port(&self) -> Option<u16> {
         let address = &self.outcome.sent.streams.first()?.address;
         address.rsplit(':').next()?.parse().ok()
@@ -60,7 +57,6 @@ impl SeenTraffic {
         Some((window, name, interface, ways))
     }
 
-    /// Packets of sound that left within these instants.
     fn media(&self, [begin, end]: [i64; 2]) -> u64 {
         let packets = self.outcome.departures.iter();
         packets.filter(|packet| (begin..=end).contains(&packet.handed)).count() as u64
@@ -88,7 +84,6 @@ impl SeenTraffic {
     }
 }
 
-/// What went in and out of either machine's interfaces, and came to nobody there.
 pub(super) fn carried(
     case: &str,
     seen: &SeenTraffic,
@@ -115,7 +110,6 @@ pub(super) fn carried(
     rows
 }
 
-/// Of which protocols it was: interface by interface where a tap saw it.
 pub(super) fn mixed(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<ReportRow> {
     let sides = sides(one_machine).iter().enumerate();
     let each = sides.filter_map(|(side, name)| {
@@ -128,12 +122,10 @@ pub(super) fn mixed(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<Re
     each.flatten().collect()
 }
 
-/// The ends whose machines are told of.
 fn sides(one_machine: bool) -> &'static [&'static str] {
     if one_machine { &["both ends"] } else { &["sender", "receiver"] }
 }
 
-/// Of which protocols it was, where only the kernel's counters say so.
 fn counted(case: &str, window: &TrafficWindow<'_>) -> Vec<ReportRow> {
     let each = PROTOCOLS.iter().map(|(protocol, received, sent)| {
         (*protocol, [window.protocol(received), window.protocol(sent)])
@@ -149,7 +141,6 @@ fn packets(name: String, window: &TrafficWindow<'_>, [received, sent]: [u64; 2])
     row
 }
 
-/// How much of what either machine's interfaces carried is of which layer, where taps saw it.
 pub(super) fn layers(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<ReportRow> {
     let sides = sides(one_machine).iter().enumerate();
     let each = sides.filter_map(|(side, name)| {
@@ -180,7 +171,6 @@ pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
     row.add("control_share", "control, share of all", control as f64 / all.max(1) as f64);
 }
 
-/// What the heads of packets cost, and whether the interface counted as much.
 pub(super) fn overhead(
     name: &str,
     seen: &SeenTraffic,

@@ -119,7 +119,6 @@ pub(super) fn shares(rows: &[ReportRow]) -> Vec<Chart> {
     rows.iter().enumerate().filter_map(chart_of).collect()
 }
 
-/// Of packets and of bytes.
 fn shares_of(row: &ReportRow) -> Option<[f64; 2]> {
     let share = |key| row.figures.iter().find(|figure| figure.key == key)?.value.as_f64();
     Some([share("packets_share")?, share("bytes_share")?])

@@ -64,7 +64,6 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
-/// A chart of all rows, where there are several.
 pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
     let steps = steps(rows);
     if steps.len() < 2 || steps.iter().all(|step| step.middle.is_none()) {
@@ -138,7 +137,6 @@ fn tick(chart: &mut Chart, (x, y): (i32, i32), tall: i32, ink: Ink) {
     chart.path([(x, y - tall * FINE), (x, y + tall * FINE)], ink, 2 * FINE);
 }
 
-/// A figure and how far it may be off, with ends that are seen.
 fn bounded(chart: &mut Chart, plot: &Plot, (value, error): (f64, f64), y: i32) {
     let ends = [value - error, value + error].map(|end| (plot.x(end), y));
     chart.path(ends, Ink::MEASURED, 2 * FINE);
@@ -146,7 +144,6 @@ fn bounded(chart: &mut Chart, plot: &Plot, (value, error): (f64, f64), y: i32) {
     chart.disc((plot.x(value), y), 4, Ink::MEASURED);
 }
 
-/// Rows one below the other, each with its name and a figure above its marks.
 fn stacked(
     title: &str,
     label: String,

@@ -31,7 +31,6 @@ pub(crate) fn void(text: &str) -> String {
     format!("<p class=\"void\">{}</p>", escaped(text))
 }
 
-/// How a program was called, if that is known.
 pub(crate) fn command(text: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -55,15 +54,12 @@ pub(crate) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> Str
     format!("<div class=\"scroll\"><table>{heads}<tbody>{lines}</tbody></table></div>")
 }
 
-/// What the numbers of an axis are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Lengths of time, in nanoseconds.
     Time,
-    /// How many, without a unit.
     Count,
     Share,
-    /// A number without a unit.
     Number,
 }
 

@@ -20,14 +20,11 @@ const APART: f64 = 5.0;
 
 type Values = Vec<(i64, f64)>;
 
-/// Series that share an axis.
 struct Panel<'a> {
     title: &'a str,
     /// Each with its name in the legend, which a single one does without.
     lines: Vec<(&'static str, Values)>,
-    /// Of what seldom happens, such as xruns.
     counted: bool,
-    /// Colour and width of each line.
     style: fn(usize) -> (Ink, i32),
     scale: Axis,
     /// Without words, in pixels.
@@ -35,7 +32,6 @@ struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// Below the values of a run.
     fn strip(title: &'a str, values: Values, counted: bool, scale: Axis) -> Self {
         let style = |_| (Ink::TEXT, FINE + FINE / 2);
         let (lines, scale) = (vec![("", values)], scale.with_few_names());
@@ -56,7 +52,6 @@ impl<'a> Panel<'a> {
         (seen.values.len() >= LEAST).then(strip)
     }
 
-    /// What happened at instants of its own, of those that the chart shows.
     fn happened(events: &'a Events, end: i64) -> Option<Self> {
         let values: Values =
             events.within(0..=end).into_iter().map(|(at, count)| (at, f64::from(count))).collect();
@@ -189,7 +184,6 @@ fn high(one: &Interval) -> i64 {
     one.p99_ns.unwrap_or(one.p50_ns)
 }
 
-/// Seconds that follow each other; the greatest too, unless they stand apart.
 fn band(chart: &mut Chart, plot: &Plot, run: &[Interval], apart: bool) {
     // Each value stands for its whole second.
     let steps = |of: &dyn Fn(&Interval) -> i64| -> Vec<Place> {
@@ -208,7 +202,6 @@ fn band(chart: &mut Chart, plot: &Plot, run: &[Interval], apart: bool) {
     chart.path(steps(&|one| one.p50_ns), Ink::MEASURED, 2 * FINE);
 }
 
-/// What the keys of a machine or process begin with, and the title of its chart.
 const MACHINES: [(&str, &str); 3] = [
     ("", "Over time"),
     ("sender_", "Sender's machine over time"),

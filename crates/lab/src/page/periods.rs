@@ -20,12 +20,9 @@ const LEAST: usize = 256;
 const MOST: usize = 1 << 18;
 /// Of noise that would be named.
 const CHANCE: f64 = 0.001;
-/// Periods that are named.
 const NAMED: usize = 3;
-/// Periods that differ by less are one.
 const SAME: f64 = 0.02;
 
-/// How much the values swing with one period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Swing {
     /// Its length, in nanoseconds.
@@ -158,7 +155,6 @@ fn liveliest(row: &ReportRow) -> Option<&Points> {
     })
 }
 
-/// The chart, where there are values enough.
 pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
     let points = liveliest(row)?;
     let periods = Periods::of(&points.values)?;

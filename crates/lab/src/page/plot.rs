@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use super::markup::{Unit, told};
 use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, WIDTH, width};
 
-/// What an axis shows, from where to where.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Axis {
     from: f64,
     to: f64,
     log: bool,
     unit: Unit,
-    /// Values that are named, at most.
     most: usize,
 }
 
@@ -20,7 +18,6 @@ pub(super) struct Axis {
 const WIDE: f64 = 8.0;
 /// The least that an axis shows of its greatest value.
 const NEAR: f64 = 5e-4;
-/// Values that an axis names, at most, and lines to read them by.
 const MARKS: usize = 6;
 
 impl Axis {
@@ -57,17 +54,14 @@ impl Axis {
         }
     }
 
-    /// The same, and a share of it more after its end.
     pub(super) fn with_room(self, share: f64) -> Self {
         Self { to: self.value(1.0 + share), ..self }
     }
 
-    /// Ends of so many equal parts as they are seen.
     pub(super) fn parts(&self, count: usize) -> Vec<f64> {
         (0..=count).map(|index| self.value(index as f64 / count as f64)).collect()
     }
 
-    /// Values that are named, and the step between them.
     fn marks(&self) -> (Vec<f64>, f64) {
         if self.most == 0 {
             return (Vec::new(), 0.0);
@@ -99,7 +93,6 @@ impl Axis {
         few.unwrap_or_else(|| vec![self.from, self.to])
     }
 
-    /// The values that are named, each with its name.
     fn named(&self) -> impl Iterator<Item = (f64, String)> {
         let (marks, step) = self.marks();
         let greatest = self.from.abs().max(self.to.abs());
@@ -112,7 +105,6 @@ impl Axis {
         self.named().map(|(_, name)| width(&name)).max().unwrap_or(0) + 8 * FINE
     }
 
-    /// The same with fewer names.
     pub(super) const fn with_few_names(mut self) -> Self {
         self.most = 2;
         self
@@ -193,13 +185,11 @@ impl Plot {
         plot
     }
 
-    /// Where a value stands across.
     pub(super) fn x(&self, value: f64) -> i32 {
         self.left
             + (self.axes.0.share(value) * f64::from(self.right - 1 - self.left)).round() as i32
     }
 
-    /// Where a value stands upwards.
     pub(super) fn y(&self, value: f64) -> i32 {
         let bottom = self.bottom - 1;
         bottom + (self.axes.1.share(value) * f64::from(self.top - bottom)).round() as i32

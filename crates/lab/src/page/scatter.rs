@@ -13,7 +13,6 @@ use crate::statistics::median;
 const HEIGHT: i32 = 330;
 /// Bytes of one chart, at most.
 const MOST: usize = 380_000;
-/// Values of a line that are shown magnified.
 const STRETCH: usize = 240;
 
 type Values<'a> = &'a [(i64, i64)];

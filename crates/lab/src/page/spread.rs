@@ -8,7 +8,6 @@ use crate::report::ReportRow;
 use crate::statistics::Bin;
 
 const HEIGHT: i32 = 230;
-/// Bars of a histogram.
 const BARS: usize = 72;
 
 fn count(bins: &[Bin]) -> u64 {
@@ -72,7 +71,6 @@ fn bars(title: &str, words: String, label: String, bins: &[Bin], axis: Axis) -> 
     chart
 }
 
-/// What share of all values lies beyond each.
 pub(super) fn tail(row: &ReportRow) -> Option<Chart> {
     let bins = &row.histogram;
     let (first, last) = (bins.first()?, bins.last()?);
@@ -116,7 +114,6 @@ fn thinned(places: &[Place]) -> Vec<Place> {
     kept
 }
 
-/// Names the percentiles that are known on the line.
 fn named(chart: &mut Chart, plot: &Plot, row: &ReportRow) {
     let Some(measured) = &row.measured else { return };
     let known = [

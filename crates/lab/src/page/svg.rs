@@ -29,7 +29,6 @@ impl Ink {
     pub(super) const PUBLISHED: Self = Self(5);
     pub(super) const BAD: Self = Self(6);
 
-    /// One of several, by its number.
     pub(super) const fn line(number: usize) -> Self {
         Self(7 + (number % 9) as u8)
     }
@@ -58,7 +57,6 @@ pub(super) fn width(words: &str) -> i32 {
 /// In steps, from the left and from the top.
 pub(super) type Place = (i32, i32);
 
-/// A chart with its title and what it shows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
     pub(super) title: String,
@@ -70,11 +68,9 @@ pub(super) struct Chart {
     pub(super) body: String,
     /// How large a point is, in steps.
     pub(super) dot: i32,
-    /// Many, of each colour.
     pub(super) points: Vec<(Ink, Place)>,
 }
 
-/// What an SVG on a page begins with.
 const PAGE: &str = "xmlns=\"http://www.w3.org/2000/svg\"";
 
 impl Chart {
@@ -89,7 +85,6 @@ impl Chart {
         self.put_path(&format!("class=\"s{}\" stroke-width=\"{width}\"", ink.0), places, "");
     }
 
-    /// What these places enclose, so opaque.
     pub(super) fn shape(
         &mut self,
         places: impl IntoIterator<Item = Place>,
@@ -158,7 +153,6 @@ impl Chart {
         self.svg(PAGE).len()
     }
 
-    /// With these attributes before all others.
     fn svg(&self, attributes: &str) -> String {
         format!(
             "<svg {attributes} viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}{}</svg>",
@@ -188,7 +182,6 @@ const FONTS: &str = "system-ui,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-
 /// Free room around charts, and the height of a line of words, in pixels.
 const MARGIN: i32 = 12;
 const LINE: i32 = 20;
-/// Letters of a title that stand side by side in a chart's width.
 const TITLE: usize = 56;
 
 /// All charts one below the other, as one SVG that stands by itself: its colours are in its elements, so that

@@ -6,23 +6,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a stream was, and how it went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamBySecond {
     pub rate: u32,
-    /// Frames per wake-up of both devices.
     pub period: u32,
-    /// Periods in their buffers.
     pub periods: u32,
-    /// Audio time in one packet.
     pub ptime_ns: i64,
-    /// How many seconds packets counted.
     pub seconds: u32,
     /// Packets that left in them.
     pub due: u64,
     /// Packets that came after their deadline.
     pub late: Vec<SecondCount>,
-    /// Packets that never came.
     pub lost: Vec<SecondCount>,
     /// Packets that were there in time and were not played.
     pub unheard: Vec<SecondCount>,
@@ -42,7 +36,6 @@ pub const SENDER_LATE: &str = "sender_late";
 /// How much less the receiver's had until the DAC, against the best of its second.
 pub const RECEIVER_LATE: &str = "receiver_late";
 
-/// One part of a packet's way, or a lateness, in seconds in which it was known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartBySecond {
     /// A stage, as in the glossary, [`SENDER_LATE`] or [`RECEIVER_LATE`].

@@ -8,7 +8,6 @@ pub(crate) fn step(error: f64) -> f64 {
     10_f64.powf((error.log10() + 1e-12).floor() - 1.0)
 }
 
-/// The same in whole nanoseconds.
 fn step_nanos(error: i64) -> i64 {
     let mut step = 1;
     while error / step >= 100 {
@@ -24,7 +23,6 @@ fn to_nearest(nanos: i64, step: i64) -> Span {
     Span::from_nanos(i64::try_from(rounded).unwrap_or(i64::MAX))
 }
 
-/// As much as a [`Span`] tells of itself.
 pub(crate) fn nearest_thousandth(nanos: i64) -> Span {
     to_nearest(
         nanos,
@@ -36,13 +34,11 @@ pub(crate) fn nearest_thousandth(nanos: i64) -> Span {
     )
 }
 
-/// An error in nanoseconds.
 pub(crate) fn bound(error: i64) -> Span {
     let step = step_nanos(error);
     Span::from_nanos(error.saturating_add(step - 1) / step * step)
 }
 
-/// A length of time in nanoseconds, to the digit that its error leaves.
 pub(crate) fn by_error(nanos: i64, error: i64) -> String {
     let rounded = to_nearest(nanos, step_nanos(error)).as_nanos();
     let (unit, digits, name) = match rounded.unsigned_abs() {
@@ -63,7 +59,6 @@ pub(crate) fn by_error(nanos: i64, error: i64) -> String {
     format!("{sign}{told}{name}")
 }
 
-/// A number without a unit, to the digit that its error leaves.
 pub(crate) fn number_by_error(value: f64, error: f64) -> String {
     if !error.is_normal() || error < 0.0 {
         return value.to_string();

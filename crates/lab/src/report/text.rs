@@ -41,13 +41,11 @@ impl fmt::Display for LabReport {
     }
 }
 
-/// How often every core stood still.
 pub(crate) fn freezes(count: u64) -> String {
     let freezes = if count == 1 { "freeze" } else { "freezes" };
     format!("{count} {freezes} that every core saw")
 }
 
-/// Whether both are one machine, as far as is told.
 fn is_same(one: &HostDescription, other: &HostDescription) -> bool {
     let seen = |host: &HostDescription| HostDescription { stalls: None, ..host.clone() };
     seen(one) == seen(other)
@@ -63,7 +61,6 @@ fn alike(one: &ReportRow, other: &ReportRow) -> bool {
     is_of_time(one) == is_of_time(other) && (is_of_time(one) || shares())
 }
 
-/// A column: its head, and what a row has there.
 pub(crate) struct Column {
     pub(crate) head: String,
     pub(crate) cell: Cell,
@@ -75,7 +72,6 @@ fn column(head: &str, cell: impl Fn(&ReportRow) -> Option<String> + 'static) -> 
     Column { head: head.to_owned(), cell: Box::new(cell) }
 }
 
-/// To the nearest thousandth of its unit.
 pub(crate) fn nanos(nanos: i64) -> String {
     digits::nearest_thousandth(nanos).to_string()
 }
@@ -95,7 +91,7 @@ fn count(row: &ReportRow, of_rounds: bool) -> Option<String> {
 }
 
 /// The median, or the mean of values too few for it, with its uncertainty.
-pub(super) fn measured(row: &ReportRow) -> Option<String> {
+pub(crate) fn measured(row: &ReportRow) -> Option<String> {
     let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns))?;
     Some(within(middle, row.uncertainty.map(Span::as_nanos)))
 }
@@ -111,7 +107,6 @@ pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
 /// Stands where fewer than ten values lie beyond a percentile.
 const UNKNOWN: &str = "–";
 
-/// What any row has is a column.
 pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
     let mut all = vec![
         column("", |row| Some(row.name.clone())),
@@ -198,7 +193,6 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Res
     sources(rows).iter().try_for_each(|line| writeln!(f, "{line}"))
 }
 
-/// Whose figures the columns are that others published, a line for each source.
 pub(crate) fn sources(rows: &[ReportRow]) -> Vec<String> {
     let mut sources: Vec<(&str, Vec<&str>)> = Vec::new();
     for there in rows.iter().flat_map(|row| &row.published) {
@@ -234,7 +228,6 @@ pub(crate) fn aligned(lines: &[Vec<String>]) -> Vec<String> {
     lines.iter().map(put).collect()
 }
 
-/// What of a row has no column.
 fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Result {
     if !many {
         for figure in &row.figures {
@@ -262,10 +255,8 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
     Ok(())
 }
 
-/// So many instants are told in a line.
 const TOLD: usize = 8;
 
-/// How often, and when, since the first value of the run.
 fn happened(events: &Events) -> String {
     let told: u64 = events.values.iter().map(|(_, count)| u64::from(*count)).sum();
     let at = |(at, count): &(i64, u32)| {
@@ -291,7 +282,6 @@ fn happened(events: &Events) -> String {
     line
 }
 
-/// Of all, such as 0.03 %.
 pub(crate) fn share(share: f64) -> String {
     match share * 100.0 {
         percent if percent < 0.0 => format!("{percent:.1} %"),
@@ -335,7 +325,6 @@ pub(crate) fn shown(figure: &Figure) -> String {
     }
 }
 
-/// Four digits that mean something.
 fn significant(value: f64) -> String {
     let before = value.abs().max(1e-9).log10().floor() as i32;
     let told = format!("{value:.*}", (3 - before).clamp(0, 6) as usize);

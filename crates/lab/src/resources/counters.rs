@@ -38,7 +38,6 @@ pub(super) struct Ticks {
     pub(super) all: u64,
 }
 
-/// Packets and bytes each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Traffic {
     pub(super) packets_in: u64,
@@ -47,7 +46,6 @@ pub(super) struct Traffic {
     pub(super) bytes_out: u64,
 }
 
-/// What a process has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ProcessCounters {
     pub(super) user: u64,
@@ -65,7 +63,6 @@ fn numbers(text: &str) -> impl Iterator<Item = u64> + '_ {
     text.split_whitespace().map(|word| word.parse().unwrap_or(0))
 }
 
-/// The number after a name that begins a line.
 fn named(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.trim_start_matches(':').split_whitespace().next()?.parse().ok()

@@ -4,13 +4,10 @@ use tautline_proto::time::Span;
 
 use super::counters::{MachineCounters, ProcessCounters, Ticks, Traffic};
 
-/// A quantity as reports have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quantity {
-    /// For programs, with its unit.
     pub(super) key: &'static str,
     pub(super) words: &'static str,
-    /// Whether its mean has a column of its own.
     pub(super) shown: bool,
 }
 

@@ -7,7 +7,6 @@ use super::rates;
 use super::rates::Quantity;
 use crate::report::{Meanwhile, ReportRow};
 
-/// One reading of everything.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at: LocalTime,
@@ -75,7 +74,6 @@ impl Record {
         self.samples.first().map_or(LocalTime::ZERO, |sample| sample.at)
     }
 
-    /// The row of the machine, with the means of what has a column.
     pub fn machine_row(&self) -> ReportRow {
         let mut row = row("machine".to_owned(), &rates::MACHINE, self.machine(self.begin()));
         let watched = self.samples.last().map_or(Span::ZERO, |last| last.at - self.begin());
@@ -84,7 +82,6 @@ impl Record {
         row
     }
 
-    /// The row of a process, by its place among the pids, if it was there.
     pub fn process_row(&self, index: usize) -> Option<ReportRow> {
         let meanwhile = self.process(index, self.begin());
         let (pid, name) = (self.pids.get(index)?, self.names.get(index)?);
@@ -92,7 +89,6 @@ impl Record {
             .then(|| row(format!("process {pid} ({name})"), &rates::PROCESS, meanwhile))
     }
 
-    /// What a reader should know.
     pub(super) fn notes(&self) -> Vec<String> {
         let gone = self.pids.iter().enumerate().filter(|(index, _)| {
             let was = |sample: &Sample| sample.processes.get(*index).is_some_and(Option::is_some);
@@ -102,7 +98,6 @@ impl Record {
     }
 }
 
-/// With the mean of each quantity that has a column.
 fn row(name: String, quantities: &[Quantity], meanwhile: Vec<Meanwhile>) -> ReportRow {
     let mut row = ReportRow::named(name);
     for series in &meanwhile {

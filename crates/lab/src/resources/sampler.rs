@@ -14,26 +14,19 @@ use super::counters::{MachineCounters, ProcessCounters, context_switches};
 use super::record::{Record, Sample};
 use crate::schedule::OpenSchedule;
 
-/// What is read, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplerOptions {
-    /// From one reading to the next.
     pub interval: Span,
-    /// For so long, at most.
     pub duration: Span,
-    /// Processes that are read too.
     pub pids: Vec<u32>,
 }
 
-/// How often it is looked whether it is over.
 const BEAT: Span = Span::from_millis(20);
-/// Readings of one run at most.
 const MOST: usize = 1 << 20;
 /// More than any of the files takes: each core has a line, and each interrupt a number.
 const TEXT: usize = 256 << 10;
 const STACK: usize = 128 << 10;
 
-/// Reads until it is finished.
 pub struct Sampler {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Record>,
@@ -68,7 +61,6 @@ impl Sampler {
     }
 }
 
-/// What the thread works with.
 struct Sampling {
     reader: ProcReader,
     schedule: OpenSchedule,
@@ -193,7 +185,6 @@ fn again(file: &mut File, text: &mut String) {
     }
 }
 
-/// Of all threads of a process.
 fn switches(pid: u32) -> Option<u64> {
     let threads = read_dir(format!("/proc/{pid}/task")).ok()?;
     let counted = threads.filter_map(|thread| {

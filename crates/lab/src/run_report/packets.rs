@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{
-    HeardPacket, LAUNCH, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger,
-    STAGES, SentPacket, length, lengths,
+    HeardPacket, LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger, STAGES,
+    SentPacket, lengths,
 };
 
 use crate::report::{Points, ReportRow};
@@ -15,7 +15,6 @@ use crate::statistics::Series;
 
 /// Packets that are read, at most: hours of them are more than a page shows.
 const MOST: usize = 500_000;
-/// Packets that are shown one by one.
 const SHOWN: usize = 25_000;
 
 /// Packets of known capture, in the order of that.
@@ -108,23 +107,13 @@ impl RunPackets {
     }
 }
 
-/// From the capture to the end of each stage.
 fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
-    let line = |(stage, name): (usize, &&str)| {
-        let value = |packet: &&RunPacket| {
-            let end = packet.instants[stage + 1]?.checked_sub(packet.capture)?;
-            Some((packet.capture - begin, end))
-        };
-        Points { name: (*name).to_owned(), values: packets.iter().filter_map(value).collect() }
-    };
-    // There is no such stage where nothing is launched.
-    let launched = |at| packets.iter().any(|packet| length(&packet.instants, at).is_some());
-    let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
-    let lines = STAGES.iter().enumerate().filter(told).map(line);
-    lines.filter(|points| !points.values.is_empty()).collect()
+    let packets = packets.iter().map(|packet| (packet.capture - begin, packet.instants));
+    let mut lines = Points::of_stages(&packets.collect::<Vec<_>>());
+    lines.retain(|points| !points.values.is_empty());
+    lines
 }
 
-/// Says of the worst what they are made of.
 fn name_worst(row: &mut ReportRow, packets: &[&RunPacket], first: LocalTime) {
     let first = (first - LocalTime::ZERO).as_nanos();
     for worst in &mut row.worst {

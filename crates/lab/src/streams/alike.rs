@@ -8,7 +8,6 @@ use super::StreamOutcome;
 
 /// So many packets may both ends' last ones be apart: what was lost at the end, as where a host froze.
 const MOST_APART: i64 = 512;
-/// So many packets say well enough how far.
 const ENOUGH: usize = 4096;
 /// No packet arrives before it left, but stamps and launch times are as good as they are.
 const EARLIEST: i64 = -10_000;
@@ -16,7 +15,6 @@ const EARLIEST: i64 = -10_000;
 const FEW: u64 = 2;
 
 impl StreamOutcome {
-    /// An instant of each packet that left, by its timestamp.
     pub(crate) fn sent_at(&self, instant: impl Fn(&SentPacket) -> i64) -> HashMap<u32, i64> {
         self.departures.iter().map(|packet| (packet.timestamp, instant(packet))).collect()
     }

@@ -12,7 +12,6 @@ use crate::report::{
 use crate::statistics::{Interval, Series};
 
 impl StreamOutcome {
-    /// Of the packets that count; nothing where there are none.
     pub(super) fn by_second(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<StreamBySecond> {
         let ((begin, first), (end, _)) = (counted.first()?, counted.last()?);
         let number = |since: i64| u32::try_from(since.max(0) / INTERVAL.as_nanos()).ok();
@@ -61,7 +60,6 @@ impl StreamOutcome {
     }
 }
 
-/// How often each second is among these.
 fn counts(seconds: impl Iterator<Item = u32>) -> Vec<SecondCount> {
     let mut all = BTreeMap::new();
     seconds.for_each(|second| *all.entry(second).or_insert(0) += 1);

@@ -13,7 +13,6 @@ use crate::statistics::Sorted;
 pub const MOST_UNSURE: Span = Span::from_micros(250);
 
 impl StreamOutcome {
-    /// Whether both ends read one clock, by the receiver's word.
     fn is_one_clock(&self) -> bool {
         self.stream().and_then(|one| one.clock.as_ref()).is_some_and(|clock| clock.source == "host")
     }

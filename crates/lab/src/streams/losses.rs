@@ -14,9 +14,7 @@ use crate::report::ReportRow;
 pub(crate) struct StreamLosses {
     /// Packets that never left, as the sender's device lost their sound or its kernel had no room.
     pub(crate) never_sent: u64,
-    /// Packets that came after their deadline.
     pub(crate) late: u64,
-    /// Packets that never came.
     pub(crate) lost: u64,
     /// Packets that were there in time, and at whose turn the device played silence of its own.
     pub(crate) unheard: u64,
@@ -29,12 +27,10 @@ pub(crate) struct StreamLosses {
 }
 
 impl StreamLosses {
-    /// Whether there are none.
     pub(crate) fn is_none(&self) -> bool {
         self.named().iter().all(|(count, ..)| *count == 0)
     }
 
-    /// Each with its name, of one and of several.
     fn named(&self) -> [(u64, &'static str, &'static str); 6] {
         let [sender, receiver] = self.xruns;
         [
@@ -49,7 +45,6 @@ impl StreamLosses {
 }
 
 impl fmt::Display for StreamLosses {
-    /// Those that there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = self.named().into_iter().filter(|(count, ..)| *count > 0);
         let told: Vec<String> = named
@@ -64,7 +59,6 @@ impl fmt::Display for StreamLosses {
     }
 }
 
-/// Packets that were due while packets counted, and how each was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MissedBy {
     never_sent: u64,
@@ -88,7 +82,6 @@ impl MissedBy {
 }
 
 impl StreamOutcome {
-    /// How packets were missed, of those that count.
     pub(super) fn missed_by(&self, counted: &[(LocalTime, HeardPacket)]) -> MissedBy {
         let of = |is: fn(&HeardPacket) -> bool| {
             counted.iter().filter(|(_, packet)| is(packet)).count() as u64
@@ -101,7 +94,6 @@ impl StreamOutcome {
         MissedBy { never_sent, late, lost, unheard }
     }
 
-    /// What the packets that count lacked in this run of `plan`.
     pub(crate) fn losses(&self, plan: &LabStream) -> StreamLosses {
         let counted = self.counted();
         let MissedBy { never_sent, late, lost, unheard } = self.missed_by(&counted);

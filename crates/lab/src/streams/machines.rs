@@ -13,42 +13,32 @@ use crate::hosts::{HostError, LabHost};
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow, SecondCount};
 use crate::resources::machine_quantities;
 
-/// A quantity of a machine, as `taut lab sample` has it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SampledQuantity {
-    /// Its name, with its unit.
     pub key: String,
     /// Instants of that machine's monotonic clock in nanoseconds, each with what was read.
     pub values: Vec<(i64, f64)>,
 }
 
-/// What was read of a machine, or why nothing was.
 type Sampled = Result<Vec<SampledQuantity>, HostError>;
 
-/// What was read of the machines of a stream.
 #[derive(Debug, Clone, Default)]
 pub enum SampledMachines {
-    /// Nobody was to read.
     #[default]
     Unasked,
-    /// Of the one that both ends run on.
     One(Sampled),
-    /// Of the sender's, and of the receiver's.
     Two([Sampled; 2]),
 }
 
-/// It writes what it has read within.
 const WRITING: Duration = Duration::from_secs(5);
 /// After the stream it ends by itself, should nobody end it.
 const BEYOND: Span = Span::from_secs(30);
 
-/// What reads at the machine that both ends run on, or at the sender's and at the receiver's.
 pub(super) enum MachineSamplers {
     One(Result<u32, HostError>),
     Two([Result<u32, HostError>; 2]),
 }
 
-/// On the command line.
 const SAMPLE: &str = "lab sample";
 
 impl MachineSamplers {
@@ -65,7 +55,6 @@ impl MachineSamplers {
         }
     }
 
-    /// Ends them, with what they read.
     pub(super) fn end(self, ends: &mut StreamEnds) -> SampledMachines {
         let end = |host: &mut LabHost, child: Result<u32, HostError>| {
             host.said_by(child?, SAMPLE, WRITING)
@@ -87,14 +76,11 @@ pub(super) const XRUNS: [(&str, &str); 2] = [
 ];
 /// Of all cores: what programs and the kernel took of them.
 const BUSY: [&str; 4] = ["user_percent", "system_percent", "irq_percent", "softirq_percent"];
-/// Drawn beside the packets, with how busy the machine is.
 const QUEUE: &str = "runnable";
 
-/// How a machine is named in what is told of it.
 struct MachineNames {
     key: &'static str,
     words: &'static str,
-    /// How busy it is, in words.
     busy: &'static str,
     /// That it was not read: for programs, and for people.
     unread: (&'static str, &'static str),
@@ -123,7 +109,6 @@ const NAMES: [MachineNames; 3] = [
 ];
 
 impl MachineNames {
-    /// How busy this machine was, and all that was read of it.
     fn told(&self, read: &[SampledQuantity]) -> Vec<Meanwhile> {
         let busy = Meanwhile::drawn(format!("{}busy_percent", self.key), self.busy, busy(read));
         // By the names of this version: another machine's are not taken over.
@@ -150,7 +135,6 @@ impl SampledMachines {
 }
 
 impl StreamOutcome {
-    /// Tells which machine could not be read, and why.
     pub(super) fn tell_unread(&self, row: &mut ReportRow) {
         for (_, names, read) in self.machines.each() {
             if let Err(error) = read {
@@ -160,7 +144,6 @@ impl StreamOutcome {
         }
     }
 
-    /// Packets that left, from this one on.
     pub(super) fn departures_from(&self, first: &HeardPacket) -> &[SentPacket] {
         let left = self.departures.iter().position(|packet| packet.timestamp == first.timestamp);
         left.map_or(&[][..], |at| &self.departures[at..])
@@ -172,7 +155,6 @@ impl StreamOutcome {
         [self.departures_from(first).first().map(|packet| packet.capture), Some(begin.as_nanos())]
     }
 
-    /// When the devices of both ends had xruns, since the first packet that counts.
     pub(super) fn xruns(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Events> {
         let reports = [&self.sent, &self.heard].map(|report| report.streams.first());
         let ends = reports.into_iter().zip(self.begins(counted)).zip(XRUNS);
@@ -216,7 +198,6 @@ fn read_of(machine: &[SampledQuantity], key: &str) -> Vec<(i64, f64)> {
     found.map(|quantity| quantity.values.clone()).unwrap_or_default()
 }
 
-/// The sum of what was read at the same instants.
 fn busy(machine: &[SampledQuantity]) -> Vec<(i64, f64)> {
     let [first, rest @ ..] = BUSY.map(|key| read_of(machine, key));
     let rest = rest.map(BTreeMap::from_iter);

@@ -1,12 +1,12 @@
 //! A stream in the words of the programs that carry it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
+use tautline_io::udp::any;
 use tautline_proto::time::Span;
 
 use super::{LabStream, READY, TAIL};
 
-/// What carries a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LabWire {
     #[default]
@@ -18,7 +18,6 @@ pub enum LabWire {
 /// An address that may be used at one place without being claimed (IEEE 1722 table B.10).
 const GROUP: &str = "91:E0:F0:00:FE:01";
 
-/// Where a stream goes, as each end is told: an address for each copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StreamPath {
     to: Vec<String>,
@@ -28,15 +27,11 @@ pub(super) struct StreamPath {
 impl StreamPath {
     /// To that address, at every other UDP port from that on.
     pub(super) fn by_udp(address: IpAddr, port: u16, copies: u16) -> Self {
-        let any: IpAddr = match address {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
         let at = |address: IpAddr| {
             let ports = (0..copies).map(|copy| port + 2 * copy);
             ports.map(|port| format!("rtp://{}", SocketAddr::from((address, port)))).collect()
         };
-        Self { to: at(address), from: at(any) }
+        Self { to: at(address), from: at(any(address.is_ipv6())) }
     }
 
     pub(super) fn by_ethernet(interfaces: &[String; 2]) -> Self {
@@ -45,7 +40,6 @@ impl StreamPath {
     }
 }
 
-/// Words of a command line.
 fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = String> {
     words.map(str::to_owned).into_iter()
 }
@@ -53,27 +47,12 @@ fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = Strin
 impl LabStream {
     /// That both ends have; the sender is the first of two.
     fn common(&self, end: usize, lasts: Span) -> Vec<String> {
-        let [ptime, latency, lasts] =
-            [self.ptime, self.latency, lasts].map(|span| span.to_string());
-        let [period, periods, rate] = [self.period, self.periods, self.rate].map(|n| n.to_string());
-        let mut all: Vec<String> = words([
-            "--ptime",
-            &ptime,
-            "--latency",
-            &latency,
-            "--period",
-            &period,
-            "--periods",
-            &periods,
-            "--rate",
-            &rate,
-            "--duration",
-            &lasts,
-            "--report",
-            "json",
-            "--quiet",
-        ])
-        .collect();
+        let Self { ptime, latency, period, periods, rate, .. } = self;
+        let all = format!(
+            "--ptime {ptime} --latency {latency} --period {period} --periods {periods} --rate {rate} \
+             --duration {lasts} --report json --quiet"
+        );
+        let mut all: Vec<String> = all.split(' ').map(str::to_owned).collect();
         if let Some(scheduler) = &self.schedulers[end] {
             all.extend(words(["--scheduler", scheduler]));
         }

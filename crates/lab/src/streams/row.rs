@@ -2,10 +2,8 @@
 //! is, from the receiver's own report.
 
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::ledger::{
-    HeardPacket, LAUNCH, LedgerPacket, STAGES, SentPacket, length, lengths,
-};
-use tautline_report::{Counters, NotFound, Report, StageSummary, StreamReport};
+use tautline_report::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, length, lengths};
+use tautline_report::{Counters, NotFound, StageSummary, StreamReport};
 
 use super::{LabStream, StreamOutcome};
 use crate::report::{Points, ReportRow};
@@ -111,7 +109,6 @@ impl StreamOutcome {
         })
     }
 
-    /// Why no packet was measured, in the receiver's own words.
     pub(crate) fn unmeasured(&self) -> String {
         let stream = self.stream();
         if let Some(refused) = stream.and_then(|one| one.refused.clone()) {
@@ -134,12 +131,10 @@ impl StreamOutcome {
         unmeasured && missed && self.unwritten().is_none() && self.refused.is_none()
     }
 
-    /// What either end could not write, in its own words.
     fn unwritten(&self) -> Option<String> {
         [&self.sent, &self.heard].into_iter().find_map(|report| report.unwritten.first()).cloned()
     }
 
-    /// Why a scheduler of these was not had, where one was asked for.
     pub(super) fn refusal(&self, asked: &[Option<String>; 2]) -> Option<String> {
         let mut both = [&self.sent, &self.heard].into_iter().zip(asked);
         both.find_map(|(report, asked)| {
@@ -153,21 +148,19 @@ impl StreamOutcome {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-witness");
-            is_of_taut(report).then_some(report.host.stalls).filter(|_| watched)
+            // What else than taut may be run has no role, and says nothing of its host.
+            (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })
     }
 
-    /// A counter of all streams of the receiver.
     pub fn counted_at_receiver(&self, count: fn(&Counters) -> u64) -> u64 {
         self.heard.streams.iter().map(|stream| count(&stream.counters)).sum()
     }
 
-    /// Streams of which anything came.
     pub fn streams_heard(&self) -> usize {
         self.heard.streams.iter().filter(|stream| stream.counters.received > 0).count()
     }
 
-    /// Packets that all streams of the receiver missed while the host was frozen.
     pub fn frozen(&self) -> u64 {
         self.heard.streams.iter().map(frozen).sum()
     }
@@ -209,12 +202,6 @@ impl StreamOutcome {
     }
 }
 
-/// Whether `taut send` or `taut recv` reports it: what else may be run says nothing of its host.
-fn is_of_taut(report: &Report) -> bool {
-    !report.role.is_empty()
-}
-
-/// Packets that were missed while the host was frozen.
 fn frozen(stream: &StreamReport) -> u64 {
     stream.gaps.map_or(0, |gaps| gaps.host_stalled)
 }
@@ -243,23 +230,12 @@ fn stages(
     each.collect()
 }
 
-/// Where each packet was when, since its capture: a line for the end of each stage.
 fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
-    let Some(begin) = counted.first().map(|(due, _)| *due) else { return Vec::new() };
-    let line = |(at, name): (usize, &&str)| {
-        let value = |(due, packet): &(LocalTime, HeardPacket)| {
-            let instants = packet.instants();
-            Some(((*due - begin).as_nanos(), instants[at + 1]?.checked_sub(instants[0]?)?))
-        };
-        Points { name: (*name).to_owned(), values: counted.iter().filter_map(value).collect() }
-    };
-    // There is no such stage where nothing is launched.
-    let launched = |at| counted.iter().any(|(_, packet)| length(&packet.instants(), at).is_some());
-    let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
-    STAGES.iter().enumerate().filter(told).map(line).collect()
+    let Some((begin, _)) = counted.first() else { return Vec::new() };
+    let packets = counted.iter().map(|(due, one)| ((*due - *begin).as_nanos(), one.instants()));
+    Points::of_stages(&packets.collect::<Vec<_>>())
 }
 
-/// Why packets were heard and not measured, in its whole run.
 fn whys(stream: &StreamReport) -> Option<String> {
     let NotFound { unlike, silent, repeats, untold, unprobed, no_clock, unbooked, .. } =
         stream.latency.not_found;

@@ -9,13 +9,11 @@ use tautline_report::ledger::{HeardPacket, SentPacket};
 use super::{StreamOutcome, first_counters};
 use crate::report::{Events, INTERVAL, SecondCount};
 
-/// For programs and for people.
 const NEVER_SENT: (&str, &str) = ("never_sent", "packets never sent");
 
 /// No more than this is told as never sent, together: who lost an hour has no stream.
 const LONGEST_SECONDS: u32 = 3600;
 
-/// Packets that are missing between two that left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnsentPackets {
     /// When the first would have been captured, since the first packet that counts, in nanoseconds.
@@ -23,7 +21,6 @@ struct UnsentPackets {
     count: u32,
 }
 
-/// All of a stream that were never sent while packets counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NeverSent {
     gaps: Vec<UnsentPackets>,
@@ -32,7 +29,6 @@ pub(super) struct NeverSent {
 }
 
 impl StreamOutcome {
-    /// So many packets of each stream were never sent while packets counted.
     pub(crate) fn count_never_sent(&self) -> u64 {
         self.never_sent(&self.counted()).count()
     }
@@ -43,7 +39,6 @@ impl StreamOutcome {
         counted.xruns > 0 && counted.xruns <= counted.host_stalled
     }
 
-    /// Between the first packet that counts and the last that left.
     pub(super) fn never_sent(&self, counted: &[(LocalTime, HeardPacket)]) -> NeverSent {
         counted.first().map_or_else(NeverSent::default, |(_, first)| {
             NeverSent::among(self.departures_from(first), self.shape.rate)
@@ -99,7 +94,6 @@ impl NeverSent {
         all.into_iter().collect()
     }
 
-    /// Where they would have been, and how many one after the other.
     pub(super) fn events(&self) -> Option<Events> {
         let told = self.gaps.iter().map(|gap| (gap.at, gap.count));
         Events::since(0, NEVER_SENT, told, 0)

@@ -18,11 +18,9 @@ use crate::capture::{CapturedFrame, LinkType, ReadFrames, read_frames};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientTraffic {
-    /// Version of these names.
     pub schema: u32,
     /// From when on frames were counted and until when, on the scale of the seconds; of a capture a second at least.
     pub range_ns: [i64; 2],
-    /// Each protocol of each interface.
     pub parts: Vec<AmbientPart>,
     /// Frames for which the tap had no room.
     pub dropped: u64,
@@ -30,14 +28,12 @@ pub struct AmbientTraffic {
     pub sized: bool,
 }
 
-/// What an interface carried of one protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientPart {
     pub interface: String,
     /// Sent by this host, or received; unknown of captures.
     pub outgoing: Option<bool>,
     pub protocol: Protocol,
-    /// Which kind of address it was sent to.
     pub cast: Cast,
     /// Seconds that had any, with what they had.
     pub seconds: Vec<(i64, Carried)>,
@@ -46,9 +42,7 @@ pub struct AmbientPart {
 /// Packets and their bytes, with the link's headers and without checksums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
-    /// As they go by a cable.
     pub packets: u64,
-    /// Of all of them.
     pub bytes: u64,
 }
 
@@ -62,7 +56,6 @@ impl Carried {
 const SECOND: i64 = 1_000_000_000;
 
 impl AmbientTraffic {
-    /// How long it was counted.
     pub fn duration(&self) -> Span {
         let [begin, end] = self.range_ns;
         Span::from_nanos(end.saturating_sub(begin).max(1))
@@ -79,7 +72,6 @@ impl AmbientTraffic {
         names
     }
 
-    /// The sum of some parts.
     pub fn sum(&self, wanted: impl Fn(&AmbientPart) -> bool) -> AmbientSum {
         let mut seconds: BTreeMap<i64, Carried> = BTreeMap::new();
         let parts = self.parts.iter().filter(|part| wanted(part));
@@ -102,7 +94,6 @@ impl AmbientTraffic {
     }
 }
 
-/// What several parts carried together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientSum {
     pub carried: Carried,
@@ -111,14 +102,8 @@ pub struct AmbientSum {
     pub seconds: BTreeMap<i64, Carried>,
 }
 
-/// What of the interfaces is counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct AmbientKey {
-    interface: u32,
-    outgoing: Option<bool>,
-    protocol: Protocol,
-    cast: Cast,
-}
+/// The interface, whether it was sent, its protocol and its kind of address.
+type AmbientKey = (u32, Option<bool>, Protocol, Cast);
 
 /// Packets whose later parts may still come.
 const MAX_PARTED: usize = 64;
@@ -146,7 +131,6 @@ impl AmbientMix {
         }
     }
 
-    /// Counts a frame of this interface.
     pub(super) fn count(
         &mut self,
         interface: u32,
@@ -177,22 +161,18 @@ impl AmbientMix {
                 protocol = known.find(is_this).map_or(protocol, |(.., first)| *first);
             }
         }
-        let key = AmbientKey { interface, outgoing, protocol, cast: read.cast };
-        let seconds = self.parts.entry(key).or_default();
+        let seconds = self.parts.entry((interface, outgoing, protocol, read.cast)).or_default();
         let carried = Carried { packets: read.layers.packets, bytes: read.layers.link };
         seconds.entry(since.div_euclid(SECOND)).or_default().add(carried);
     }
 
-    /// All of it, by the interfaces' names.
     fn told(self, range_ns: [i64; 2], name: impl Fn(u32) -> String) -> AmbientTraffic {
-        let part = |(key, seconds): (AmbientKey, BTreeMap<i64, Carried>)| AmbientPart {
-            interface: name(key.interface),
-            outgoing: key.outgoing,
-            protocol: key.protocol,
-            cast: key.cast,
-            seconds: seconds.into_iter().collect(),
-        };
-        let parts = self.parts.into_iter().map(part).collect();
+        let parts =
+            self.parts.into_iter().map(|((interface, outgoing, protocol, cast), seconds)| {
+                let (interface, seconds) = (name(interface), seconds.into_iter().collect());
+                AmbientPart { interface, outgoing, protocol, cast, seconds }
+            });
+        let parts = parts.collect();
         AmbientTraffic { schema: 1, range_ns, parts, dropped: 0, sized: true }
     }
 }
@@ -209,7 +189,6 @@ impl FrameCounter for AmbientMix {
     }
 }
 
-/// Sources of RTP whose latest packets are known.
 const MAX_SOURCES: usize = 64;
 /// A packet this far from the one before is of another stream (RFC 3550 A.1, MAX_DROPOUT).
 const MAX_DROPOUT: u16 = 3000;
@@ -233,7 +212,6 @@ impl RtpSources {
     }
 }
 
-/// On the monotonic clock.
 fn nanos(at: LocalTime) -> i64 {
     (at - LocalTime::ZERO).as_nanos()
 }

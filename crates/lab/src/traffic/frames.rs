@@ -10,11 +10,11 @@ use etherparse::{
     UdpHeaderSlice, ip_number,
 };
 use serde::{Deserialize, Serialize};
+use tautline_dsp::named_enum;
 use tautline_proto::wire::rtp::HEADER_BYTES;
 
 use super::protocol::{Cast, Protocol};
 
-/// What a frame begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TapLink {
     /// The head of Ethernet, and behind what was kept a checksum that no tap sees.
@@ -24,7 +24,6 @@ pub enum TapLink {
     Bare,
     /// The payload of this EtherType, as captures of Linux's `any` interface have it.
     Typed(u16),
-    /// What is not read here.
     Unknown,
 }
 
@@ -41,38 +40,35 @@ impl TapLink {
     }
 }
 
-/// Of which protocol a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrafficKind {
-    /// UDP from one host to another.
-    Udp,
-    /// Multicast DNS (RFC 6762).
-    Mdns,
-    /// UDP to a group, but for that.
-    Multicast,
-    Broadcast,
-    Tcp,
-    /// ICMP of IPv4 and IPv6, but for what has a name of its own.
-    Icmp,
-    /// Neighbour discovery (RFC 4861).
-    NeighbourDiscovery,
-    /// Who is in which group: IGMP, and MLD (RFC 3810).
-    Membership,
-    Arp,
-    /// Fragments of IP packets whose first was not seen before them.
-    Fragment,
-    /// IP of other protocols.
-    OtherIp,
-    Other,
-    /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
-    Unread,
+named_enum! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum TrafficKind {
+        Udp = "other UDP",
+        /// Multicast DNS (RFC 6762).
+        Mdns = "mDNS",
+        /// UDP to a group, but for that.
+        Multicast = "other multicast",
+        Broadcast = "broadcast",
+        Tcp = "TCP",
+        Icmp = "ICMP",
+        /// Neighbour discovery (RFC 4861).
+        NeighbourDiscovery = "neighbour discovery",
+        /// Who is in which group: IGMP, and MLD (RFC 3810).
+        Membership = "IGMP and MLD",
+        Arp = "ARP",
+        /// Fragments of IP packets whose first was not seen before them.
+        Fragment = "fragments",
+        OtherIp = "other IP",
+        Other = "no IP",
+        /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
+        Unread = "not understood",
+    }
 }
 
 /// Of frames, what they carried: bytes of one layer with those of all layers within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LayerBytes {
-    /// As they were seen.
     pub frames: u64,
     /// As they go by a network: each segment of what was sent or joined in one go for itself.
     pub packets: u64,
@@ -83,7 +79,6 @@ pub struct LayerBytes {
     pub ip: u64,
     /// UDP, TCP, ICMP and whatever else IP carries.
     pub transport: u64,
-    /// What UDP and TCP carry.
     pub payload: u64,
     /// What RTP carries, of what has its head.
     pub rtp_payload: u64,
@@ -105,35 +100,26 @@ impl AddAssign for LayerBytes {
 /// A packet that goes in parts, by which its parts are known (RFC 791 §3.1, RFC 8200 §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parted {
-    /// Of IPv4 it has 16 bits.
     pub identification: u32,
     pub from: IpAddr,
     pub to: IpAddr,
 }
 
-/// Which part of one a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FramePart {
     Whole,
-    /// The one that has the heads.
     First(Parted),
     Later(Parted),
 }
 
-/// What was read of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadFrame {
-    /// Of which protocol it is.
     pub kind: TrafficKind,
-    /// The same by its port or EtherType.
     pub protocol: Protocol,
-    /// Which kind of address it is sent to.
     pub cast: Cast,
     /// Of UDP: whence and whither.
     pub ends: Option<[SocketAddr; 2]>,
-    /// Which part of a packet.
     pub part: FramePart,
-    /// If what UDP carries looks like RTP: its header.
     pub rtp: Option<RtpHead>,
     pub layers: LayerBytes,
 }
@@ -143,7 +129,6 @@ pub struct ReadFrame {
 pub struct RtpHead {
     /// Bytes of it, with extensions.
     pub bytes: usize,
-    /// The number of the packet.
     pub sequence: u16,
     pub ssrc: u32,
 }
@@ -199,7 +184,6 @@ fn without_ip(bytes: usize, kind: TrafficKind, protocol: Protocol) -> ReadFrame 
     ReadFrame { kind, protocol, cast: Cast::NoIp, ends, part, rtp, layers }
 }
 
-/// The heads of an IP packet.
 struct IpHeads<'a> {
     from: IpAddr,
     to: IpAddr,
@@ -385,7 +369,6 @@ impl Parted {
     }
 }
 
-/// What stands in the first of a packet's parts.
 struct TransportHead {
     kind: TrafficKind,
     protocol: Protocol,

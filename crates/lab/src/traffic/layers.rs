@@ -14,14 +14,11 @@ const CHECKSUM: usize = 4;
 /// What any network carries (RFC 791 §3.2).
 const LEAST_MTU: usize = 68;
 
-/// By what a packet travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
     /// With the sender's instants in a header extension.
     pub stamped: bool,
-    /// By IPv6, not IPv4.
     pub v6: bool,
-    /// The longest IP packet that is not sent in parts.
     pub mtu: usize,
     /// Over Ethernet; the loopback counts IP packets alone.
     pub ethernet: bool,
@@ -42,7 +39,6 @@ pub struct Sizes {
 }
 
 impl Layers {
-    /// A packet with so much sound.
     pub fn of(self, payload: usize) -> Sizes {
         let rtp = payload + if self.stamped { STAMPED_HEADER_BYTES } else { HEADER_BYTES };
         let udp = rtp + UDP;

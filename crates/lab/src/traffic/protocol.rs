@@ -3,65 +3,62 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use tautline_dsp::named_enum;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// RFC 3550, by its header.
-    Rtp,
-    Rtcp,
-    /// IEEE 1722, in Ethernet or UDP.
-    Avtp,
-    /// IEEE 1588 and 802.1AS, in Ethernet or UDP.
-    Ptp,
-    /// Stream reservation: MSRP, MVRP and MMRP (IEEE 802.1Q).
-    Srp,
-    /// Session announcements (RFC 2974).
-    Sap,
-    Rtsp,
-    /// Multicast DNS (RFC 6762).
-    Mdns,
-    Dns,
-    Ssdp,
-    WsDiscovery,
-    /// Link-local multicast name resolution (RFC 4795).
-    Llmnr,
-    /// NetBIOS names and datagrams (RFC 1001).
-    Netbios,
-    /// DHCP of IPv4 and IPv6.
-    Dhcp,
-    Ntp,
-    Snmp,
-    /// QUIC at the port of HTTPS.
-    Quic,
-    /// UDP at other ports.
-    OtherUdp,
-    Http,
-    Https,
-    Ssh,
-    /// TCP at other ports.
-    OtherTcp,
-    /// ICMP of IPv4 and IPv6, except what has a name of its own.
-    Icmp,
-    /// Neighbour discovery (RFC 4861).
-    NeighbourDiscovery,
-    /// Group membership: IGMP, and MLD (RFC 3810).
-    Membership,
-    /// Parts of IP packets whose first part was not seen.
-    Fragment,
-    /// IP of other protocols.
-    OtherIp,
-    Arp,
-    Lldp,
-    /// Spanning tree (IEEE 802.1D).
-    Stp,
-    /// Not IP, with another EtherType.
-    Other,
-    /// Damaged headers, headers longer than what was kept, or an unsupported link.
-    Unread,
+named_enum! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Protocol {
+        /// RFC 3550, by its header.
+        Rtp = "RTP",
+        Rtcp = "RTCP",
+        /// IEEE 1722, in Ethernet or UDP.
+        Avtp = "AVTP",
+        /// IEEE 1588 and 802.1AS, in Ethernet or UDP.
+        Ptp = "PTP",
+        /// Stream reservation: MSRP, MVRP and MMRP (IEEE 802.1Q).
+        Srp = "SRP",
+        /// Session announcements (RFC 2974).
+        Sap = "SAP",
+        Rtsp = "RTSP",
+        /// Multicast DNS (RFC 6762).
+        Mdns = "mDNS",
+        Dns = "DNS",
+        Ssdp = "SSDP",
+        WsDiscovery = "WS-Discovery",
+        /// Link-local multicast name resolution (RFC 4795).
+        Llmnr = "LLMNR",
+        /// NetBIOS names and datagrams (RFC 1001).
+        Netbios = "NetBIOS",
+        /// DHCP of IPv4 and IPv6.
+        Dhcp = "DHCP",
+        Ntp = "NTP",
+        Snmp = "SNMP",
+        /// QUIC at the port of HTTPS.
+        Quic = "QUIC",
+        OtherUdp = "other UDP",
+        Http = "HTTP",
+        Https = "HTTPS",
+        Ssh = "SSH",
+        OtherTcp = "other TCP",
+        Icmp = "ICMP",
+        /// Neighbour discovery (RFC 4861).
+        NeighbourDiscovery = "neighbour discovery",
+        /// Group membership: IGMP, and MLD (RFC 3810).
+        Membership = "IGMP and MLD",
+        /// Parts of IP packets whose first part was not seen.
+        Fragment = "fragments",
+        OtherIp = "other IP",
+        Arp = "ARP",
+        Lldp = "LLDP",
+        /// Spanning tree (IEEE 802.1D).
+        Stp = "STP",
+        Other = "other Ethernet",
+        /// Damaged headers, headers longer than what was kept, or an unsupported link.
+        Unread = "not understood",
+    }
 }
 
-/// UDP ports of protocols.
 const UDP: [(u16, Protocol); 21] = [
     (53, Protocol::Dns),
     (67, Protocol::Dhcp),
@@ -87,7 +84,6 @@ const UDP: [(u16, Protocol); 21] = [
     (17_221, Protocol::Avtp),
 ];
 
-/// TCP ports of protocols.
 const TCP: [(u16, Protocol); 6] = [
     (22, Protocol::Ssh),
     (53, Protocol::Dns),
@@ -97,7 +93,6 @@ const TCP: [(u16, Protocol); 6] = [
     (8080, Protocol::Http),
 ];
 
-/// EtherTypes of protocols other than IP.
 const ETHER_TYPES: [(u16, Protocol); 7] = [
     (0x0806, Protocol::Arp),
     (0x22ea, Protocol::Srp),
@@ -120,76 +115,33 @@ fn by_port(known: &[(u16, Protocol)], [from, to]: [u16; 2]) -> Option<Protocol> 
 }
 
 impl Protocol {
-    /// Of UDP from and to these ports.
     pub(super) fn of_udp(ports: [u16; 2]) -> Self {
         by_port(&UDP, ports).unwrap_or(Self::OtherUdp)
     }
 
-    /// Of TCP from and to these ports.
     pub(super) fn of_tcp(ports: [u16; 2]) -> Self {
         by_port(&TCP, ports).unwrap_or(Self::OtherTcp)
     }
 
-    /// Of a frame without IP, by its EtherType and what follows that.
     pub(super) fn of_ether_type(ether_type: u16, payload: &[u8]) -> Self {
         if ether_type <= MAX_LENGTH && payload.starts_with(&STP_LLC) {
             return Self::Stp;
         }
         by_port(&ETHER_TYPES, [0, ether_type]).unwrap_or(Self::Other)
     }
-
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rtp => "RTP",
-            Self::Rtcp => "RTCP",
-            Self::Avtp => "AVTP",
-            Self::Ptp => "PTP",
-            Self::Srp => "SRP",
-            Self::Sap => "SAP",
-            Self::Rtsp => "RTSP",
-            Self::Mdns => "mDNS",
-            Self::Dns => "DNS",
-            Self::Ssdp => "SSDP",
-            Self::WsDiscovery => "WS-Discovery",
-            Self::Llmnr => "LLMNR",
-            Self::Netbios => "NetBIOS",
-            Self::Dhcp => "DHCP",
-            Self::Ntp => "NTP",
-            Self::Snmp => "SNMP",
-            Self::Quic => "QUIC",
-            Self::OtherUdp => "other UDP",
-            Self::Http => "HTTP",
-            Self::Https => "HTTPS",
-            Self::Ssh => "SSH",
-            Self::OtherTcp => "other TCP",
-            Self::Icmp => "ICMP",
-            Self::NeighbourDiscovery => "neighbour discovery",
-            Self::Membership => "IGMP and MLD",
-            Self::Fragment => "fragments",
-            Self::OtherIp => "other IP",
-            Self::Arp => "ARP",
-            Self::Lldp => "LLDP",
-            Self::Stp => "STP",
-            Self::Other => "other Ethernet",
-            Self::Unread => "not understood",
-        }
-    }
 }
 
-/// Which kind of address a frame is sent to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cast {
-    /// One host, by IPv4.
-    Ipv4Unicast,
-    Ipv4Multicast,
-    /// All hosts of the network.
-    Ipv4Broadcast,
-    /// One host, by IPv6.
-    Ipv6Unicast,
-    Ipv6Multicast,
-    NoIp,
+named_enum! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Cast {
+        Ipv4Unicast = "IPv4 unicast",
+        Ipv4Multicast = "IPv4 multicast",
+        Ipv4Broadcast = "IPv4 broadcast",
+        Ipv6Unicast = "IPv6 unicast",
+        Ipv6Multicast = "IPv6 multicast",
+        NoIp = "no IP",
+    }
 }
 
 impl Cast {
@@ -201,18 +153,6 @@ impl Cast {
             IpAddr::V4(_) => Self::Ipv4Unicast,
             IpAddr::V6(to) if to.is_multicast() => Self::Ipv6Multicast,
             IpAddr::V6(_) => Self::Ipv6Unicast,
-        }
-    }
-
-    /// As reports name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ipv4Unicast => "IPv4 unicast",
-            Self::Ipv4Multicast => "IPv4 multicast",
-            Self::Ipv4Broadcast => "IPv4 broadcast",
-            Self::Ipv6Unicast => "IPv6 unicast",
-            Self::Ipv6Multicast => "IPv6 multicast",
-            Self::NoIp => "no IP",
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
+use tautline_io::udp::any;
+
 use crate::if_inet6::{self, held};
 
 /// The one that packets to this address leave by: the loopback, where it is this machine's own.
@@ -33,11 +35,7 @@ fn text(path: &str) -> String {
 
 /// From which address the kernel would send there.
 fn own_towards(address: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let socket = UdpSocket::bind((any(address.is_ipv6()), 0)).ok()?;
     // A connected UDP socket has sent nothing.
     socket.connect((address, 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())

@@ -10,18 +10,13 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::frames::{FramePart, LayerBytes, Parted, TapLink, TrafficKind, read_frame};
 
-/// What came to a tap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TappedTraffic {
     /// When its first step began, on the monotonic clock.
     pub begin_ns: i64,
-    /// From one step to the next.
     pub step_ns: i64,
-    /// What each step had.
     pub steps: Vec<Vec<MixEntry>>,
-    /// Frames that it saw.
     pub seen: u64,
-    /// Frames for which it had no room, so that they are not among those.
     pub dropped: u64,
     /// Whether packets that went or came as one frame could be told apart.
     pub sized: bool,
@@ -35,12 +30,10 @@ const STEP: Span = Span::from_millis(200);
 /// What was tapped when it ends is told of by then: a block is handed over in the kernel's own time.
 const LAST: Span = RETIRES.times(4);
 
-/// Counts what a tap sees.
 pub(super) trait FrameCounter {
     fn see(&mut self, frame: &TappedFrame<'_>);
 }
 
-/// An open tap, and what it counted.
 pub(super) struct TrafficTap<C> {
     tap: FrameTap,
     pub(super) counter: C,
@@ -48,14 +41,11 @@ pub(super) struct TrafficTap<C> {
     begins: LocalTime,
 }
 
-/// What a tap had seen when it ended.
 pub(super) struct SeenFrames<C> {
     pub(super) counter: C,
-    /// Of interfaces, by number.
     pub(super) names: BTreeMap<u32, String>,
     pub(super) begins: LocalTime,
     pub(super) statistics: TapStatistics,
-    /// Whether packets that went or came as one frame could be told apart.
     pub(super) sized: bool,
 }
 
@@ -74,7 +64,6 @@ impl<C: FrameCounter> TrafficTap<C> {
         Ok(Self { tap, counter: counter(begins), names: BTreeMap::new(), begins })
     }
 
-    /// Counts what comes until then.
     pub(super) fn until(&mut self, due: LocalTime) {
         loop {
             self.count();
@@ -100,7 +89,6 @@ impl<C: FrameCounter> TrafficTap<C> {
         });
     }
 
-    /// All that came before this call.
     pub(super) fn finish(mut self) -> SeenFrames<C> {
         self.until(now() + LAST);
         let statistics = self.tap.statistics().unwrap_or_default();
@@ -111,12 +99,10 @@ impl<C: FrameCounter> TrafficTap<C> {
 }
 
 impl TrafficTap<TrafficMix> {
-    /// Of streams to this address, or at it.
     pub(super) fn beside(address: IpAddr) -> Result<Self, String> {
         Self::open(|begins| TrafficMix::of(address, begins, STEP))
     }
 
-    /// All that came before this call.
     pub(super) fn end(self) -> TappedTraffic {
         let SeenFrames { counter: mix, names, begins, statistics, sized } = self.finish();
         TappedTraffic {
@@ -134,15 +120,12 @@ impl TrafficTap<TrafficMix> {
 /// Which part of what a network carries something is, in the order in which they are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MixPart {
-    /// Packets of sound of the stream that is watched.
     Sound,
-    /// What its ends say to each other.
     Control,
     Of(TrafficKind),
 }
 
 impl MixPart {
-    /// Of an entry beside a stream to this UDP port.
     fn of(entry: &MixEntry, stream: Option<u16>) -> Self {
         let part = |port: u16| match Some(port) {
             port if port == stream => Some(Self::Sound),
@@ -153,24 +136,11 @@ impl MixPart {
         ports.find_map(part).unwrap_or(Self::Of(entry.kind))
     }
 
-    /// What it is called.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sound => "sound (RTP)",
             Self::Control => "control (RTCP)",
-            Self::Of(TrafficKind::Udp) => "other UDP",
-            Self::Of(TrafficKind::Mdns) => "mDNS",
-            Self::Of(TrafficKind::Multicast) => "other multicast",
-            Self::Of(TrafficKind::Broadcast) => "broadcast",
-            Self::Of(TrafficKind::Tcp) => "TCP",
-            Self::Of(TrafficKind::Icmp) => "ICMP",
-            Self::Of(TrafficKind::NeighbourDiscovery) => "neighbour discovery",
-            Self::Of(TrafficKind::Membership) => "IGMP and MLD",
-            Self::Of(TrafficKind::Arp) => "ARP",
-            Self::Of(TrafficKind::Fragment) => "fragments",
-            Self::Of(TrafficKind::OtherIp) => "other IP",
-            Self::Of(TrafficKind::Other) => "no IP",
-            Self::Of(TrafficKind::Unread) => "not understood",
+            Self::Of(kind) => kind.name(),
         }
     }
 }
@@ -183,7 +153,6 @@ const fn control(stream: u16) -> Option<u16> {
 /// What one interface carried of one part: what came, and what was sent.
 pub type MixWays = [LayerBytes; 2];
 
-/// Whole steps of a tap.
 #[derive(Debug, Clone, Copy)]
 pub struct TappedWindow<'a> {
     steps: &'a [Vec<MixEntry>],
@@ -219,7 +188,6 @@ impl TappedTraffic {
 }
 
 impl TappedWindow<'_> {
-    /// A count, per second.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.length.as_nanos().max(1) as f64
     }
@@ -240,24 +208,20 @@ impl TappedWindow<'_> {
     }
 }
 
-/// What is counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MixKey {
     pub(super) interface: u32,
     pub(super) outgoing: bool,
     pub(super) kind: TrafficKind,
-    /// As an entry has them.
     pub(super) port: Option<u16>,
     pub(super) from_port: Option<u16>,
 }
 
-/// What one step of time has of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MixEntry {
     pub interface: String,
     /// Whether frames have a checksum on the wire, which is not counted.
     pub ethernet: bool,
-    /// They were sent; else they came.
     pub outgoing: bool,
     pub kind: TrafficKind,
     /// Of UDP to or from the address that is watched: the port there, and the one that it goes to where both
@@ -273,7 +237,6 @@ const PORTS: usize = 64;
 /// Packets whose later parts may still come.
 const PARTED: usize = 64;
 
-/// What came so far.
 pub(super) struct TrafficMix {
     address: IpAddr,
     begins: LocalTime,
@@ -281,7 +244,6 @@ pub(super) struct TrafficMix {
     steps: Vec<BTreeMap<MixKey, LayerBytes>>,
     pub(super) links: BTreeMap<u32, TapLink>,
     ports: BTreeSet<u16>,
-    /// There were more than that.
     pub(super) more_ports: bool,
     parted: VecDeque<(u32, bool, Parted, FirstPart)>,
 }
@@ -295,7 +257,6 @@ struct FirstPart {
 }
 
 impl TrafficMix {
-    /// Of streams to this address, or at it.
     pub(super) fn of(address: IpAddr, begins: LocalTime, every: Span) -> Self {
         Self {
             address,
@@ -318,7 +279,6 @@ impl TrafficMix {
         known
     }
 
-    /// All of it, by the interfaces' names.
     pub(super) fn told(self, names: &BTreeMap<u32, String>) -> Vec<Vec<MixEntry>> {
         let Self { steps, links, .. } = self;
         let entry = |(key, layers): (MixKey, LayerBytes)| MixEntry {

@@ -8,13 +8,10 @@ use tautline_proto::time::Span;
 use super::{Bottleneck, Holds, Jitter, Loss, PathModel};
 use crate::clock::TrueTime;
 
-/// A path that packets take, the same way for the same seed.
 #[derive(Debug, Clone)]
 pub struct Path {
     model: PathModel,
-    /// What it is replaced by, and when.
     changes: VecDeque<(TrueTime, PathModel)>,
-    /// When this model began.
     begin: TrueTime,
     rng: Rng,
     bad: bool,
@@ -30,7 +27,6 @@ pub struct Path {
 const FRAMING: usize = 66;
 
 impl Path {
-    /// A path that behaves as `model` says.
     pub fn new(mut model: PathModel, seed: u64) -> Self {
         Self {
             holds: Pauses::new(model.holds, !seed),
@@ -116,7 +112,6 @@ pub(crate) struct Pauses {
     rng: Rng,
     /// The present or next one of those that are drawn.
     next: (TrueTime, TrueTime),
-    /// Those that are chosen.
     chosen: Vec<(TrueTime, TrueTime)>,
 }
 
@@ -128,7 +123,6 @@ impl Pauses {
         pauses
     }
 
-    /// The same, and at these times too.
     pub(crate) fn and(self, chosen: Vec<(TrueTime, TrueTime)>) -> Self {
         Self { chosen, ..self }
     }

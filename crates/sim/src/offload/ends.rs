@@ -19,16 +19,13 @@ pub(super) const fn local(at: TrueTime) -> LocalTime {
     LocalTime::from_nanos(at.as_nanos())
 }
 
-/// A worker, and the two ways of its path.
 pub(super) struct SimWorker {
     model: WorkerModel,
     config: WorkerConfig,
     worker: Worker,
     plugin: SimPlugin,
     samples: Vec<f32>,
-    /// It works on a block until then.
     pub(super) busy: TrueTime,
-    /// How many times it has died.
     deaths: usize,
     pub(super) there: Path,
     pub(super) back: Path,
@@ -171,7 +168,6 @@ pub(super) fn sim_input(frame: u64) -> f32 {
     mixed as f32 / (1 << 25) as f32 - 0.25
 }
 
-/// The control that goes with a block.
 pub(super) fn sim_control(block: u64) -> f32 {
     0.5 + (block % 17) as f32 / 32.0
 }

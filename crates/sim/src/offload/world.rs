@@ -15,14 +15,11 @@ use super::ends::{DATAGRAM_BYTES, SimPlugin, SimWorker, local, sim_control, sim_
 use super::{OffloadOutcome, OffloadScenario, WorkerOutcome};
 use crate::clock::TrueTime;
 
-/// What happens at a worker.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OffloadEvent {
-    /// A datagram is read there.
     There(usize, Vec<u8>),
     /// It is done with a block, or may ask again.
     Wakes(usize),
-    /// A datagram comes back to the master's host.
     Back(usize, Vec<u8>),
 }
 
@@ -42,7 +39,6 @@ struct OffloadWorld {
     samples: Vec<f32>,
 }
 
-/// Lets the host of a scenario play for so long. The same scenario comes out the same.
 pub fn play_offload(scenario: &OffloadScenario, length: Span) -> OffloadOutcome {
     let rate = Rate::new(scenario.rate).expect("a rate that hosts have");
     let mut world = OffloadWorld::new(scenario);
@@ -105,7 +101,6 @@ impl OffloadWorld {
         }
     }
 
-    /// A worker sends what it has, and takes up the next block.
     fn wake(&mut self, index: usize, now: TrueTime) {
         let mut back = Vec::new();
         let worker = &mut self.workers[index];
@@ -120,7 +115,6 @@ impl OffloadWorld {
         }
     }
 
-    /// One run of the host.
     fn run(&mut self, frames: u32, now: TrueTime) {
         let position = self.judge.truth.len() as u64;
         let samples = &mut self.samples[..frames as usize];
@@ -223,14 +217,11 @@ impl OffloadWorld {
     }
 }
 
-/// Everything that was handed out and heard, frame by frame.
 #[derive(Debug, Default)]
 struct OffloadJudge {
     /// What a plugin that missed nothing makes.
     truth: Vec<f32>,
-    /// What was played for it.
     heard: Vec<f32>,
-    /// Whether a clean answer was there in time.
     was_there: Vec<bool>,
     damage: Vec<Damage>,
 }

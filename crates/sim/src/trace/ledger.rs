@@ -4,12 +4,7 @@ use tautline_proto::time::Span;
 
 use super::{NumberedLine, RecordedPacket, TraceError};
 
-/// Whether this is the first line of a receiver's ledger.
-pub(super) fn is_head(head: &str) -> bool {
-    Columns::of(head).is_some()
-}
-
-struct Columns {
+pub(super) struct Columns {
     timestamp: usize,
     handed: usize,
     arrival: usize,
@@ -18,7 +13,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(head: &str) -> Option<Self> {
+    pub(super) fn of(head: &str) -> Option<Self> {
         let place = |name| head.split(',').position(|column| column.trim() == name);
         Some(Self {
             timestamp: place("rtp_timestamp")?,
@@ -33,10 +28,9 @@ impl Columns {
 /// clock, the first by its mapping of the sender's; what that makes negative counts as nothing.
 /// Timestamps that are missing are packets that were lost, sent midway as the others were.
 pub(super) fn packets<'a>(
-    head: &str,
+    columns: &Columns,
     lines: impl Iterator<Item = NumberedLine<'a>>,
 ) -> Result<Vec<RecordedPacket>, TraceError> {
-    let Some(columns) = Columns::of(head) else { return Ok(Vec::new()) };
     let mut found: Vec<(i64, Span, Span)> = Vec::new();
     let mut last: Option<i64> = None;
     for (line, text) in lines {

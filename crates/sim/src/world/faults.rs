@@ -2,18 +2,17 @@
 
 use tautline_proto::packetizer::{BlockTimes, Identity, Packetizer, PacketizerConfig};
 use tautline_proto::redundancy::Layout;
-use tautline_proto::rtcp_session::{Session, SessionConfig};
 use tautline_proto::send_policy::SendPolicy;
 use tautline_proto::time::Span;
 use tautline_proto::wire::rtp::PACK;
 use tautline_proto::wrap;
 
+use super::hosts::session;
 use super::{World, promised};
 use crate::coder::encoders;
-use crate::fault::{Intruding, STRANGE, SenderFault};
+use crate::fault::{STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
-/// A sender of the scenario's stream under this name.
 pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Packetizer {
     let config = PacketizerConfig {
         wire: PACK,
@@ -29,7 +28,6 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
 }
 
 impl World {
-    /// Applies the faults that are due before the next block.
     pub(super) fn apply_faults(&mut self) {
         while self.faults.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, fault)) = self.faults.pop_front() else { return };
@@ -46,11 +44,8 @@ impl World {
                     Identity { sequence, timestamp, ..self.identity }
                 }
                 SenderFault::Restarts(identity) => {
-                    let (ssrc, wall_offset) = (identity.stream.ssrc(), self.host.wall);
                     let host = self.scenario.sender.name;
-                    let cname = format!("{ssrc:08x}");
-                    self.host.session =
-                        Session::new(SessionConfig { ssrc, cname, wall_offset, host });
+                    self.host.session = session(identity.stream.ssrc(), self.host.wall, host);
                     identity
                 }
                 SenderFault::Lies(lie, until) => {
@@ -69,12 +64,10 @@ impl World {
         }
     }
 
-    /// How many reports told a lie so far.
     pub const fn lies(&self) -> u32 {
         self.lies
     }
 
-    /// Makes every second report what it is not, in its time.
     pub(super) fn tamper(&mut self, report: &mut [u8]) {
         let Some((lie, until)) = self.lie else { return };
         if self.now >= until {
@@ -88,10 +81,9 @@ impl World {
         }
     }
 
-    /// The other sender, if there is one, sends a block as long as the stream's.
     pub(super) fn intrude(&mut self, times: BlockTimes) {
         let now = self.now;
-        let Some(Intruding { model, sender }) = &mut self.intruding else { return };
+        let Some((model, sender)) = &mut self.intruding else { return };
         if !(model.sends.0..model.sends.1).contains(&now) {
             return;
         }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
+use tautline_proto::clock::HostClock;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::rtcp_session::{Session, SessionConfig};
@@ -15,7 +16,6 @@ use crate::heard::Heard;
 use crate::link::{Path, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
 
-/// A host, with the card of its sender or receiver.
 pub(super) struct SimHost {
     pub(super) clock: SimClock,
     pub(super) card: SimCard,
@@ -24,7 +24,6 @@ pub(super) struct SimHost {
     pub(super) wall: Span,
 }
 
-/// A receiver, and the paths between it and the sender.
 pub(super) struct SimReceiver {
     pub(super) host: SimHost,
     pub(super) there: Path,
@@ -36,10 +35,13 @@ pub(super) struct SimReceiver {
     pub(super) heard: Heard,
 }
 
+pub(super) fn session(ssrc: u32, wall_offset: Span, host: Option<HostClock>) -> Session {
+    Session::new(SessionConfig { ssrc, cname: format!("{ssrc:08x}"), wall_offset, host })
+}
+
 impl SimHost {
     pub(super) fn new(model: &HostModel, scenario: &Scenario, ssrc: u32, rng: &mut Rng) -> Self {
         let wall = Span::from_secs(1_700_000_000);
-        let cname = format!("{ssrc:08x}");
         Self {
             clock: SimClock::new(model.clock, model.events.clone(), rng.u64(..)),
             card: SimCard::new(
@@ -49,12 +51,7 @@ impl SimHost {
                 rng.u64(..),
             ),
             freezes: Pauses::new(model.freezes, rng.u64(..)).and(model.stopped.clone()),
-            session: Session::new(SessionConfig {
-                ssrc,
-                cname,
-                wall_offset: wall,
-                host: model.name,
-            }),
+            session: session(ssrc, wall, model.name),
             wall,
         }
     }

@@ -16,28 +16,24 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use super::hosts::SimHost;
 use crate::clock::TrueTime;
-use crate::heard::{Heard, PlayedBlock, is_sound};
+use crate::heard::{Heard, is_sound};
 use crate::link::PathModel;
 use crate::scenario::{HostModel, Scenario};
-use link::{HandedOn, Input, SimSharedLink};
+use link::{Input, SimSharedLink};
 use sender::{Came, SimSender};
 
-/// A time in which a sender sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
-    /// Since when, until when.
     pub sends: (TrueTime, TrueTime),
     pub from: Endpoint,
     /// Whether it says goodbye at the end, which arrives.
     pub goodbye: bool,
 }
 
-/// One of the senders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SenderModel {
     pub ssrc: u32,
     pub host: HostModel,
-    /// What happens to its packets.
     pub path: PathModel,
     /// When it sends, in order and apart. Its card runs on in between.
     pub stints: Vec<Stint>,
@@ -46,30 +42,23 @@ pub struct SenderModel {
 /// When a packet came, by the receiving host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketArrival {
-    /// The network handed it over.
     pub at: LocalTime,
-    /// The program read it.
     pub read: LocalTime,
 }
 
-/// What became of one sender.
 #[derive(Debug, Clone, Default)]
 pub struct SenderHeard {
     /// What was played to its account. The counters are those of packets, of all its receivers.
     pub heard: Heard,
-    /// Packets that the path lost.
     pub lost: u64,
-    /// Its packets, as they arrived.
     pub arrived: Vec<PacketArrival>,
     /// Packets for which there was no place.
     pub unplaced: u64,
     /// Packets that another sender's receiver was given.
     pub astray: u64,
-    /// Frames that were heard as they were captured.
     pub right: u64,
 }
 
-/// What became of all of them.
 #[derive(Debug, Clone, Default)]
 pub struct SharedHeard {
     pub senders: Vec<SenderHeard>,
@@ -83,7 +72,6 @@ pub struct SharedHeard {
 /// senders capture at one time, nothing is alike.
 const SHIFT: i64 = 7_919;
 
-/// A shared link at work.
 struct Shared {
     scenario: Scenario,
     senders: Vec<SimSender>,
@@ -128,7 +116,6 @@ pub fn play_shared(
 }
 
 impl Shared {
-    /// The receiving card wakes.
     fn play(&mut self, now: TrueTime) {
         let Self { scenario, senders, under_way, order, told, .. } = self;
         for (number, sending) in senders.iter_mut().enumerate() {
@@ -154,7 +141,6 @@ impl Shared {
         });
     }
 
-    /// Reads what has arrived.
     fn read(&mut self, now: TrueTime) {
         let read = self.host.local(now);
         while let Some(first) = self.under_way.first_entry().filter(|first| first.key().0 <= now) {
@@ -165,8 +151,8 @@ impl Shared {
                 Came::Packet(datagram, from) => {
                     told.arrived.push(PacketArrival { at, read });
                     match self.link.hand_on(number, &datagram, &Arrival::exact(from, at, read)) {
-                        HandedOn::To { own } => told.astray += u64::from(!own),
-                        HandedOn::Unplaced => told.unplaced += 1,
+                        Some(own) => told.astray += u64::from(!own),
+                        None => told.unplaced += 1,
                     }
                 }
                 Came::Goodbye(author) => self.link.say_goodbye(author),
@@ -191,7 +177,7 @@ impl Shared {
             |(index, sample): &(i64, &f32)| **sample != 0.0 && is_sound(**sample, *index, copied);
         told.right += (begin..).zip(&sound).filter(right).count() as u64;
         let disturbed = pulled.resync.is_some() || times.skipped + pulled.missing > Frames::ZERO;
-        told.heard.take(PlayedBlock { sound: &sound, begin, copied }, now, disturbed);
+        told.heard.take(&sound, (begin, copied), now, disturbed);
     }
 
     fn finish(mut self) -> SharedHeard {

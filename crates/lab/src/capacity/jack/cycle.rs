@@ -15,14 +15,12 @@ use crate::capacity::master::{MasterLog, MasterPace, MasterTime, PeriodCycle, Pe
 /// that it is of.
 const AROUND: u64 = SETTLES.unsigned_abs();
 
-/// A host in a server's cycle.
 pub(super) struct JackCycle<C> {
     /// `None` once it was handed back.
     job: Option<JackJob<C>>,
     back: Sender<JackJob<C>>,
 }
 
-/// What runs in it, and what was seen.
 pub(super) struct JackJob<C> {
     pub(super) cycle: C,
     pub(super) log: MasterLog,
@@ -39,7 +37,6 @@ pub(super) struct JackJob<C> {
     woke_ns: Arc<AtomicI64>,
 }
 
-/// As it was when periods began to count.
 #[derive(Debug, Clone, Copy)]
 struct CountingSince {
     time: MasterTime,

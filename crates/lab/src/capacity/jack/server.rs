@@ -10,21 +10,18 @@ use tautline_io::thread::Scheduler;
 use super::{JackClient, JackPace, OpenJackClient};
 use crate::signals::interrupt;
 
-/// The program, as it is found in PATH.
 const PROGRAM: &str = "jackd";
 /// How often one that does not come up is started: servers of one user share a data base, in which two that start at
 /// once can fail each other.
 const TRIES: u32 = 4;
 /// How long one is waited for that comes up, or that was asked to end: either takes tens of milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 /// The server's own thread runs so much above its clients' (JACK 2).
 const ABOVE_CLIENTS: u8 = 5;
 /// So that it has one (sched(7)).
 const MOST: u8 = 99 - ABOVE_CLIENTS;
 
-/// What JACK calls itself, or why there is none.
 pub(super) fn version() -> Result<String, String> {
     let asked = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
     let said = asked.map_err(|error| {
@@ -37,18 +34,15 @@ pub(super) fn version() -> Result<String, String> {
     Ok(words.join(" "))
 }
 
-/// A server and its client.
 pub(super) struct DummyServer {
     /// Closed before the server ends.
     pub(super) client: JackClient,
     _program: JackProgram,
 }
 
-/// How one is to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DummyOptions {
     pub(super) pace: JackPace,
-    /// Of its client's thread.
     pub(super) scheduler: Scheduler,
     /// Whether it is to be told to wait for its client in each cycle, as JACK 1 always does. JACK 2 by itself goes on, and
     /// of the cycles that a client does not end in time it tells the first alone (`JackEngine::ProcessCurrent`).
@@ -56,7 +50,6 @@ pub(super) struct DummyOptions {
 }
 
 impl DummyServer {
-    /// Starts one, and becomes its client.
     pub(super) fn start(options: DummyOptions, open: &OpenJackClient) -> Result<Self, String> {
         let attempt = || Self::attempt(options, open);
         (1..TRIES).fold(attempt(), |started, _| started.or_else(|_| attempt()))
@@ -84,7 +77,6 @@ impl DummyServer {
 }
 
 impl DummyOptions {
-    /// What the program is started with, so that its clients run as is asked.
     fn words(self, name: &str) -> Result<Vec<String>, String> {
         let scheduled = scheduling(self.scheduler)?;
         let JackPace { rate, period } = self.pace;
@@ -95,7 +87,6 @@ impl DummyOptions {
     }
 }
 
-/// What has clients run so, or the reason where JACK runs none.
 pub(super) fn scheduling(scheduler: Scheduler) -> Result<String, String> {
     match scheduler {
         Scheduler::Other => Ok("-r".to_owned()),
@@ -106,7 +97,6 @@ pub(super) fn scheduling(scheduler: Scheduler) -> Result<String, String> {
     }
 }
 
-/// The program, until it is dropped.
 struct JackProgram(Child);
 
 impl JackProgram {

@@ -19,18 +19,15 @@ use tautline_proto::time::Span;
 use super::OpenedWorker;
 use crate::capacity::master::Passing;
 
-/// A thread that works, until it is dropped.
 #[derive(Debug)]
 pub(super) struct WorkerHere {
     halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Answers that are kept, and blocks that there is room for.
 const KEPT: usize = 256;
 
 impl WorkerHere {
-    /// Starts one, and opens the way to it.
     pub(super) fn start(
         set: &SoundSet,
         (datagram_bytes, blocks_per_second): (usize, u32),
@@ -97,7 +94,6 @@ impl Drop for WorkerHere {
     }
 }
 
-/// Takes its time, as the controls of the block say, and gives the sound back.
 struct WastingWork {
     set: SoundSet,
     blocks: BlockSet,

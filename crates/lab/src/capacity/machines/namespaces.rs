@@ -13,7 +13,6 @@ fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, number as u8, host)
 }
 
-/// The master's behind a switch, where no worker has it.
 const MASTER: u8 = 255;
 
 /// The master's network, in which this thread is until it is dropped, and that of each worker.
@@ -23,11 +22,9 @@ pub(super) struct Namespaces {
     workers: Vec<String>,
     /// A network that all are joined to, by links of that rate in bits per second.
     switch: Option<(String, u64)>,
-    /// Where this thread was before.
     before: File,
 }
 
-/// The network that the current thread is in.
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
 impl Namespaces {
@@ -57,7 +54,6 @@ impl Namespaces {
         Ok(made)
     }
 
-    /// Goes on until there are so many.
     pub(super) fn grow(&mut self, count: usize) -> Result<(), String> {
         while self.workers.len() < count {
             let number = self.workers.len();
@@ -79,12 +75,10 @@ impl Namespaces {
         Ok(())
     }
 
-    /// The address of a worker.
     pub(super) fn address(number: usize) -> Ipv4Addr {
         address(number, 2)
     }
 
-    /// What runs a program in a worker's network.
     pub(super) fn command(&self, number: usize, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.workers[number]]).arg(program);
@@ -103,7 +97,6 @@ impl Drop for Namespaces {
     }
 }
 
-/// What to do where networks cannot be made.
 const MEND: &str = "run it as root with iproute2 installed, or use --local";
 
 /// What the bridge is called in its network. (No interface can be called "all", which sysctl(8) means another thing by.)

@@ -18,20 +18,16 @@ use super::OpenedWorker;
 use crate::capacity::grid::CapacityPoint;
 use crate::signals::interrupt;
 
-/// A worker that runs.
 #[derive(Debug)]
 pub(super) struct TautWorker {
     program: WorkerProgram,
     client: WorkerClient,
 }
 
-/// How a stream is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamAsked<'a> {
-    /// LADSPA's label of the plugin.
     pub(super) label: &'a str,
     pub(super) datagram_bytes: usize,
-    /// Runs whose answers are kept.
     pub(super) history: u32,
     pub(super) cleartext: bool,
 }
@@ -54,7 +50,6 @@ impl TautWorker {
         Ok(Self { program, client: WorkerClient::new(&address, trust).within(CALL) })
     }
 
-    /// An instance of the plugin for a point, and the way to it.
     pub(super) fn open(
         &self,
         point: &CapacityPoint,
@@ -96,7 +91,6 @@ impl TautWorker {
 pub(super) struct StreamOpened {
     client: WorkerClient,
     stream: u32,
-    /// The worker's own program.
     root: u32,
 }
 
@@ -153,7 +147,6 @@ impl WorkerProgram {
         self.child.id()
     }
 
-    /// The next line that it says.
     pub(super) fn says(&mut self, what: &str) -> Result<String, String> {
         let mut line = String::new();
         match self.out.read_line(&mut line) {

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use super::{ReadReport, ReadRow, ReadStage, ReadSummary};
 use crate::statistics::Missed;
 
-/// A run, or both directions of a call.
 #[derive(Deserialize)]
 struct Run {
     schema: u64,
@@ -60,7 +59,6 @@ pub(super) fn read(json: &[u8]) -> Result<ReadReport, serde_json::Error> {
 }
 
 impl Run {
-    /// Itself, or its directions.
     fn each(self) -> Vec<Self> {
         if self.directions.is_empty() { vec![self] } else { self.directions }
     }

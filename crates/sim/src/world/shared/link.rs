@@ -10,7 +10,6 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::scenario::Scenario;
 
-/// A receiver, and whom it plays.
 pub(super) struct Input {
     pub(super) receiver: JitterBuffer,
     /// The number of the sender whose packet it was given first; only the simulator knows it.
@@ -19,12 +18,11 @@ pub(super) struct Input {
     pub(super) since: Counters,
 }
 
-/// What became of a packet.
-pub(super) enum HandedOn {
-    /// Its own sender's receiver has it, or that of another.
-    To { own: bool },
-    /// Its sender has no place.
-    Unplaced,
+impl Input {
+    fn new(config: &JitterBufferConfig) -> Self {
+        let receiver = JitterBuffer::new(config.clone());
+        Self { receiver, hears: None, since: Counters::default() }
+    }
 }
 
 /// The receivers of one link. The first is that of the stream which the link was planned for.
@@ -36,14 +34,12 @@ pub(super) struct SimSharedLink {
     config: JitterBufferConfig,
 }
 
-/// The input whose link it is.
 const HOST: usize = 0;
 
 impl SimSharedLink {
     pub(super) fn new(most: usize, scenario: &Scenario) -> Self {
         let config = JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency);
-        let receiver = JitterBuffer::new(config.clone());
-        let host = Input { receiver, hears: None, since: Counters::default() };
+        let host = Input::new(&config);
         let places = vec![None; most].into();
         Self { senders: Senders::new(most), places, inputs: vec![Some(host)], config }
     }
@@ -52,7 +48,6 @@ impl SimSharedLink {
         self.senders.unplaced()
     }
 
-    /// How many senders have a place.
     pub(super) fn count(&self) -> usize {
         self.senders.count()
     }
@@ -74,8 +69,7 @@ impl SimSharedLink {
     }
 
     fn lay_out(&mut self) -> usize {
-        let receiver = JitterBuffer::new(self.config.clone());
-        let input = Some(Input { receiver, hears: None, since: Counters::default() });
+        let input = Some(Input::new(&self.config));
         if let Some(free) = self.inputs.iter().position(Option::is_none) {
             self.inputs[free] = input;
             return free;
@@ -84,15 +78,19 @@ impl SimSharedLink {
         self.inputs.len() - 1
     }
 
-    /// Hands a datagram that this sender sent to the input that is its sender's by the policy.
-    pub(super) fn hand_on(&mut self, sender: usize, datagram: &[u8], came: &Arrival) -> HandedOn {
-        let input = self.input_of(datagram, came);
-        let Some(input) = input.and_then(|input| self.inputs[input].as_mut()) else {
-            return HandedOn::Unplaced;
-        };
+    /// Hands a datagram that this sender sent to the input that is its sender's by the policy: whether that is
+    /// its own; `None` without a place.
+    pub(super) fn hand_on(
+        &mut self,
+        sender: usize,
+        datagram: &[u8],
+        came: &Arrival,
+    ) -> Option<bool> {
+        let input = self.input_of(datagram, came)?;
+        let input = self.inputs[input].as_mut()?;
         let own = *input.hears.get_or_insert(sender) == sender;
         input.receiver.handle_telling(datagram, came, &mut |_| {});
-        HandedOn::To { own }
+        Some(own)
     }
 
     /// Somebody said goodbye: every receiver is told, and judges whether it was its own sender.

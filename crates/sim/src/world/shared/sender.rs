@@ -14,7 +14,6 @@ use crate::scenario::Scenario;
 use crate::world::faults::sender_of;
 use crate::world::hosts::SimHost;
 
-/// A sender that runs.
 pub(super) struct SimSender {
     model: SenderModel,
     host: SimHost,
@@ -22,13 +21,10 @@ pub(super) struct SimSender {
     path: Path,
     /// The RTP timestamp of the first frame that its card captured.
     pub(super) timestamp: u32,
-    /// When its card wakes next.
     pub(super) wakes: TrueTime,
-    /// Goodbyes that are said.
     goodbyes: usize,
 }
 
-/// What comes of it.
 pub(super) enum Came {
     Packet(Vec<u8>, Endpoint),
     Goodbye(Author),

@@ -1,0 +1,240 @@
+//! Cards that run at rates of their own.
+
+use tautline_proto::placement::Basis;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::Ppm;
+use tautline_sim::card::CardModel;
+use tautline_sim::clock::{ClockEvent, TrueTime};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::{HostModel, Scenario};
+use tautline_sim::world::{World, play};
+
+// Under test: the servo, as the card that plays suddenly runs at another rate, on one switch with
+// nothing else on it.
+
+#[test]
+fn a_card_that_steps_by_100_ppm_is_in_time_again_within_ten_seconds() {
+    for (before, after) in [(0.0, 100.0), (40.0, -60.0), (-400.0, -500.0), (400.0, 500.0)] {
+        let seed = 21;
+        let mut scenario = Scenario::on(Preset::Wired, seed);
+        let step = TrueTime::from_nanos(30_000_000_000);
+        scenario.receivers[0].host = HostModel {
+            card_events: vec![(step, ClockEvent::Rate(Ppm::from_f64(after)))],
+            ..HostModel::with_card(CardModel::off_by(before))
+        };
+        let heard = &play(scenario, Span::from_secs(60))[0];
+        let told = format!("{before} to {after} ppm, wired, seed {seed}: {heard}");
+        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
+        // The last twenty seconds, in blocks of 1 ms.
+        let settled = &heard.errors[heard.errors.len() - 20_000..];
+        let worst = settled.iter().map(|error| error.abs()).max().unwrap();
+        assert!(worst < Span::from_micros(50), "{worst}; {told}");
+    }
+}
+
+// Under test: placement where no report comes: the line below all arrivals has the rate of the
+// sender's card and does not chase the jitter of the path.
+
+#[test]
+fn arrivals_alone_follow_a_card_of_500_ppm() {
+    let most = [
+        (Preset::Wired, 5),
+        (Preset::SwitchUnderLoad, 20),
+        (Preset::Wifi5Ghz, 40),
+        (Preset::WifiBad, 100),
+        (Preset::Wan, 40),
+    ];
+    for (preset, most) in most {
+        for ppm in [-500.0, 500.0] {
+            let seed = 34;
+            let mut scenario = Scenario::on(preset, seed);
+            scenario.reports = false;
+            scenario.latency = Span::from_millis(200);
+            scenario.sender = HostModel::with_card(CardModel::off_by(ppm));
+            let mut world = World::new(scenario);
+            world.run(Span::from_secs(20));
+            let mut errors = Vec::new();
+            for _ in 0..2000 {
+                world.run(Span::from_millis(20));
+                let look = world.look(0).expect("it plays");
+                assert_eq!(look.basis, Basis::Arrival);
+                errors.push(look.error);
+            }
+            // What is left is the path's own delay, which nobody can see from here.
+            let least = errors.iter().copied().min().expect("some");
+            let greatest = errors.iter().copied().max().expect("some");
+            let told =
+                format!("{} at {ppm} ppm, seed {seed}: {least} to {greatest}", preset.name());
+            assert!(greatest - least <= Span::from_micros(2 * most), "{told}");
+            let shortest = preset.path().delay;
+            let off = (least + (greatest - least).half() - shortest).abs();
+            assert!(off <= Span::from_micros(500), "{told}");
+        }
+    }
+}
+
+// Under test: servo and resampler for a day, between cards as far apart as is supported, on one
+// switch with nothing else on it.
+
+#[test]
+#[ignore = "soak: two simulated days"]
+fn a_card_500_ppm_off_plays_for_a_day_without_losing_a_frame() {
+    for ppm in [-500.0, 500.0] {
+        let seed = 23;
+        let mut scenario = Scenario::on(Preset::Wired, seed);
+        scenario.latency = Span::from_millis(40);
+        scenario.format.packet = Frames::new(480);
+        let period = Frames::new(480);
+        scenario.sender.card.period = period;
+        let card = CardModel { period, ..CardModel::off_by(ppm) };
+        scenario.receivers[0].host = HostModel::with_card(card);
+        let heard = &play(scenario, Span::from_secs(24 * 3600))[0];
+        let counters = heard.counters;
+        let told = format!("wired, {ppm} ppm, seed {seed}: {heard}");
+        assert_eq!((counters.missing_frames, counters.resyncs, counters.late), (0, 0, 0), "{told}");
+        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
+        assert_eq!(heard.starved, Frames::ZERO, "{told}");
+        assert!(heard.error_at(0.999).expect("sound was heard") < Span::from_micros(50), "{told}");
+    }
+}
+
+// Under test: servo and resampler between cards as far apart as is supported, on every network but
+// one that no latency suits. What a network loses is missing; nothing else is.
+
+#[test]
+#[ignore = "soak: five simulated hours"]
+fn cards_500_ppm_apart_play_for_an_hour_at_every_place() {
+    let places = [
+        (Preset::Wired, -500.0),
+        (Preset::SwitchUnderLoad, 500.0),
+        (Preset::Wifi5Ghz, -500.0),
+        (Preset::Wan, 500.0),
+        (Preset::Satellite, -500.0),
+    ];
+    for (preset, ppm) in places {
+        let seed = 22;
+        let heard = &play(Scenario::drifting(preset, ppm, seed), Span::from_secs(3600))[0];
+        let counters = heard.counters;
+        let told = format!("{}, {ppm} ppm, seed {seed}: {heard}", preset.name());
+        // Where a round trip is long the first frames are placed by their arrival, and moved once, when
+        // the sender's clock is known.
+        let mapped = TrueTime::from_nanos(2_000_000_000);
+        let late = heard.resyncs.iter().filter(|(at, _)| *at > mapped).count();
+        assert_eq!((late, counters.late), (0, 0), "{told}");
+        assert_eq!(counters.missing_frames, 48 * counters.lost, "{told}");
+        assert!(heard.first_wrong.is_none(), "{told}");
+        assert_eq!(heard.starved, Frames::ZERO, "{told}");
+    }
+}
+
+// Under test: fifty receivers on the sender's own machine, started at random instants while it
+// sends, whose cards go by the clock of the sender's: what they play is what was captured, bit for
+// bit, from the first second on, whatever the way between them does to packets and reports.
+
+const FIRST_SECOND: Span = Span::from_secs(1);
+
+#[test]
+fn cards_of_one_clock_are_copied_from_the_first_second_whoever_joins_when() {
+    let ways = [
+        (Preset::Wired, 37.0),
+        (Preset::Wired, -463.0),
+        (Preset::SwitchUnderLoad, 28.0),
+        (Preset::Wifi5Ghz, 28.0),
+    ];
+    for (preset, ppm) in ways {
+        let span = Span::from_secs(4);
+        let scenario = Scenario::one_clock(preset, ppm, 50, span, 11);
+        let joins: Vec<_> = scenario.receivers.iter().map(|receiver| receiver.joins).collect();
+        let whole = span + Span::from_secs(4);
+        for (told, joins) in play(scenario, whole).iter().zip(joins) {
+            assert_eq!(told.counters.resampled_frames, 0, "{ppm} ppm: {told}");
+            assert!(told.first_wrong.is_none(), "{ppm} ppm: {told}");
+            assert!(told.heard_until(whole), "{ppm} ppm: {told}");
+            // The sender may not have said yet what its clock is: where it has, the place is found.
+            let settled = |(when, _): &(TrueTime, _)| when.since(joins) < FIRST_SECOND;
+            assert!(told.resyncs.len() <= 1, "{ppm} ppm: {told}");
+            assert!(told.resyncs.iter().all(settled), "{ppm} ppm: {joins:?}: {told}");
+            // Half a frame, and what the host's own error makes of the latency.
+            let last = told.errors.iter().rev().take(1000).map(|error| error.abs()).max();
+            assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_was_down_for_ten_seconds_is_copied_again_where_cards_go_by_one_clock() {
+    for ppm in [37.0, -63.0] {
+        let mut scenario = Scenario::one_clock(Preset::Wired, ppm, 1, FIRST_SECOND, 17);
+        let begins = TrueTime::from_nanos(20_000_000_000);
+        let ends = begins.after(Span::from_secs(10));
+        let one = &mut scenario.receivers[0];
+        one.there.outages = vec![(begins, ends)];
+        one.back.outages = vec![(begins, ends)];
+        let told = &play(scenario, Span::from_secs(45))[0];
+        assert_eq!(told.counters.resampled_frames, 0, "{ppm} ppm: {told}");
+        assert!(told.first_wrong.is_none(), "{ppm} ppm: {told}");
+        // The stream begins anew, and nothing moves after that.
+        let later = told.resyncs.iter().filter(|(when, _)| *when > begins);
+        let later: Vec<_> = later.map(|(when, _)| when.since(ends)).collect();
+        assert!(later.len() == 1 && later[0] < Span::from_millis(20), "{later:?}: {told}");
+        assert!(told.heard_until(Span::from_secs(45)), "{ppm} ppm: {told}");
+        let last = told.errors.iter().rev().take(1000).map(|error| error.abs()).max();
+        assert!(last.unwrap() < Span::from_micros(13), "{ppm} ppm: {last:?}: {told}");
+    }
+}
+
+// Under test: servo and resampler between cards of different rates, on one switch with nothing
+// else on it.
+
+#[test]
+fn cards_that_drift_apart_stay_in_time_and_lose_no_frame() {
+    for ppm in [-500.0, -20.0, 20.0, 500.0] {
+        let seed = 4;
+        let mut scenario = Scenario::on(Preset::Wired, seed);
+        scenario.receivers[0].host = HostModel::with_card(CardModel::off_by(ppm));
+        let heard = &play(scenario, Span::from_secs(120))[0];
+        let told = format!("{ppm} ppm, seed {seed}: {heard}");
+        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
+        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
+        assert!(heard.error_at(0.5).unwrap() <= Span::from_micros(20), "{told}");
+        // Until the error has left what the clocks cannot tell apart, half of the round trip of
+        // 400 µs and a little, it is not followed.
+        assert!(heard.error_at(0.9999).unwrap() <= Span::from_micros(600), "{told}");
+    }
+}
+
+// Under test: two receivers of one stream by RTCP alone. Their hosts' clocks run and wander, and
+// their cards drift the other way round; how far apart they play one frame is told from the sound,
+// by true time.
+
+#[test]
+fn two_receivers_whose_cards_drift_play_in_step() {
+    let places = [(Preset::SwitchUnderLoad, 100, 500), (Preset::Wired, 20, 100)];
+    for (preset, most_median, most) in places {
+        let seed = 35;
+        let mut world = World::new(Scenario::two_apart(preset, seed));
+        // The servo follows once the error has left what the clocks cannot tell.
+        world.run(Span::from_secs(20));
+        let begun: Vec<usize> = world.heard().map(|heard| heard.errors.len()).collect();
+        let mut apart = Vec::new();
+        world.run(Span::from_secs(280));
+        let heard: Vec<_> = world.heard().zip(begun).map(|(h, begun)| &h.errors[begun..]).collect();
+        // Blocks of a millisecond follow each other at both, a hundredth of a per cent apart.
+        for (one, other) in heard[0].iter().zip(heard[1]) {
+            apart.push((*one - *other).abs());
+        }
+        apart.sort_unstable();
+        let at = |share: f64| apart[(apart.len() as f64 * share) as usize];
+        let told = format!(
+            "{}, seed {seed}: apart {} (p50), {} (p99.9)",
+            preset.name(),
+            at(0.5),
+            at(0.999)
+        );
+        assert!(at(0.5) < Span::from_micros(most_median), "{told}");
+        assert!(at(0.999) < Span::from_micros(most), "{told}");
+        for heard in world.finish() {
+            assert_eq!(heard.counters.resyncs, 0, "{told}: {heard}");
+        }
+    }
+}

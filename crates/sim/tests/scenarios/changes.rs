@@ -1,0 +1,193 @@
+//! What changes in the middle of a stream, and is not heard.
+
+use fastrand::Rng;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::redundancy::Redundancy;
+use tautline_proto::send_policy::SendRefused;
+use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_sim::clock::{ClockError, TrueTime};
+use tautline_sim::link::{Jitter, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::{Change, World};
+
+// Under test: sender and receiver when the coding of samples changes in the middle of a stream, and
+// packets of both codings overtake each other on the way.
+
+#[test]
+fn a_coding_that_changes_is_not_heard() {
+    let seed = 22;
+    let mut path = Preset::Wired.path();
+    (path.jitter, path.overtakes) = (Jitter::Uniform(Span::from_millis(4)), true);
+    let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with 4 ms of jitter";
+    scenario.latency = Span::from_millis(15);
+    let mut world = World::new(scenario);
+    world.run(Span::from_secs(2));
+    for change in 0..500 {
+        let sample = if change % 2 == 0 { SampleFormat::F32 } else { SampleFormat::L24 };
+        world.change(Change::Sample(sample)).unwrap();
+        world.run(Span::from_micros(50_013));
+    }
+    let heard = &world.finish()[0];
+    let told = format!("wired with 4 ms of jitter, seed {seed}: {heard}");
+    assert!(heard.counters.reordered > 1000, "{told}");
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
+    assert_eq!((heard.counters.missing_frames, heard.counters.invalid), (0, 0), "{told}");
+}
+
+// Under test: the receiver when another latency is chosen while it plays: more repeats sound, less
+// leaves some out, a little is followed by resampling; nothing is missing.
+
+#[test]
+fn a_latency_that_changes_leaves_no_gap() {
+    let seed = 23;
+    let mut world = World::new(Scenario::on(Preset::Wired, seed));
+    world.run(Span::from_secs(2));
+    let changes = [8, 5, 40, 12, 60, 6, 25, 4];
+    for millis in changes {
+        world.change(Change::Latency(Span::from_millis(millis))).unwrap();
+        world.run(Span::from_secs(2));
+    }
+    let heard = &world.finish()[0];
+    let told = format!("wired, seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none(), "{told}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
+    assert_eq!(heard.counters.missing_frames, 0, "{told}");
+    // Each change is one fade over, and its error is over within it.
+    assert!(heard.spoilt.values().sum::<u64>() <= changes.len() as u64, "{told}");
+    assert!(heard.longest_spoilt() <= Frames::new(72), "{told}");
+    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(60), "{told}");
+}
+
+// Under test: sender and receiver when packets become longer and shorter in the middle of a stream.
+
+#[test]
+fn a_packet_time_that_changes_is_not_heard() {
+    let seed = 21;
+    let mut scenario = Scenario::on(Preset::Wired, seed);
+    scenario.latency = Span::from_millis(30);
+    let mut world = World::new(scenario);
+    world.run(Span::from_secs(2));
+    for round in 0..6 {
+        for packet in [6, 960, 72, 7, 480, 50, 48] {
+            world.change(Change::Packet(Frames::new(packet))).unwrap();
+            // Never a whole number of packets.
+            world.run(Span::from_micros(700_007 + 1_301 * round));
+        }
+    }
+    let heard = &world.finish()[0];
+    let told = format!("wired, seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
+    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
+    assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "{told}");
+    assert!(heard.blocks > 30_000, "{told}");
+}
+
+// Under test: sender and receiver when what packets carry of earlier ones changes in the middle of a
+// stream that loses packets: what is carried repairs, and nothing else is heard of the change.
+
+#[test]
+fn redundancy_that_changes_is_not_heard() {
+    let seed = 24;
+    let mut scenario = Scenario::on(Preset::Wired, seed);
+    (scenario.latency, scenario.budget) = (Span::from_millis(20), Span::from_millis(10));
+    let mut world = World::new(scenario);
+    world.run(Span::from_secs(2));
+    for _ in 0..20 {
+        for asked in ["red:1", "code:2", "off", "red:3", "code:1"] {
+            let asked: Redundancy = asked.parse().unwrap();
+            world.change(Change::Redundancy(asked)).unwrap();
+            world.run(Span::from_micros(211_003));
+        }
+    }
+    let heard = &world.finish()[0];
+    let told = format!("wired, seed {seed}: {heard}");
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}");
+    assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
+    assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{told}");
+    assert_eq!((heard.counters.duplicate, heard.counters.invalid), (0, 0), "{told}");
+}
+
+// Under test: sender and receiver when anything changes at any time, on a path that does nothing to
+// packets.
+
+fn any(rng: &mut Rng) -> Change {
+    match rng.u8(0..4) {
+        0 => Change::Packet(Frames::new(rng.i64(6..=960))),
+        1 => Change::Sample(if rng.bool() { SampleFormat::F32 } else { SampleFormat::L24 }),
+        2 => Change::Latency(Span::from_micros(rng.i64(45_000..100_000))),
+        _ => {
+            let asked = ["off", "red:1", "red:2", "code:1", "code:3"][rng.usize(0..5)];
+            Change::Redundancy(asked.parse::<Redundancy>().expect("a known kind"))
+        }
+    }
+}
+
+#[test]
+fn whatever_changes_no_frame_is_missed() {
+    for seed in 0..40 {
+        let mut rng = Rng::with_seed(seed);
+        let mut scenario = Scenario::one_way(PathModel::ideal(Span::from_micros(100)), seed);
+        scenario.network = "ideal path";
+        (scenario.latency, scenario.budget) = (Span::from_millis(60), Span::from_millis(10));
+        scenario.sender.card.period = Frames::new([12, 48, 64, 240, 441][rng.usize(0..5)]);
+        let mut world = World::new(scenario);
+        world.run(Span::from_secs(1));
+        for _ in 0..60 {
+            let change = any(&mut rng);
+            // A budget that holds no packet of the present length repairs nothing, and is refused.
+            let refused = world.change(change).err();
+            let no_repair = |refused| matches!(refused, SendRefused::NoRepair(_));
+            assert!(refused.is_none_or(no_repair), "{change:?}: {refused:?}");
+            world.run(Span::from_micros(rng.i64(1..300_000)));
+            let heard = world.heard().next().unwrap();
+            let told = format!("ideal path, seed {seed}, after {change:?}: {heard}");
+            let missed = (heard.counters.lost, heard.counters.late, heard.counters.missing_frames);
+            assert_eq!(missed, (0, 0, 0), "{told}");
+            assert!(heard.first_wrong.is_none(), "{told}");
+        }
+    }
+}
+
+// Under test: the estimate of the sender's clock as the path becomes 5 ms longer or shorter, one
+// way or both, for good. The clocks stay where they are, and so does the sound.
+
+const CHANGE: TrueTime = TrueTime::from_nanos(60_000_000_000);
+
+#[test]
+fn a_path_that_becomes_another_moves_no_sound() {
+    // The queues of Wi-Fi take most of a minute to say where the clock is to 150 µs.
+    for (preset, most) in [(Preset::Wired, 20), (Preset::Wifi5Ghz, 150)] {
+        for (there, back) in [(5, 5), (5, 0), (0, 5), (-5, -5), (-5, 0), (0, -5)] {
+            let seed = 33;
+            let path = |by: i64| {
+                let path = preset.path();
+                let delay = path.delay + Span::from_millis(6);
+                PathModel { delay, ..path }.longer_from(CHANGE, Span::from_millis(by))
+            };
+            let mut scenario = Scenario::one_way(path(there), seed);
+            scenario.network = preset.name();
+            scenario.receivers[0].back = path(back);
+            scenario.latency = Span::from_millis(40);
+            scenario.receivers[0].host.clock =
+                ClockError::quartz(LocalTime::from_nanos(77_000_000_000), 40.0);
+            let mut world = World::new(scenario);
+            world.run(CHANGE.since(TrueTime::ZERO));
+            let told = format!("{} there {there} ms, back {back} ms, seed {seed}", preset.name());
+            for _ in 0..3000 {
+                world.run(Span::from_millis(20));
+                let look = world.look(0).expect("it plays");
+                let at = world.now().as_nanos() / 1_000_000;
+                assert!(look.error.abs() <= look.uncertainty, "{told}: {look:?} at {at} ms");
+                assert!(look.error.abs() <= Span::from_micros(most), "{told}: {look:?} at {at} ms");
+            }
+            let look = world.look(0).expect("it plays");
+            assert_eq!((look.steps, look.path_changes), (0, 1), "{told}: {look:?}");
+            let heard = &world.finish()[0];
+            assert_eq!(heard.counters.resyncs, 0, "{told}: {heard}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Packets that are lost, and what brings them back.
+
+use tautline_proto::cause::Gaps;
+use tautline_proto::counters::Counters;
+use tautline_proto::redundancy::Redundancy;
+use tautline_proto::target_delay::LossTarget;
+use tautline_proto::time::Span;
+use tautline_sim::heard::Heard;
+use tautline_sim::link::{Holds, Jitter, Loss, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::{World, play};
+
+// Under test: redundancy against bursts: 20 % lost, three packets in a row on average, at budgets
+// of 3, 10, 20 and 40 ms. What nothing could bring back is told from the very losses: packets of
+// which every datagram was lost from their own to the last that the budget allows.
+//
+// At 20 ms nearly half of what a budget could save hangs on a single datagram amid the losses, so
+// whoever wants all of it must put a copy of every packet into nearly every datagram: the path
+// carries jumbo frames there. At 40 ms such chances are rare and a code does.
+
+fn with_bursts(seed: u64, redundancy: Redundancy, budget: i64, mtu: usize) -> Heard {
+    let path = PathModel { loss: Loss::bursts(0.2, 3.0), mtu, ..Preset::Wired.path() };
+    let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with bursts";
+    (scenario.redundancy, scenario.budget) = (redundancy, Span::from_millis(budget));
+    scenario.latency = Span::from_millis(4 + budget);
+    play(scenario, Span::from_secs(600)).remove(0)
+}
+
+#[test]
+fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
+    let (copies, code) = (Redundancy::Copies, Redundancy::Code);
+    let cases =
+        [(copies(2), 3, 1500), (copies(8), 10, 1500), (copies(19), 20, 9000), (code(8), 40, 1500)];
+    for (seed, (redundancy, budget, mtu)) in (31..).zip(cases) {
+        let heard = with_bursts(seed, redundancy, budget, mtu);
+        let (lost, bound) = (heard.counters.lost, heard.beyond_repair(budget as usize));
+        let packets = heard.carried.len() as f64;
+        println!(
+            "{redundancy} within {budget} ms: {lost} lost, {bound} beyond repair, of {packets}; {:.0} \
+             bytes a packet",
+            heard.bytes as f64 / packets
+        );
+        let told = format!("wired with bursts, {redundancy}, {budget} ms, seed {seed}: {heard}");
+        assert!(lost as f64 <= 1.2 * bound as f64, "{lost} lost, {bound} beyond repair: {told}");
+        assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{told}");
+    }
+}
+
+// Under test: the causes of gaps, each planted alone: a sender that stands still, a network that
+// holds packets, a receiving program that does not run, a host that does not run at all, a network
+// that loses. Each is counted under its name and no other.
+
+/// Now and then for longer than a latency of 5 ms can cover.
+const HOLDS: Option<Holds> =
+    Some(Holds { every: Span::from_secs(2), length: Jitter::Uniform(Span::from_millis(18)) });
+
+/// A minute of a quiet wire with something planted.
+fn minute(seed: u64, plant: impl Fn(&mut Scenario)) -> Heard {
+    let mut scenario = Scenario::on(Preset::Wired, seed);
+    // Cards that outlast what is planted: nothing is captured or played twice.
+    scenario.sender.card.periods = 40;
+    plant(&mut scenario);
+    play(scenario, Span::from_secs(60)).remove(0)
+}
+
+/// Packets that were not heard at their turn.
+fn missed(heard: &Heard) -> u64 {
+    heard.counters.late + heard.counters.lost + heard.counters.unheard
+}
+
+/// That all gaps are what `cause` takes out of them, and are some.
+fn all_at(cause: impl Fn(&mut Gaps) -> &mut u64, heard: &Heard, seed: u64) {
+    let told = format!("wired, seed {seed}: {heard}");
+    let mut gaps = heard.gaps;
+    let count = core::mem::take(cause(&mut gaps));
+    assert_eq!(count, missed(heard), "{told}");
+    assert_eq!(gaps, Gaps::default(), "{told}");
+    assert!(count >= 20, "{told}");
+}
+
+#[test]
+fn a_sender_that_stands_still_is_late_by_itself() {
+    let heard = minute(21, |scenario| scenario.sender.freezes = HOLDS);
+    all_at(|gaps| &mut gaps.late_sender, &heard, 21);
+}
+
+#[test]
+fn a_network_that_holds_packets_is_late() {
+    let heard = minute(22, |scenario| scenario.receivers[0].there.holds = HOLDS);
+    all_at(|gaps| &mut gaps.late_network, &heard, 22);
+}
+
+#[test]
+fn a_receiving_program_that_does_not_run_is_late() {
+    let heard = minute(23, |scenario| {
+        scenario.receivers[0].host.freezes = HOLDS;
+        scenario.witness = false;
+    });
+    all_at(|gaps| &mut gaps.late_receiver, &heard, 23);
+}
+
+#[test]
+fn a_host_that_stands_still_answers_for_what_it_misses() {
+    let heard = minute(24, |scenario| scenario.receivers[0].host.freezes = HOLDS);
+    all_at(|gaps| &mut gaps.host_stalled, &heard, 24);
+}
+
+#[test]
+fn what_a_network_loses_is_lost() {
+    let heard = minute(25, |scenario| scenario.receivers[0].there.loss = Loss::random(0.01));
+    all_at(|gaps| &mut gaps.lost, &heard, 25);
+}
+
+#[test]
+fn several_causes_at_once_add_up() {
+    let heard = minute(26, |scenario| {
+        scenario.sender.freezes = HOLDS;
+        scenario.receivers[0].there.holds = HOLDS;
+        scenario.receivers[0].there.loss = Loss::random(0.01);
+        scenario.receivers[0].host.freezes = HOLDS;
+    });
+    let Gaps { late_sender, late_network, late_receiver, host_stalled, lost, discarded } =
+        heard.gaps;
+    let told = format!("wired, seed 26: {heard}");
+    let sum = late_sender + late_network + late_receiver + host_stalled + lost + discarded;
+    assert_eq!(sum, missed(&heard), "{told}");
+    assert!([late_sender, late_network, host_stalled, lost].iter().all(|n| *n >= 20), "{told}");
+}
+
+// Under test: how the receiver counts and covers random loss of 5 %. The network loses; reports
+// come back whole.
+
+#[test]
+fn every_lost_packet_is_one_gap_of_its_length() {
+    let seed = 2;
+    let mut scenario = Scenario::on(Preset::Wired, seed);
+    let there = &mut scenario.receivers[0].there;
+    *there = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
+    let heard = &play(scenario, Span::from_secs(600))[0];
+    let lost = heard.counters.lost;
+    assert!((28_000..32_000).contains(&lost), "seed {seed}: {heard}");
+    assert_eq!(heard.counters.missing_frames, 48 * lost, "seed {seed}: {heard}");
+    // There is nothing to learn from in the first 10 ms.
+    let concealed = heard.counters.concealed_frames;
+    assert!((48 * (lost - 10)..=48 * lost).contains(&concealed), "seed {seed}: {heard}");
+    let gaps: i64 = heard.holes.iter().map(|(length, count)| length * *count as i64).sum();
+    assert_eq!(gaps as u64, 48 * lost, "seed {seed}: {heard}");
+    // Each lost packet spoils its own length and, cross-faded, the 48 frames after it; what was
+    // predicted is now and then exactly what was sent.
+    let spoilt: i64 = heard.spoilt.iter().map(|(length, count)| length * *count as i64).sum();
+    let packets = spoilt as f64 / (48 * lost) as f64;
+    assert!((1.8..=2.0).contains(&packets), "seed {seed}: {packets}, {heard}");
+    assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
+}
+
+// Under test: redundancy that sizes itself, within a budget of 10 ms. The network loses 5 % of
+// packets, each on its own; the reports are lost as often.
+
+#[test]
+fn five_percent_of_loss_leaves_no_gap_over_one_packet_in_an_hour() {
+    let (seed, budget) = (21, Span::from_millis(10));
+    let path = PathModel { loss: Loss::random(0.05), ..Preset::Wired.path() };
+    let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with 5 % loss";
+    (scenario.redundancy, scenario.budget) = (Redundancy::Auto, budget);
+    // Without loss 4 ms do.
+    scenario.latency = Span::from_millis(4) + budget;
+    let heard = &play(scenario, Span::from_secs(3600))[0];
+    let packets = heard.carried.len() as f64;
+    let lost = heard.counters.lost;
+    // If none of n is lost, fewer than 3/n are by 95 %; of a few, 3 more are reckoned.
+    println!(
+        "{lost} of {packets} packets stayed lost: {:.1e}, by 95 % less than {:.1e}; {} repaired; {:.0} \
+         bytes a packet; gaps by frames {:?}",
+        lost as f64 / packets,
+        (lost as f64 + 3.0 + 1.7 * (lost as f64).sqrt()) / packets,
+        heard.counters.repaired,
+        heard.bytes as f64 / packets,
+        heard.holes,
+    );
+    let told = format!("wired with 5 % loss, seed {seed}: {heard}");
+    assert!(heard.counters.repaired > 170_000, "{told}");
+    assert!(heard.holes.keys().all(|frames| *frames <= 48), "{:?}: {told}", heard.holes);
+    assert!(heard.counters.late == 0 && heard.first_wrong.is_none(), "{told}");
+}
+
+// Under test: redundancy that sizes itself, on networks that lose nothing, some packets one by one,
+// and many in bursts. Receivers report what they lacked over the same networks.
+
+/// Bytes of a packet that carries nothing of others, and of one symbol with its header.
+const PLAIN: f64 = 184.0;
+const SYMBOL: f64 = 144.0;
+
+/// Symbols in a packet after six minutes, on average over a minute.
+fn symbols(seed: u64, loss: Loss) -> f64 {
+    let path = PathModel { loss, ..Preset::Wired.path() };
+    let mut scenario = Scenario::one_way(path, seed);
+    scenario.network = "wired with losses";
+    (scenario.redundancy, scenario.budget) = (Redundancy::Auto, Span::from_millis(10));
+    scenario.latency = Span::from_millis(14);
+    let mut world = World::new(scenario);
+    let mut sent = |span| {
+        world.run(span);
+        let heard = world.heard().next().expect("one receiver");
+        (heard.bytes as f64, heard.carried.len() as f64)
+    };
+    let before = sent(Span::from_secs(360));
+    let after = sent(Span::from_secs(60));
+    ((after.0 - before.0) / (after.1 - before.1) - PLAIN) / SYMBOL
+}
+
+#[test]
+fn redundancy_that_sizes_itself_carries_what_the_losses_ask_for() {
+    let cases = [
+        (61, Loss::NONE, 0.0..0.01),
+        (62, Loss::random(0.02), 0.9..1.3),
+        (63, Loss::bursts(0.05, 3.0), 1.5..5.0),
+    ];
+    for (seed, loss, expected) in cases {
+        let symbols = symbols(seed, loss);
+        println!("seed {seed}, {loss:?}: {symbols:.2} symbols a packet");
+        assert!(expected.contains(&symbols), "wired, seed {seed}, {loss:?}: {symbols}");
+    }
+}
+
+// Under test: the same packets over two networks, which lose independently. Without redundancy
+// nothing is lost but what both lose; with it nothing, even where either loses 20 % in bursts.
+
+fn by_two_networks(seed: u64, loss: Loss, redundancy: Redundancy, seconds: i64) -> Heard {
+    let path = PathModel { loss, ..Preset::Wired.path() };
+    let mut scenario = Scenario::one_way(path.clone(), seed);
+    scenario.network = "wired twice, with losses";
+    // The other network is slower by more than a packet.
+    let other = PathModel { delay: Span::from_millis(2), ..path };
+    scenario.receivers[0].also_there = Some(other);
+    (scenario.redundancy, scenario.budget) = (redundancy, Span::from_millis(20));
+    scenario.latency = Span::from_millis(26);
+    play(scenario, Span::from_secs(seconds)).remove(0)
+}
+
+#[test]
+fn two_networks_lose_only_what_both_lose() {
+    for (seed, loss) in [(41, Loss::random(0.05)), (42, Loss::bursts(0.2, 3.0))] {
+        let heard = by_two_networks(seed, loss, Redundancy::Off, 600);
+        let (lost, bound) = (heard.counters.lost, heard.beyond_repair(0));
+        println!("off: {lost} lost of {}, {bound} on both networks", heard.carried.len());
+        // The last are lost when the end comes before their turn.
+        assert!(
+            bound > 1000 && (bound - 8..=bound).contains(&lost),
+            "seed {seed}: {lost}, {bound}"
+        );
+        assert!(heard.counters.duplicate > 300_000, "seed {seed}: {heard}");
+        assert!(heard.first_wrong.is_none(), "seed {seed}: {heard}");
+    }
+}
+
+#[test]
+fn two_networks_and_a_code_lose_nothing() {
+    for (seed, loss) in [(43, Loss::random(0.05)), (44, Loss::bursts(0.2, 3.0))] {
+        let heard = by_two_networks(seed, loss, Redundancy::Code(4), 600);
+        let told = format!("wired twice, seed {seed}: {heard}");
+        println!("code:4: {} lost, {} repaired", heard.counters.lost, heard.counters.repaired);
+        assert!(heard.counters.repaired > 1000, "{told}");
+        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
+        assert_eq!((heard.holes.len(), heard.first_wrong), (0, None), "{told}");
+    }
+}
+
+// Under test: sender, receiver and session, an hour long, on one switch with nothing else on it.
+
+#[test]
+fn a_quiet_wire_plays_every_frame_of_an_hour_in_time() {
+    let seed = 1;
+    let heard = &play(Scenario::on(Preset::Wired, seed), Span::from_secs(3600))[0];
+    assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "seed {seed}: {heard}");
+    assert!(heard.error_at(1.0).unwrap() < Span::from_micros(60), "seed {seed}: {heard}");
+    assert!(heard.blocks > 3_599_000, "seed {seed}: {heard}");
+}
+
+// Under test: the simulator itself, on the preset that draws the most, with two receivers and all
+// that follows the network: redundancy that sizes itself and a latency that follows arrivals.
+
+/// Every sample that each receiver played, as a digest, and what it counted.
+fn played(seed: u64) -> Vec<(u64, Counters)> {
+    let mut scenario = Scenario::on(Preset::WifiBad, seed);
+    scenario.receivers.extend_from_within(..);
+    scenario.latency = Span::from_millis(60);
+    scenario.redundancy = Redundancy::Auto;
+    scenario.budget = Span::from_millis(20);
+    scenario.auto = Some(LossTarget::DEFAULT);
+    let heard = play(scenario, Span::from_secs(20));
+    heard.iter().map(|heard| (heard.digest, heard.counters)).collect()
+}
+
+#[test]
+fn the_same_seed_plays_the_same() {
+    let (one, again, other) = (played(5), played(5), played(6));
+    assert_eq!(one, again, "wifi-bad, seed 5");
+    for (number, (one, other)) in one.iter().zip(&other).enumerate() {
+        assert_ne!(one.0, other.0, "wifi-bad, seeds 5 and 6, receiver {number}");
+        assert!(one.1.repaired > 0, "wifi-bad, seed 5, receiver {number}: {:?}", one.1);
+    }
+    // They share what is sent, and nothing of their ways.
+    assert_ne!(one[0].0, one[1].0, "wifi-bad, seed 5");
+}

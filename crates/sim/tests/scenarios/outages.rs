@@ -1,0 +1,152 @@
+//! Hosts that stand still, links that are down, and receivers that are gone.
+
+use tautline_proto::send_policy::SendNote;
+use tautline_proto::time::Span;
+use tautline_sim::card::CardModel;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Holds, Jitter, Loss};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::{HostModel, ReceiverEnd, Scenario};
+use tautline_sim::world::{World, play};
+
+// Under test: the receiver on a host that stands still for tens of milliseconds now and then, as
+// virtual machines do. The card starves meanwhile.
+
+#[test]
+fn a_host_that_freezes_is_heard_again_at_once() {
+    let seed = 6;
+    let mut scenario = Scenario::on(Preset::Wired, seed);
+    scenario.receivers[0].host.freezes =
+        Some(Holds { every: Span::from_secs(4), length: Jitter::Uniform(Span::from_millis(36)) });
+    let heard = &play(scenario, Span::from_secs(600))[0];
+    let told = format!("seed {seed}: {heard}");
+    assert!(heard.starved.count() > 48 * 1000, "{told}");
+    // The card's silence is all that is missing, but for the fades and what was due meanwhile.
+    assert!(heard.longest_spoilt().count() <= 48 * 40, "{told}");
+    assert!(heard.error_at(0.999).unwrap() < Span::from_micros(100), "{told}");
+    assert!(heard.resyncs.is_empty(), "{told}");
+}
+
+// Under test: a cable that is pulled out for ten seconds, both ways, with cards that drift apart
+// meanwhile.
+
+#[test]
+fn a_link_that_is_down_for_ten_seconds_is_heard_within_one() {
+    for ppm in [0.0, 100.0] {
+        let mut scenario = Scenario::on(Preset::Wired, 17);
+        let begins = TrueTime::from_nanos(20_000_000_000);
+        let ends = begins.after(Span::from_secs(10));
+        let one = &mut scenario.receivers[0];
+        one.host = HostModel::with_card(CardModel::off_by(ppm));
+        one.there.outages = vec![(begins, ends)];
+        one.back.outages = vec![(begins, ends)];
+        let told = &play(scenario, Span::from_secs(60))[0];
+        assert!(told.first_wrong.is_none(), "{ppm} ppm: {told}");
+        // What is resampled rings where the ramp falls from its end to its beginning, by 14.1 % of
+        // that step of two: the overshoot of an interpolated step (Helmberg, "The Gibbs phenomenon
+        // for Fourier interpolation", 1994).
+        let loudest = (told.loudest, told.loudest_ringing);
+        assert!(loudest.0 <= 1.0 && loudest.1 <= 1.2823, "{ppm} ppm: {loudest:?}: {told}");
+        assert!(told.heard_until(Span::from_secs(60)), "{ppm} ppm: {told}");
+        assert_eq!(told.silences.len(), 1, "{ppm} ppm: {told}");
+        let back = told.silences[0].1.since(ends);
+        assert!(back < Span::from_millis(100), "{ppm} ppm: back after {back}: {told}");
+        assert_eq!((told.counters.lost, told.counters.late), (10_000, 0), "{ppm} ppm: {told}");
+        assert_eq!((told.counters.doubted, told.counters.resyncs), (0, 1), "{ppm} ppm: {told}");
+        // What was placed by arrivals until reports came again is back in step by the end.
+        let last = told.errors.iter().rev().take(1000).map(|error| error.abs()).max();
+        assert!(last.unwrap() < Span::from_micros(50), "{ppm} ppm: {last:?}: {told}");
+    }
+}
+
+// Under test: whether a sender notices receivers that stop reporting. One is killed, one says goodbye, one cannot
+// report for ten seconds, and one stays. A twentieth of the reports is lost, one by one: they are half a second
+// apart, and a burst of losses takes milliseconds.
+
+fn at(seconds: i64) -> TrueTime {
+    TrueTime::ZERO.after(Span::from_secs(seconds))
+}
+
+/// A network whose reports are lost one by one.
+fn network(preset: Preset, seed: u64) -> Scenario {
+    let mut scenario = Scenario::on(preset, seed);
+    scenario.latency = preset.suits();
+    scenario.receivers[0].back.loss = Loss::random(0.05);
+    scenario
+}
+
+/// What the sender notes of its receivers within a minute, and when.
+fn noted(preset: Preset, seed: u64) -> Vec<(TrueTime, SendNote)> {
+    let mut scenario = network(preset, seed);
+    let one = scenario.receivers[0].clone();
+    scenario.receivers = vec![one; 4];
+    scenario.receivers[0].ends = Some((at(20), ReceiverEnd::Killed));
+    scenario.receivers[1].ends = Some((at(20), ReceiverEnd::Goodbye));
+    // A goodbye that is lost is none.
+    scenario.receivers[1].back.loss = Loss::NONE;
+    scenario.receivers[2].back.outages = vec![(at(30), at(40))];
+    let mut world = World::new(scenario);
+    world.run(Span::from_secs(60));
+    let of_receivers = |note: &SendNote| {
+        matches!(note, SendNote::ReceiverLost { .. } | SendNote::ReceiverBack { .. })
+    };
+    world.noted().iter().copied().filter(|(_, note)| of_receivers(note)).collect()
+}
+
+#[test]
+fn a_receiver_that_is_killed_is_lost_within_three_seconds() {
+    for preset in [Preset::Wired, Preset::WifiBad] {
+        for seed in [71, 72] {
+            let told = noted(preset, seed);
+            let [
+                (killed, SendNote::ReceiverLost { ssrc: 1, .. }),
+                (unable, SendNote::ReceiverLost { ssrc: 3, .. }),
+                (back, SendNote::ReceiverBack { ssrc: 3, times_lost: 1, .. }),
+            ] = told[..]
+            else {
+                panic!("{preset:?}, seed {seed}: {told:?}");
+            };
+            // The last report may be older than the end by an interval, and lost ones make it older.
+            for (when, since) in [(killed, at(20)), (unable, at(30))] {
+                let after = when.since(since);
+                let fits = (Span::from_secs(1)..Span::from_millis(3100)).contains(&after);
+                assert!(fits, "{preset:?}, seed {seed}: {after}");
+            }
+            assert!(back.since(at(40)) < Span::from_secs(2), "{preset:?}, seed {seed}: {told:?}");
+            assert_eq!(told, noted(preset, seed), "{preset:?}, seed {seed} replays");
+        }
+    }
+}
+
+#[test]
+fn receivers_that_report_over_bad_networks_are_never_lost() {
+    for preset in [Preset::WifiBad, Preset::Satellite] {
+        let mut world = World::new(network(preset, 73));
+        world.run(Span::from_secs(600));
+        let lost = |(_, note): &&(_, SendNote)| matches!(note, SendNote::ReceiverLost { .. });
+        assert_eq!(world.noted().iter().find(lost), None, "{preset:?}, seed 73");
+    }
+}
+
+// Under test: a receiver whose host stands still for five seconds. What arrived meanwhile waits in
+// its socket and is late; the card has played silence of its own.
+
+#[test]
+fn a_receiver_that_stands_still_for_five_seconds_is_back_within_one() {
+    let mut scenario = Scenario::on(Preset::Wired, 16);
+    let (begins, stands) = (TrueTime::from_nanos(20_000_000_000), Span::from_secs(5));
+    let ends = begins.after(stands);
+    scenario.receivers[0].host.stopped = vec![(begins, ends)];
+    let told = &play(scenario, Span::from_secs(45))[0];
+    assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{told}");
+    assert!(told.heard_until(Span::from_secs(45)), "{told}");
+    assert_eq!(told.silences.len(), 1, "{told}");
+    assert!(told.silences[0].1.since(ends) < Span::from_millis(100), "{told}");
+    // Everything came, five seconds of it too late: each is counted once, under one cause.
+    let counters = &told.counters;
+    assert_eq!(counters.lost, 0, "{told}");
+    assert!((4_995..=5_005).contains(&(counters.late + counters.unheard)), "{told}");
+    assert_eq!(told.gaps.host_stalled, counters.late + counters.unheard, "{told}");
+    let starved = told.starved.count() - 5 * 48_000;
+    assert!((-96..=96).contains(&starved), "{told}");
+}

@@ -1,0 +1,400 @@
+//! Senders that pause, jump, restart or lie, and other senders at their address.
+
+use tautline_proto::counters::Counters;
+use tautline_proto::packet::StreamId;
+use tautline_proto::packetizer::Identity;
+use tautline_proto::target_delay::LossTarget;
+use tautline_proto::time::{Frames, Span};
+use tautline_sim::card::CardModel;
+use tautline_sim::clock::TrueTime;
+use tautline_sim::fault::{Intruder, Lie, SenderFault, home, place};
+use tautline_sim::heard::Heard;
+use tautline_sim::link::{Loss, PathModel};
+use tautline_sim::preset::Preset;
+use tautline_sim::scenario::{HostModel, Scenario};
+use tautline_sim::world::{IDENTITY, World, play};
+
+// Under test: the choice of the source where two senders send to one address for ten seconds: the
+// one that was there first is heard whole, and the other is counted as foreign.
+
+#[test]
+fn a_second_sender_to_one_address_is_not_heard() {
+    let mut scenario = Scenario::on(Preset::Wired, 13);
+    let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
+    let identity = Identity { stream: StreamId(0xBAD), sequence: 1, timestamp: 5 };
+    scenario.intruder = Some(Intruder { identity, from: place(1, 9), sends: (at(20), at(30)) });
+    let told = &play(scenario, Span::from_secs(50))[0];
+    assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");
+    assert!(told.spoilt.is_empty() && told.loudest <= 1.0, "{told}");
+    let counters = &told.counters;
+    assert_eq!((counters.foreign, counters.invalid), (10_000, 0), "{told}");
+    assert_eq!((counters.lost, counters.late, counters.doubted), (0, 0, 0), "{told}");
+    assert_eq!(counters.resyncs, 0, "{told}");
+}
+
+// Under test: the latency of a stream whose sender neither announces it nor says when it was
+// captured, as a stranger's: what its packets need, from the first of them on.
+
+/// What is kept where packets need no more.
+const DEFAULT: Span = Span::from_millis(5);
+/// What the card here takes, what the resampler looks ahead (12 frames), and a millisecond for the
+/// way: up to a tenth of one.
+const TAKES: Span = Span::from_micros(3_300);
+
+/// Ten seconds of a stranger's packets, whose card hands it so many frames at a time.
+fn unannounced(preset: Preset, packet: i64, period: i64) -> Heard {
+    let mut scenario = Scenario::on(preset, 51);
+    scenario.format.packet = Frames::new(packet);
+    scenario.sender.card.period = Frames::new(period);
+    scenario.latency = DEFAULT;
+    (scenario.stamps, scenario.reports) = (false, false);
+    scenario.unannounced = true;
+    play(scenario, Span::from_secs(10)).remove(0)
+}
+
+/// The link offset as it was in the end.
+fn kept(heard: &Heard) -> Span {
+    heard.offsets.last().map_or(DEFAULT, |(_, offset)| *offset)
+}
+
+#[test]
+fn a_sender_that_announces_nothing_is_measured_before_it_is_placed() {
+    for millis in [5, 10, 20] {
+        let heard = unannounced(Preset::Wired, millis * 48, 48);
+        assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{millis} ms: {heard}");
+        assert_eq!((heard.counters.missing_frames, heard.counters.resyncs), (0, 0), "{heard}");
+        assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{millis} ms: {heard}");
+        // Raised once, by what the packets' own length needs.
+        assert_eq!(heard.offsets.len(), 1, "{millis} ms: {:?}", heard.offsets);
+        assert_eq!(kept(&heard), Span::from_millis(millis) + TAKES, "{millis} ms");
+    }
+}
+
+#[test]
+fn packets_that_need_no_more_leave_the_latency_as_it_is() {
+    for preset in [Preset::Wired, Preset::SwitchUnderLoad] {
+        let heard = unannounced(preset, 48, 48);
+        assert_eq!((heard.counters.late, heard.counters.lost), (0, 0), "{heard}");
+        assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+    }
+}
+
+#[test]
+fn packets_that_come_by_the_handful_are_waited_for_within_a_tenth_of_a_second() {
+    // As a sound server does it that wakes every 1024 frames: three packets, and now and then four.
+    let heard = unannounced(Preset::Wired, 320, 1024);
+    let told = format!("{heard}, {:?}", heard.offsets);
+    assert!(heard.counters.late <= 10, "{told}");
+    assert!(heard.offsets.len() <= 3, "{told}");
+    assert!(kept(&heard) > Span::from_millis(20), "{told}");
+    assert!(kept(&heard) < Span::from_millis(40), "{told}");
+}
+
+// Under test: a sender whose whole host stands still for 200 ms, ten seconds, and for a day, as a
+// laptop does that is closed. Its card drops what it captured meanwhile.
+
+#[test]
+fn a_sender_that_pauses_is_heard_again_within_a_second() {
+    for millis in [200, 10_000, 60_000] {
+        is_heard_again_after(Span::from_millis(millis));
+    }
+}
+
+#[test]
+#[ignore = "soak: make nightly 3/5 runs it"]
+fn a_sender_that_pauses_for_a_day_is_heard_again_within_a_second() {
+    is_heard_again_after(Span::from_secs(86_400));
+}
+
+#[track_caller]
+fn is_heard_again_after(pause: Span) {
+    let mut scenario = Scenario::on(Preset::Wired, 15);
+    let begins = TrueTime::from_nanos(20_000_000_000);
+    let ends = begins.after(pause);
+    // Longer periods, since a day has many.
+    let card = CardModel { period: Frames::new(960), ..CardModel::IDEAL };
+    scenario.latency = Span::from_millis(80);
+    scenario.format.packet = Frames::new(960);
+    scenario.receivers[0].host = HostModel::with_card(card);
+    scenario.sender = HostModel { stopped: vec![(begins, ends)], ..HostModel::with_card(card) };
+    let whole = Span::from_secs(40) + pause;
+    let told = &play(scenario, whole)[0];
+    assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{pause}: {told}");
+    assert!(told.heard_until(whole), "{pause}: {told}");
+    assert_eq!(told.silences.len(), 1, "{pause}: {told}");
+    assert!(told.silences[0].1.since(ends) < Span::from_secs(1), "{pause}: {told}");
+    // After half the time in which timestamps wrap, the first packet seems to be an old one.
+    let wraps = pause > Span::from_secs(1 << 15);
+    assert!(told.counters.late <= u64::from(wraps), "{pause}: {told}");
+    assert_eq!(told.counters.lost, 0, "{pause}: {told}");
+    assert!(told.counters.resyncs <= 1, "{pause}: {told}");
+}
+
+// Under test: the timeline of a receiver whose sender's RTP timestamps jump, forwards and back, by
+// hours; the second time as packets are lost.
+
+#[test]
+fn a_sender_whose_time_jumps_by_hours_is_heard_again_within_a_second() {
+    let hours = |hours: i64| Frames::new(hours * 3600 * 48_000);
+    for loss in [Loss::NONE, Loss::random(0.05)] {
+        let jumps = [hours(3), hours(-5), hours(13), Frames::new(24_000), Frames::new(-24_000)];
+        let mut scenario = Scenario::on(Preset::Wired, 11);
+        scenario.receivers[0].there = PathModel { loss, ..Preset::Wired.path() };
+        let at = |number: i64| TrueTime::from_nanos((20 + 10 * number) * 1_000_000_000);
+        scenario.faults = (0..).map(at).zip(jumps.map(SenderFault::TimeJumps)).collect();
+        let told = &play(scenario, Span::from_secs(80))[0];
+        assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{told}");
+        // One for each jump, counted under one name.
+        assert_eq!(told.counters.resyncs, jumps.len() as u64, "{told}");
+        assert!(told.silences.len() <= jumps.len(), "{told}");
+        for (from, to) in &told.silences {
+            assert!(to.since(*from) < Span::from_secs(1), "{from:?} to {to:?}: {told}");
+        }
+        assert!(told.heard_until(Span::from_secs(80)), "{told}");
+        assert!(told.counters.lost == 0 || loss != Loss::NONE, "{told}");
+    }
+}
+
+// Under test: a sender whose sequence numbers begin anew while its timestamps go on, and one whose
+// program starts anew under its old name or another.
+
+#[test]
+fn a_sequence_that_restarts_is_followed_within_a_second() {
+    let anew = |ssrc| {
+        SenderFault::Restarts(Identity {
+            stream: StreamId::from(ssrc),
+            sequence: 9,
+            timestamp: 0x7777_0000,
+        })
+    };
+    let faults = [
+        SenderFault::SequenceRestarts(1),
+        SenderFault::SequenceRestarts(40_000),
+        anew(IDENTITY.stream.ssrc()),
+        anew(0xFEED),
+    ];
+    for fault in faults {
+        let mut scenario = Scenario::on(Preset::Wired, 12);
+        let cause = TrueTime::from_nanos(20_000_000_000);
+        scenario.faults = vec![(cause, fault)];
+        let told = &play(scenario, Span::from_secs(40))[0];
+        assert!(told.first_wrong.is_none() && told.loudest <= 1.0, "{fault:?}: {told}");
+        assert!(told.heard_until(Span::from_secs(40)), "{fault:?}: {told}");
+        for (_, back) in &told.silences {
+            assert!(back.since(cause) < Span::from_secs(1), "{fault:?}: {told}");
+        }
+        let counters = &told.counters;
+        let goes_on = matches!(fault, SenderFault::SequenceRestarts(_));
+        assert_eq!(counters.resyncs, u64::from(!goes_on), "{fault:?}: {told}");
+        if goes_on {
+            // All packets came, and the sound goes on as they do.
+            assert_eq!((counters.missing_frames, counters.doubted), (0, 0), "{fault:?}: {told}");
+            assert!(told.silences.is_empty(), "{fault:?}: {told}");
+        }
+        assert_eq!((counters.lost, counters.late), (0, 0), "{fault:?}: {told}");
+        let renamed =
+            matches!(fault, SenderFault::Restarts(Identity { stream: StreamId(0xFEED), .. }));
+        assert_eq!(counters.foreign > 0, renamed, "{fault:?}: {told}");
+    }
+}
+
+// Under test: the latency of a foreign sender's stream (no reports, no instants in its packets) that pauses while its
+// timestamps stand still, whose timestamps jump, or whose path becomes longer: a step that all packets share is no
+// jitter.
+
+const STEP: TrueTime = TrueTime::from_nanos(20_000_000_000);
+const WHOLE: Span = Span::from_secs(40);
+
+fn foreign(packet: i64, latency: Span) -> Scenario {
+    let mut scenario = Scenario::on(Preset::Wired, 35);
+    (scenario.stamps, scenario.reports, scenario.unannounced) = (false, false, true);
+    scenario.format.packet = Frames::new(packet);
+    scenario.latency = latency;
+    scenario
+}
+
+/// Pauses that long; the timestamps stand still meanwhile.
+fn pausing(mut scenario: Scenario, pause: Span) -> Scenario {
+    let ends = STEP.after(pause);
+    let back = scenario.format.rate.frames_within(pause);
+    scenario.sender.stopped = vec![(STEP, ends)];
+    scenario.faults = vec![(ends, SenderFault::TimeJumps(Frames::ZERO - back))];
+    scenario
+}
+
+#[track_caller]
+fn is_placed_again_within(most: Span, heard: &Heard) {
+    assert!(heard.first_wrong.is_none() && heard.loudest <= 1.0, "{heard}");
+    assert_eq!(heard.counters.resyncs, 1, "{heard}: {:?}", heard.resyncs);
+    assert!(heard.silences.len() <= 1, "{heard}");
+    for (from, to) in &heard.silences {
+        assert!(to.since(*from) <= most, "{:?}: {heard}", to.since(*from));
+    }
+    assert_eq!(heard.counters.resampled_frames, 0, "{heard}");
+    assert!(heard.heard_until(WHOLE), "{heard}");
+}
+
+#[test]
+fn a_step_of_a_foreign_senders_time_changes_no_latency() {
+    let millis = Span::from_millis;
+    for packet in [48, 240, 960] {
+        for (step, latency) in [(100, 60), (150, 60), (3_000, 60), (3_000, 400)] {
+            let (step, latency) = (millis(step), millis(latency));
+            // The step, twice the latency until new packets sound, and 60 ms to see it.
+            let most = step + latency.times(2) + millis(60);
+            let scenario = foreign(packet, latency);
+            let heard = play(pausing(scenario.clone(), step), WHOLE).remove(0);
+            is_placed_again_within(most, &heard);
+            assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+            let mut longer = scenario.clone();
+            longer.receivers[0].there =
+                PathModel { ..Preset::Wired.path() }.longer_from(STEP, step);
+            let heard = play(longer, WHOLE).remove(0);
+            is_placed_again_within(most, &heard);
+            assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+            let mut jumping = scenario;
+            jumping.faults =
+                vec![(STEP, SenderFault::TimeJumps(jumping.format.rate.frames_within(step)))];
+            let heard = play(jumping, WHOLE).remove(0);
+            is_placed_again_within(most, &heard);
+            assert!(heard.offsets.is_empty(), "{:?}", heard.offsets);
+        }
+    }
+}
+
+#[test]
+fn an_automatic_latency_does_not_rise_by_a_step() {
+    let mut scenario = foreign(48, Span::from_millis(20));
+    scenario.unannounced = false;
+    scenario.auto = Some(LossTarget::default());
+    let steady = play(scenario.clone(), WHOLE).remove(0);
+    let heard = play(pausing(scenario.clone(), Span::from_secs(3)), WHOLE).remove(0);
+    assert_eq!(heard.counters.resyncs, steady.counters.resyncs + 1, "{heard}");
+    assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
+    // Without a marker, and with two packets on the way that are later still: they are late by the step, too.
+    let millis = Span::from_millis;
+    let path = Preset::Wired.path().longer_from(STEP, millis(1_000));
+    let busy = path.clone().longer_from(STEP.after(millis(15)), millis(20));
+    let busy = busy.longer_from(STEP.after(millis(17)), millis(-20));
+    // Two steps at once.
+    let again = path.longer_from(STEP.after(millis(45)), millis(50));
+    for there in [busy, again] {
+        scenario.receivers[0].there = there;
+        let heard = play(scenario.clone(), WHOLE).remove(0);
+        assert_eq!(heard.journal.greatest, steady.journal.greatest, "{heard}");
+    }
+}
+
+// Under test: a stranger that sends under the SSRC of the stream from another address, which every
+// member of a group can: on the stream's own numbers and times, or on others. The stream is heard
+// whole and in time; every packet of the stranger is foreign.
+
+fn at(millis: i64) -> TrueTime {
+    TrueTime::from_nanos(millis * 1_000_000)
+}
+
+/// What of a stream of so many seconds is heard.
+fn heard(change: impl FnOnce(&mut Scenario), seconds: i64) -> Heard {
+    let mut scenario = Scenario::on(Preset::Wired, 15);
+    change(&mut scenario);
+    play(scenario, Span::from_secs(seconds)).remove(0)
+}
+
+fn stranger(sequence: u16, timestamp: u32, sends: (i64, i64)) -> Intruder {
+    let identity = Identity { stream: IDENTITY.stream, sequence, timestamp };
+    Intruder { identity, from: place(1, 9), sends: (at(sends.0), at(sends.1)) }
+}
+
+#[test]
+fn a_stranger_that_takes_the_senders_name_is_not_heard() {
+    for (sequence, timestamp) in [(30_000, 0x6666_0000), (IDENTITY.sequence, IDENTITY.timestamp)] {
+        let told = heard(|s| s.intruder = Some(stranger(sequence, timestamp, (5_000, 15_000))), 20);
+        assert!(told.first_wrong.is_none() && told.silences.is_empty(), "{told}");
+        assert!(told.spoilt.is_empty(), "{told}");
+        let counters = &told.counters;
+        assert_eq!(
+            (counters.foreign, counters.duplicate, counters.doubted),
+            (10_000, 0, 0),
+            "{told}"
+        );
+        assert_eq!((counters.lost, counters.late, counters.resyncs), (0, 0, 0), "{told}");
+    }
+}
+
+#[test]
+fn a_sender_that_moved_is_followed_after_fifty_milliseconds() {
+    let told = heard(|s| s.faults = vec![(at(5_000), SenderFault::Moves(place(1, 7)))], 10);
+    // What lacks is one hole.
+    assert!(told.first_wrong.is_none() && told.spoilt.len() == 1, "{told}");
+    assert!(told.longest_spoilt() <= Frames::new(52 * 48), "{told}");
+    let counters = &told.counters;
+    // Its packets of that time are foreign: nobody knows yet that it moved.
+    assert!((49..=52).contains(&counters.foreign), "{told}");
+    assert_eq!((counters.lost, counters.resyncs), (counters.foreign, 0), "{told}");
+}
+
+// Under test: two senders that drew the same SSRC (RFC 3550, section 8.2) and are heard from one
+// place, as by a relay, for five seconds. What is heard meanwhile cannot be known; after it, sound is back at once.
+
+#[test]
+fn two_senders_of_one_name_spoil_no_more_than_the_time_of_both() {
+    for (sequence, timestamp) in [(30_000, 0x6666_0000), (IDENTITY.sequence, IDENTITY.timestamp)] {
+        let mut scenario = Scenario::on(Preset::Wired, 14);
+        let at = |seconds: i64| TrueTime::from_nanos(seconds * 1_000_000_000);
+        let (begins, ends) = (at(20), at(25));
+        let identity = Identity { stream: IDENTITY.stream, sequence, timestamp };
+        scenario.intruder = Some(Intruder { identity, from: home()[0], sends: (begins, ends) });
+        let told = &play(scenario, Span::from_secs(45))[0];
+        assert!(told.loudest <= 1.0 && told.heard_until(Span::from_secs(45)), "{told}");
+        for (from, to) in &told.silences {
+            assert!(*from >= begins.after(Span::from_millis(-20)), "{told}");
+            assert!(to.since(ends) < Span::from_secs(1), "{told}");
+        }
+        let counters = &told.counters;
+        // Each datagram of the one that is not heard has one name: in five seconds 5000 were sent.
+        let Counters { doubted, duplicate, late, early, reordered, .. } = *counters;
+        assert_eq!(doubted + duplicate + late + early + reordered, 5000, "{told}");
+        // Every datagram was taken for one or the other, the last of which may be under way.
+        let carried = told.carried.len() as u64;
+        assert!((carried - 1..=carried).contains(&(counters.received + doubted)), "{told}");
+        assert_eq!(counters.foreign, 0, "{told}");
+    }
+}
+
+// Under test: reports of the sender that lie for ten seconds, every second one: sender reports from
+// the future, a clock that steps to and fro, answers after waits that cannot have been. The sound
+// stays where the truth in between has it.
+
+#[test]
+fn reports_that_lie_move_no_sound() {
+    let spans = [-3_600_000, -1_000, -30, 30, 1_000, 3_600_000].map(Span::from_millis);
+    for (seed, by) in (71..).zip(spans) {
+        for lie in [Lie::Report(by), Lie::Clock(by), Lie::Wait(by)] {
+            let mut scenario = Scenario::on(Preset::Wired, seed);
+            let begins = TrueTime::from_nanos(20_000_000_000);
+            let ends = begins.after(Span::from_secs(10));
+            scenario.faults = vec![(begins, SenderFault::Lies(lie, ends))];
+            // Who stamps packets is not asked when they were captured.
+            scenario.stamps = !matches!(lie, Lie::Report(_));
+            let mut world = World::new(scenario);
+            world.run(begins.since(TrueTime::ZERO));
+            let told = format!("wired, seed {seed}, {lie:?}");
+            let resyncs = world.heard().next().map_or(0, |heard| heard.counters.resyncs);
+            for _ in 0..1000 {
+                world.run(Span::from_millis(20));
+                let (at, look) = (world.now(), world.look(0).expect("it plays"));
+                assert!(look.error.abs() <= look.uncertainty, "{told}: {look:?} at {at:?}");
+                assert!(look.uncertainty < Span::from_micros(300), "{told}: {look:?} at {at:?}");
+            }
+            let (look, lies) = (world.look(0).expect("it plays"), u64::from(world.lies()));
+            let heard = &world.finish()[0];
+            assert!(heard.first_wrong.is_none() && heard.spoilt.is_empty(), "{told}: {heard}");
+            assert_eq!(heard.counters.resyncs, resyncs, "{told}: {heard}");
+            assert_eq!((look.steps, look.path_changes), (0, 0), "{told}: {look:?}");
+            // Each is counted once, under its name.
+            let counted = (heard.counters.doubted_reports, u64::from(look.refused));
+            let expected = if matches!(lie, Lie::Report(_)) { (lies, 0) } else { (0, lies) };
+            assert!(counted == expected && lies >= 10, "{told}: {counted:?}, not {expected:?}");
+        }
+    }
+}
