@@ -1,5 +1,4 @@
-//! What an experiment found, for people, for programs and for the page: rows of figures, each with its
-//! error, its spread and its count.
+//! The report of an experiment for people, programs and the page: figures with error, spread and count.
 
 mod by_second;
 pub(crate) mod digits;
@@ -22,18 +21,13 @@ use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
 
-/// What an experiment found.
 #[derive(Debug, Clone, Serialize)]
 pub struct LabReport {
-    /// Version of these names.
     pub schema: u32,
-    /// Its name on the command line.
     pub experiment: &'static str,
-    /// What it is to answer.
     pub question: &'static str,
     /// How it was asked for, so that it can be repeated.
     pub command: String,
-    /// From its beginning to its end.
     pub duration_ns: i64,
     /// The machines, the one that it was asked on first.
     pub hosts: Vec<HostDescription>,
@@ -61,40 +55,33 @@ impl LabReport {
         self.rows.iter().any(|row| row.void.is_none())
     }
 
-    /// The report for programs.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 }
 
-/// What is known of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
-    /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream which end it is, too, as in
-    /// `sender (here)`.
+    /// As asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream with its end, such as `sender (here)`.
     pub name: String,
     pub kernel: String,
     pub processor: String,
-    /// Cores that may be used.
     pub cpus: usize,
     /// Freezes that every core saw while it was measured; absent where nobody watched.
     pub stalls: Option<u64>,
 }
 
-/// One case that was measured.
 #[derive(Debug, Clone, Default)]
 pub struct ReportRow {
     pub name: String,
     /// Why its figures say nothing, in a sentence.
     pub void: Option<String>,
     pub configured: Option<Span>,
-    /// What came of it.
     pub measured: Option<Summary>,
     /// How far the median may be from the truth, either way.
     pub uncertainty: Option<Span>,
     /// Whether each value that was measured is the figure of a whole run: so few say nothing of a tail.
     pub of_rounds: bool,
-    /// How much of what was due was missed.
     pub missed: Option<Missed>,
     pub figures: Vec<Figure>,
     /// The same as others published it.
@@ -103,42 +90,34 @@ pub struct ReportRow {
     pub stages: Vec<StageSummary>,
     /// What its stream was, and how each part of it went second by second, if it is of one.
     pub stream: Option<StreamBySecond>,
-    /// How it went, second by second.
     pub intervals: Vec<Interval>,
     /// How often which value was measured, in rising order.
     pub histogram: Vec<Bin>,
     pub worst: Vec<Worst>,
     /// What else was seen meanwhile, once a second each.
     pub meanwhile: Vec<Meanwhile>,
-    /// What happened at instants of its own.
     pub events: Vec<Events>,
-    /// Value by value, in order, for the page alone: lines that share a horizontal axis, such as one for
-    /// each stage of each packet.
+    /// Every value in order, for the page alone; the lines share a horizontal axis.
     pub points: Vec<Points>,
 }
 
-/// A figure with a name of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// For programs, with its unit.
     pub key: &'static str,
     /// For people: what it is called, and its unit after a comma.
     pub words: &'static str,
-    /// A number, or a word.
     pub value: Value,
-    /// How far the number may be from the truth, either way, in its own unit: by this people are told its
-    /// digits.
+    /// How far the number may be from the truth, in its own unit; the text shows only the digits that leaves.
     pub error: Option<f64>,
 }
 
-/// A figure of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
     /// Whose, with table or figure.
     pub source: &'static str,
     /// Under which conditions, and of which figure where that is not what the row measures.
     pub name: &'static str,
-    /// Which figure of what they measured it is.
     pub statistic: Statistic,
     pub value_ns: i64,
 }
@@ -156,14 +135,12 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it says how great a value is as a rule, and so stands on one axis with a median: how far
-    /// values scatter is no value, and the greatest of all is none as a rule.
+    /// Whether it is a typical value, which shares an axis with a median: neither a scatter nor a maximum is.
     pub const fn is_typical(self) -> bool {
         matches!(self, Self::Single | Self::Mean)
     }
 }
 
-/// One of the greatest values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Worst {
     /// From the first value of the run to this one.
@@ -175,11 +152,9 @@ pub struct Worst {
     pub stages: Vec<WorstPart>,
 }
 
-/// A stage of one of the greatest values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstPart {
     pub name: Cow<'static, str>,
-    /// How long it took.
     pub length_ns: i64,
 }
 
@@ -231,8 +206,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Those that are told, each with its instant and how often at once, by a clock at which the run's
-    /// first value was at `begin`; there were so many in `all`. Nothing where there were none.
+    /// Events by a clock at which the run's first value was at `begin`; `all` counts those without an instant, too.
     pub(crate) fn since(
         begin: i64,
         (key, words): (&'static str, &'static str),
@@ -246,13 +220,11 @@ impl Events {
         (!values.is_empty() || untold > 0).then_some(Self { key, words, values, untold })
     }
 
-    /// The instants among these.
     pub(crate) fn within(&self, range: core::ops::RangeInclusive<i64>) -> Vec<(i64, u32)> {
         self.values.iter().filter(|(at, _)| range.contains(at)).copied().collect()
     }
 }
 
-/// One line of points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     pub name: String,
@@ -260,9 +232,17 @@ pub struct Points {
     pub values: Vec<(i64, i64)>,
 }
 
+impl Points {
+    pub(crate) fn of(name: &str, series: &Series) -> Self {
+        let begin = series.begin().unwrap_or(LocalTime::ZERO);
+        let value =
+            |(due, value): &(LocalTime, Span)| ((*due - begin).as_nanos(), value.as_nanos());
+        Self { name: name.to_owned(), values: series.values().iter().map(value).collect() }
+    }
+}
+
 /// How long the intervals are by which a run is told and compared.
 pub const INTERVAL: Span = Span::from_secs(1);
-/// How many of the greatest values are told.
 const WORST: usize = 10;
 
 impl ReportRow {
