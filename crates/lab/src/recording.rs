@@ -22,21 +22,16 @@ const TOLD: Span = Span::from_secs(10);
 /// How often the ordinary thread looks whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
-/// How a device is recorded.
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
     /// Its channels that are kept, counted from 0, in this order.
     pub channels: Vec<usize>,
-    /// So much of it.
     pub frames: Frames,
-    /// Of the device's thread.
     pub scheduler: Scheduler,
 }
 
-/// What a device heard.
 #[derive(Debug, Clone)]
 pub struct DeviceRecording {
-    /// Of the channels that were asked for.
     pub sound: Sound,
     /// When its first frame met the ADC, by the device's word; none where nothing was heard.
     pub begins: Option<LocalTime>,
@@ -44,8 +39,7 @@ pub struct DeviceRecording {
     pub notes: Vec<String>,
 }
 
-/// Records until there is as much as was asked for, or it is to end; tells how much there is after the
-/// first second and every ten.
+/// Records as much as was asked for, or until it is to end; reports progress after 1 s, then every 10 s.
 pub fn record(
     device: Box<dyn Device>,
     options: &RecordOptions,
@@ -78,9 +72,7 @@ pub fn record(
     Ok(DeviceRecording { sound, begins, notes })
 }
 
-/// What the device calls.
 struct ChannelRecorder {
-    /// Channels of the device.
     all: usize,
     kept: Vec<usize>,
     samples: Producer<f32>,

@@ -8,7 +8,6 @@ pub(crate) fn step(error: f64) -> f64 {
     10_f64.powf((error.log10() + 1e-12).floor() - 1.0)
 }
 
-/// The same in whole nanoseconds.
 fn step_nanos(error: i64) -> i64 {
     let mut step = 1;
     while error / step >= 100 {
@@ -36,7 +35,6 @@ pub(crate) fn nearest_thousandth(nanos: i64) -> Span {
     )
 }
 
-/// An error in nanoseconds.
 pub(crate) fn bound(error: i64) -> Span {
     let step = step_nanos(error);
     Span::from_nanos(error.saturating_add(step - 1) / step * step)

@@ -5,7 +5,6 @@ use std::fs;
 use super::HostDescription;
 
 impl HostDescription {
-    /// The machine that this program runs on, called so.
     pub fn here(name: impl Into<String>) -> Self {
         let line = |path| fs::read_to_string(path).ok().map(|text: String| text.trim().to_owned());
         Self {

@@ -41,7 +41,6 @@ impl fmt::Display for LabReport {
     }
 }
 
-/// How often every core stood still.
 pub(crate) fn freezes(count: u64) -> String {
     let freezes = if count == 1 { "freeze" } else { "freezes" };
     format!("{count} {freezes} that every core saw")
@@ -75,7 +74,6 @@ fn column(head: &str, cell: impl Fn(&ReportRow) -> Option<String> + 'static) -> 
     Column { head: head.to_owned(), cell: Box::new(cell) }
 }
 
-/// To the nearest thousandth of its unit.
 pub(crate) fn nanos(nanos: i64) -> String {
     digits::nearest_thousandth(nanos).to_string()
 }
@@ -234,7 +232,6 @@ pub(crate) fn aligned(lines: &[Vec<String>]) -> Vec<String> {
     lines.iter().map(put).collect()
 }
 
-/// What of a row has no column.
 fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Result {
     if !many {
         for figure in &row.figures {
