@@ -15,27 +15,20 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::report::{Published, Statistic};
 
-/// The sound that the paper's programs used: the first softphone 16 kHz mono, the other 48 kHz stereo, both of 16 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PaperSound {
-    Voice,
-    Wide,
+tautline_dsp::named_enum! {
+    /// The sound that the paper's programs used, of 16 bits: the first softphone's, and the other's.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum PaperSound {
+        Voice = "16 kHz mono",
+        Wide = "48 kHz stereo",
+    }
 }
 
 impl PaperSound {
-    pub const BOTH: [Self; 2] = [Self::Voice, Self::Wide];
-
     const fn shape(self) -> (Rate, Channels) {
         match self {
             Self::Voice => (Rate::HZ_16000, Channels::MONO),
             Self::Wide => (Rate::HZ_48000, Channels::STEREO),
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Voice => "16 kHz mono",
-            Self::Wide => "48 kHz stereo",
         }
     }
 }
@@ -105,7 +98,7 @@ impl SlotPoint {
         format!(
             "{}, {block}, playback {playback}, recording {recording}, {}",
             sound.name(),
-            transport.word().to_uppercase()
+            transport.name().to_uppercase()
         )
     }
 
@@ -170,9 +163,9 @@ const USUAL: [(&str, &str, i64, i64, Option<i64>); 4] = [
 /// Each of them by both transports; beside the first two stand the paper's figures.
 pub fn usual() -> Vec<CaseOrNot> {
     let call = |(what, coding, ptime, period, latency): (&str, _, i64, i64, Option<i64>)| {
-        CallTransport::BOTH.map(|transport| {
+        CallTransport::ALL.map(|transport| {
             Ok(CallCase {
-                name: format!("48 kHz stereo, {what}, {}", transport.word().to_uppercase()),
+                name: format!("48 kHz stereo, {what}, {}", transport.name().to_uppercase()),
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 coding,
@@ -193,9 +186,9 @@ pub fn usual() -> Vec<CaseOrNot> {
 /// Changes one thing of the settled point at a time: transport, sound, playback slots, recording slots, block.
 pub fn short() -> Vec<SlotPoint> {
     let mut points = Vec::new();
-    for sound in PaperSound::BOTH {
+    for sound in PaperSound::ALL {
         let settled = SlotPoint { sound, ..SETTLED };
-        points.extend(CallTransport::BOTH.map(|transport| SlotPoint { transport, ..settled }));
+        points.extend(CallTransport::ALL.map(|transport| SlotPoint { transport, ..settled }));
         points.extend([4, 16, 256].map(|playback| SlotPoint { playback, ..settled }));
         points.extend([512, 2048, 4096].map(|block| SlotPoint { block, ..settled }));
     }
@@ -206,13 +199,13 @@ pub fn short() -> Vec<SlotPoint> {
 
 pub fn full() -> Vec<SlotPoint> {
     let mut points = Vec::new();
-    for sound in PaperSound::BOTH {
+    for sound in PaperSound::ALL {
         for block in BLOCKS {
             for playback in PLAYBACK {
                 for recording in RECORDING {
                     let point = SlotPoint { sound, block, playback, recording, ..SETTLED };
                     points.extend(
-                        CallTransport::BOTH.map(|transport| SlotPoint { transport, ..point }),
+                        CallTransport::ALL.map(|transport| SlotPoint { transport, ..point }),
                     );
                 }
             }
@@ -221,20 +214,11 @@ pub fn full() -> Vec<SlotPoint> {
     points
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallTransport {
-    Udp,
-    Tcp,
-}
-
-impl CallTransport {
-    pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
-
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
+tautline_dsp::named_enum! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CallTransport {
+        Udp = "udp",
+        Tcp = "tcp",
     }
 }
 

@@ -177,7 +177,7 @@ impl CallHosts {
         let program = |child| StartedTaut { child, role: "call" };
         let CallCase { period, periods, .. } = case;
         let mouth = format!("virtual:?cable={mouth}&period={period}&periods={periods}");
-        let words = ["call", at, "--transport", case.transport.word(), "--input", &mouth];
+        let words = ["call", at, "--transport", case.transport.name(), "--input", &mouth];
         let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape(case)).collect();
         words.extend(["--output", "null:", "--report", "none"].map(str::to_owned));
         if case.is_capped && options.cpu < 100 && self.uncapped.is_none() {
