@@ -1,9 +1,10 @@
 //! Adapts the coding of a call, or its bit rate alone, to the network: looks at the loss of both directions once a second,
 //! and asks for other terms.
 
+use core::cmp::Reverse;
+
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::{CallOffer, CallTerms, StreamTerms};
-use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::snapshot::StreamSnapshot;
 
@@ -15,16 +16,12 @@ const MOVED: Span = Span::from_secs(3);
 /// The minimum of packets for a decision: a fifth of those in a second if they are the longest.
 const ENOUGH: u64 = 10;
 
-/// Codings in which a call begins, if the other end has them: that for music with the fewest bits first. Opus needs 48 kHz,
-/// the rest does not.
-const FEW_BITS: [Coding; 3] = [Coding::OPUS, Coding::LOSSLESS_16, Coding::LOSSLESS_24];
-
-/// Has a call begin with a coding that all networks carry.
+/// Has a call begin with a coding that all networks carry, if the other end has one: the fewest bits first.
 pub(crate) fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
         stream.codings.sort_by_key(|coding| {
-            let place = FEW_BITS.into_iter().position(|few| coding.is_coded_as(few));
-            place.unwrap_or(FEW_BITS.len())
+            let row = coding.row();
+            (!row.begins, row.begins.then_some(Reverse(row.rank)))
         });
     }
 }

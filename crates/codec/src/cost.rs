@@ -12,7 +12,6 @@ const FIRST: usize = 2;
 /// Packets that are timed, an odd number: the one in the middle counts, as some meet an interrupt.
 const TIMED: usize = 5;
 
-/// What one packet takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CodingTimes {
     encoding: Span,
@@ -38,8 +37,7 @@ pub fn coding_cost(
     long_coding(each, streams, &format, period)
 }
 
-/// The stream in packets that its coder takes, as who hears it may not know how long they are; `None` where nothing
-/// compresses it.
+/// The stream in packets that its coder takes: a receiver may not know how long they are.
 fn coded(format: &StreamFormat) -> Option<StreamFormat> {
     format.coder?;
     let within = (format.ptime(), PTIME_RANGE.1);
@@ -67,15 +65,13 @@ fn timed(format: &StreamFormat, clock: &mut impl FnMut() -> Span) -> Option<Codi
     Some(CodingTimes { encoding: middle(&encoding)?, decoding: middle(&decoding)? })
 }
 
-/// The one in the middle of those that count.
 fn middle(all: &[Span]) -> Option<Span> {
     let mut counted = all.get(FIRST..)?.to_vec();
     counted.sort_unstable();
     counted.get(counted.len() / 2).copied()
 }
 
-/// What might be a voice: a tone with an overtone and a little noise, loud and soft by turns. Of noise alone a coder without
-/// loss makes nothing, and has no work of it.
+/// A tone with an overtone and a little noise, loud and soft by turns: the lossless coder has no work of noise alone.
 fn sound(samples: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let sample = |at: usize| {

@@ -18,35 +18,32 @@ pub use cost::coding_cost;
 pub use lossless::{LosslessDecoder, LosslessEncoder};
 pub use opus::{OpusDecoder, OpusEncoder, OpusRefused};
 
-/// Why there is no encoder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoEncoder {
-    /// The coder does not code such streams.
-    NotCoded(NotCoded),
-    Refused(OpusRefused),
+    #[error(transparent)]
+    NotCoded(#[from] NotCoded),
+    #[error(transparent)]
+    Refused(#[from] OpusRefused),
 }
 
-impl core::error::Error for NoEncoder {}
+/// Makes both ends of a coder.
+trait Codec {
+    fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder>;
+    fn decoder(&self, rate: Rate, channels: Channels) -> Option<Box<dyn Decode>>;
+}
 
-impl core::fmt::Display for NoEncoder {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::NotCoded(not_coded) => not_coded.fmt(f),
-            Self::Refused(refused) => refused.fmt(f),
-        }
+fn codec(coder: &Coder) -> &dyn Codec {
+    match coder {
+        Coder::Opus(opus) => opus,
+        Coder::Lossless => &lossless::Lossless,
     }
 }
 
 /// What codes a stream of this format by its coder; `None` where it has none. Allocates.
 pub fn encoder(format: &StreamFormat) -> Result<Option<Box<dyn Encode>>, NoEncoder> {
     let Some(coder) = format.coder else { return Ok(None) };
-    coder.check(format.shape(), format.packet).map_err(NoEncoder::NotCoded)?;
-    Ok(Some(match coder {
-        Coder::Opus(opus) => {
-            Box::new(OpusEncoder::new(opus, format.channels).map_err(NoEncoder::Refused)?)
-        }
-        Coder::Lossless => Box::new(LosslessEncoder::new(format.sample, format.channels)),
-    }))
+    coder.check(format.shape(), format.packet)?;
+    codec(&coder).encoder(format).map(Some)
 }
 
 /// The encoder of this stream, and those of all other codings that it may change to: Opus at `bitrate`, or at the usual rate
@@ -72,8 +69,5 @@ pub fn encoders(
 
 /// What reads packets of `coder` in a stream of this rate and these channels; `None` where that is none. Allocates.
 pub fn decoder(coder: Coder, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
-    match coder {
-        Coder::Opus(_) => Some(Box::new(OpusDecoder::new(rate, channels).ok()?)),
-        Coder::Lossless => Some(Box::new(LosslessDecoder::new(channels))),
-    }
+    codec(&coder).decoder(rate, channels)
 }

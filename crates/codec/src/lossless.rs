@@ -9,10 +9,11 @@
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::{self, SampleFormat};
 use tautline_proto::codec::{Coder, Decode, Encode, Undecodable};
-use tautline_proto::stream::Coding;
-use tautline_proto::units::Channels;
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::units::{Channels, Rate};
 
 use crate::bits::{RiceReader, RiceWriter};
+use crate::{Codec, NoEncoder};
 
 const MOST_ORDER: usize = 3;
 /// Samples as they are, instead of a parameter of Rice's code.
@@ -28,7 +29,18 @@ const FLAG: u8 = 0x80;
 /// Frames of the longest packet: 20 ms (`PTIME_RANGE`) at 192 kHz, the greatest rate of streams.
 const MOST_FRAMES: usize = 3840;
 
-/// Codes whole numbers of 16 or 24 bits.
+pub(crate) struct Lossless;
+
+impl Codec for Lossless {
+    fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder> {
+        Ok(Box::new(LosslessEncoder::new(format.sample, format.channels)))
+    }
+
+    fn decoder(&self, _: Rate, channels: Channels) -> Option<Box<dyn Decode>> {
+        Some(Box::new(LosslessDecoder::new(channels)))
+    }
+}
+
 #[derive(Debug)]
 pub struct LosslessEncoder {
     sample: SampleFormat,
@@ -185,7 +197,6 @@ impl ChannelPlan {
     }
 }
 
-/// Foretells a sample by those before it.
 struct Predictor([i32; MOST_ORDER]);
 
 impl Predictor {
@@ -210,7 +221,6 @@ impl Predictor {
     }
 }
 
-/// Reads what [`LosslessEncoder`] wrote.
 #[derive(Debug)]
 pub struct LosslessDecoder {
     channels: Channels,

@@ -7,22 +7,23 @@ use core::ptr::NonNull;
 
 use opusic_sys as sys;
 use tautline_proto::codec::{Coder, Decode, Encode, Opus, OpusTuning, Undecodable};
-use tautline_proto::stream::Coding;
+use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 
+use crate::{Codec, NoEncoder};
+
 /// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("libopus answered {0}; use --format lossless24 or l24, which need no library")]
 pub struct OpusRefused(pub c_int);
 
-impl core::error::Error for OpusRefused {}
+impl Codec for Opus {
+    fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder> {
+        Ok(Box::new(OpusEncoder::new(*self, format.channels)?))
+    }
 
-impl core::fmt::Display for OpusRefused {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(
-            f,
-            "libopus answered {}; use --format lossless24 or l24, which need no library",
-            self.0
-        )
+    fn decoder(&self, rate: Rate, channels: Channels) -> Option<Box<dyn Decode>> {
+        Some(Box::new(OpusDecoder::new(rate, channels).ok()?))
     }
 }
 
@@ -32,8 +33,7 @@ const STEP: usize = 120;
 /// How many packets are expected to be lost before anybody said, by which speech is given its copies: in per cent.
 const EXPECTED_LOSS: c_int = 10;
 
-/// Of ten: what speech costs more is not heard, and the longest packet is to be coded well within a
-/// period of 5 ms.
+/// Of ten: more is not heard, and the longest packet is coded well within a period of 5 ms.
 const VOICE_COMPLEXITY: c_int = 5;
 
 #[derive(Debug)]
@@ -158,8 +158,7 @@ pub struct OpusDecoder {
 unsafe impl Send for OpusDecoder {}
 
 impl OpusDecoder {
-    /// Reads one channel or two at 48 kHz, as many as are asked for whatever a packet has. Allocates; nothing later
-    /// does.
+    /// Decodes to one channel or two at 48 kHz, whatever a packet has. Allocates; nothing later does.
     pub fn new(rate: Rate, channels: Channels) -> Result<Self, OpusRefused> {
         if rate != Opus::RATE || channels.count() > 2 {
             return Err(OpusRefused(sys::OPUS_BAD_ARG));

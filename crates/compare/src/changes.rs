@@ -9,7 +9,6 @@ pub(super) enum Instead {
     Silence,
     /// Other sound, such as concealment or a fade.
     Other,
-    /// The same sound, nearly.
     Same,
 }
 
@@ -17,15 +16,34 @@ pub(super) enum Instead {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Difference {
     /// Frames were replaced, and all after them is where it would have been.
-    Replaced { at: usize, frames: usize, by: Instead },
-    /// Frames were left out, so that what follows is heard earlier by so many.
-    Dropped { at: usize, frames: usize, earlier: f64 },
+    Replaced {
+        at: usize,
+        frames: usize,
+        by: Instead,
+    },
+    Dropped {
+        at: usize,
+        frames: usize,
+        earlier: f64,
+    },
     /// Frames were heard once more, from an earlier one on, so that what follows is heard later.
-    Repeated { at: usize, from: usize, frames: usize, later: f64 },
-    /// Something was heard between two frames.
-    Inserted { at: usize, by: Instead, later: f64 },
+    Repeated {
+        at: usize,
+        from: usize,
+        frames: usize,
+        later: f64,
+    },
+    Inserted {
+        at: usize,
+        by: Instead,
+        later: f64,
+    },
     /// What follows is heard later by so many frames, or by any number of periods more or less.
-    Shifted { at: usize, later: f64, modulo: f64 },
+    Shifted {
+        at: usize,
+        later: f64,
+        modulo: f64,
+    },
 }
 
 /// A line that differs by less, in frames, is the same.
@@ -37,7 +55,6 @@ impl Difference {
         !matches!(self, Self::Replaced { by: Instead::Same, .. })
     }
 
-    /// Whether what follows is heard earlier or later.
     pub(super) fn moves(&self) -> bool {
         !matches!(self, Self::Replaced { .. })
     }
@@ -118,8 +135,7 @@ fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
     if is_silent { Instead::Silence } else { Instead::Other }
 }
 
-/// What is between two pieces whose lines are known modulo a period: no number of periods is claimed to
-/// be lost or repeated.
+/// What is between two pieces known modulo a period: it claims no number of periods lost or repeated.
 fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
     let Some(modulo) = last.modulo.or(next.modulo) else { return Vec::new() };
     let between = last.heard.end..next.heard.start;

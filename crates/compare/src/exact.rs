@@ -10,7 +10,6 @@ pub(super) const PROBE: usize = 256;
 /// Frames that must agree where the sound is as before: less than in a packet of a millisecond.
 pub(super) const RUN: usize = 32;
 
-/// What was sent and what was heard, of as many channels.
 #[derive(Clone, Copy)]
 pub(super) struct Both<'a> {
     pub(super) sent: &'a Sound,
@@ -55,8 +54,7 @@ impl Both<'_> {
         })
     }
 
-    /// The offset nearest to `offset`, and no further from it than `reach`, at which the frames from
-    /// `at` on lie.
+    /// The offset nearest to `offset`, within `reach`, at which the frames from `at` on lie.
     pub(super) fn near(
         &self,
         sources: &[usize],
@@ -91,8 +89,7 @@ impl Both<'_> {
         Some(ChannelRouting { sources, ..ChannelRouting::straight(count) })
     }
 
-    /// Where these sent frames are heard, by the first such place: the heard frame, and which
-    /// channel is which.
+    /// The first place where these sent frames are heard, and which channel is which.
     pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, ChannelRouting)> {
         let lead = self.sent.loudest(sent.clone());
         let probe = &self.sent.channels[lead][sent.clone()];
@@ -104,7 +101,6 @@ impl Both<'_> {
         })
     }
 
-    /// Where the heard frames from `at` on were sent, anywhere.
     pub(super) fn find_heard(&self, at: usize) -> Option<(i64, ChannelRouting)> {
         let probe = at..at + PROBE;
         if probe.end > self.heard.frames() || !self.heard.tells(probe.clone()) {
@@ -121,7 +117,6 @@ impl Both<'_> {
     }
 }
 
-/// Every place of some samples among others.
 pub(super) fn find<'a>(probe: &'a [f32], among: &'a [f32]) -> impl Iterator<Item = usize> + 'a {
     let first = probe.first().copied();
     let places = among.windows(probe.len().max(1)).enumerate();

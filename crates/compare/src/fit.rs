@@ -1,5 +1,4 @@
-//! Frames that were heard between the sent ones, louder, upside down or in fewer bits: fitted window
-//! by window.
+//! Fits frames that were resampled, louder, inverted or of fewer bits, window by window.
 
 mod acquire;
 
@@ -16,13 +15,10 @@ use super::sound::power;
 pub(super) const WINDOW: usize = 1024;
 /// Too few to be fitted: where they lie the line before must tell.
 pub(super) const LEAST: usize = 256;
-/// The part of a window's energy that may be left over: −20 dB. Resamplers differ in the highest
-/// tones, of which noise is full.
+/// The part of a window's energy that may be left, −20 dB: resamplers differ in the highest tones.
 const LEFT_OVER: f64 = 1e-2;
-/// The same of a block, against the mean of its window at least: −10 dB. A block of silence or of
-/// other sound leaves all.
+/// The same of a block against the mean of its window, −10 dB. A block of silence or other sound leaves all.
 const BLOCK_LEFT_OVER: f64 = 1e-1;
-/// What leaves less than this, −60 dB, needs no fit.
 const CLEAN: f64 = 1e-6;
 /// Below this mean square a window is silence and says nothing: −100 dBFS.
 pub(super) const QUIET: f64 = 1e-10;
@@ -32,8 +28,7 @@ const NOISE_OF_WINDOW: f64 = 2.0;
 /// Sound says how loud it is from so much above the noise, 12 dB, and where it lies from 20 dB above.
 const ABOVE_NOISE: f64 = 16.0;
 const FITTED_ABOVE_NOISE: f64 = 100.0;
-/// How much more the whole frames may leave than the best place between them, where they are it.
-/// Three figures fitted to 1024 samples of noise take 0.3 % off it.
+/// Whole frames are taken if they leave at most this much more than the best place between them, by noise 0.3 %.
 const AS_GOOD: f64 = 1.02;
 /// The same of a line that may have moved: low tones do not tell parts of a frame.
 const NEARLY_AS_GOOD: f64 = 1.1;
@@ -44,7 +39,6 @@ pub(super) const STILL: f64 = 1e-4;
 const JUMP: f64 = 0.3;
 /// How much of what a window says of the drift is believed at once.
 const TRUST: f64 = 0.1;
-/// A gain that changed by more than this is another gain.
 const SAME_GAIN: f64 = 0.12;
 /// A sample sticks out that is off by more than 8 times, 18 dB, what its window leaves in the mean: of
 /// noise one in 10^15 does, and a click is 32 times what it leaves of 1024 samples.
@@ -53,14 +47,12 @@ const CLICK: f64 = 64.0;
 /// what a resampler leaves is in few samples, too, and that is less.
 const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
 
-/// What a window came to.
 #[derive(Debug, Clone)]
 pub(super) struct Fitted {
     pub(super) line: FrameLine,
     /// Energy of what was heard, and of what of it is left.
     pub(super) energy: f64,
     pub(super) rest: f64,
-    /// How loud each channel is, where it says so.
     pub(super) volumes: Vec<Option<GainRange>>,
 }
 
@@ -84,7 +76,6 @@ impl<'a> WindowFitter<'a> {
         Self { both, floor, noise: 0.0, interpolator, here, after, turned }
     }
 
-    /// What rounding leaves of each sample, as a mean square.
     pub(super) fn floor(&self) -> f64 {
         self.floor
     }
@@ -113,7 +104,6 @@ impl<'a> WindowFitter<'a> {
         here
     }
 
-    /// How alike a window of a heard channel is to the sent one along a line.
     fn likeness(
         &mut self,
         (channel, source): (usize, usize),
@@ -170,8 +160,7 @@ impl<'a> WindowFitter<'a> {
         }
     }
 
-    /// The line near this one that leaves the least of a window of one channel: between frames, or
-    /// on them if that is as good, or this one.
+    /// The best line for a window of one channel: between frames, on them if that is as good, or this one.
     fn best(
         &mut self,
         window: &Range<usize>,
@@ -195,8 +184,7 @@ impl<'a> WindowFitter<'a> {
         let between = self.likeness((channel, source), window, &fitted);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
-        // The line as it is expected, if that is as good: a window of few tones, or of little sound, tells
-        // less than those before it.
+        // The expected line if it is as good: a window of few tones or little sound says less than those before.
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
         let centre = centre(&self.both.heard.channels[channel], window);
         let undrifted = FrameLine { at: centre, place: fitted.place(centre), step: line.step };
@@ -237,7 +225,6 @@ impl<'a> WindowFitter<'a> {
         Some(Fitted { line: *line, energy, rest, volumes })
     }
 
-    /// Whether what a channel says is more than rounding.
     fn is_loud(&self, alike: &Likeness, count: usize) -> bool {
         let least = 100.0 * (self.floor + QUIET) + ABOVE_NOISE * self.noise;
         alike.energy() > least * count as f64
@@ -260,8 +247,7 @@ impl<'a> WindowFitter<'a> {
         })
     }
 
-    /// The frames among these, within a window, that stick out of what was sent along `line`, by
-    /// any channel, though all around them is it.
+    /// Frames of a window that stick out of the sent sound along `line` in any channel.
     pub(super) fn clicks(
         &mut self,
         among: &Range<usize>,
@@ -297,8 +283,7 @@ impl<'a> WindowFitter<'a> {
         all
     }
 
-    /// How many frames from the first of a window on are what was sent along `line`, in whole blocks.
-    /// And how alike all of it is; of one channel.
+    /// How many frames of a window, in whole blocks, are the sent ones along `line`, and how alike all of it is.
     fn blocks(
         &mut self,
         window: &Range<usize>,
@@ -340,8 +325,7 @@ impl<'a> WindowFitter<'a> {
     }
 }
 
-/// The frame about which the energy of a window lies: sound may be in a part of it, and tells nothing of
-/// the rest.
+/// The centre of a window's energy: a window says nothing about the parts that are silent.
 fn centre(samples: &[f32], window: &Range<usize>) -> f64 {
     let (mut moment, mut energy) = (0.0, 0.0);
     for (sample, at) in samples[window.clone()].iter().zip(window.clone()) {

@@ -31,10 +31,7 @@ pub use sound::Sound;
 pub use tone::{TestTone, Tone};
 pub use verdict::{Comparison, Delay};
 
-/// Compares two sounds of as many channels; `progress` hears the heard frame that is come to.
-///
-/// What each channel holds is looked for first among the sent channels, and if these do not explain
-/// it, among mixes of them.
+/// Compares two sounds of as many channels, first with the sent channels, then with mixes of them; reports its progress.
 pub fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
     let both = Both { sent, heard };
     if sent.sounding().is_empty() {

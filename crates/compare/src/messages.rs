@@ -6,8 +6,9 @@ use core::ops::Range;
 use super::changes::{Difference, Instead};
 use super::pieces::{ChannelRouting, GainRange};
 use super::residue::{Residue, ResidueKind};
+use super::rows::ResampledRow;
 use super::tone::{TestTone, Tone};
-use super::verdict::{Comparison, Delay, ShiftedPart};
+use super::verdict::{Comparison, Delay};
 use super::why::NOTHING;
 
 /// Changes, passages and routings that are told one by one.
@@ -69,7 +70,6 @@ impl Comparison {
         format!("{:.2} ms", frames * 1e3 / f64::from(self.rate.hertz()))
     }
 
-    /// Frames of the sent file.
     fn range(&self, frames: Range<usize>) -> String {
         format!("frames {} to {} ({} on)", frames.start, frames.end - 1, self.at(frames.start))
     }
@@ -152,8 +152,12 @@ impl Comparison {
             return Ok(());
         };
         let frames: usize = all.iter().map(|dropout| dropout.frames).sum();
-        let (count, longest, length, at) =
-            (all.len(), longest.frames, self.millis(longest.frames as f64), self.at(longest.at));
+        let (count, longest, length, at) = (
+            all.len(),
+            longest.frames,
+            self.millis(longest.frames as f64),
+            self.at(longest.at_frame),
+        );
         write!(
             f,
             "; {count} dropouts of {frames} in all, the longest of {longest} ({length}) at {at}"
@@ -161,16 +165,16 @@ impl Comparison {
     }
 
     fn write_passages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ShiftedPart { sent, ppm, ends } in self.passages.iter().take(TOLD) {
+        for ResampledRow { from_frame, to_frame, ppm, ends } in self.passages.iter().take(TOLD) {
             let compared = if *ppm < 0.0 { "slower" } else { "faster" };
             match ppm.abs() {
                 // Between the frames, and always as far.
                 ..NO_PPM => write!(f, "; resampled at the same rate")?,
                 ppm => write!(f, "; resampled, {ppm:.1} ppm {compared}")?,
             }
-            write!(f, ", from {}", self.at(sent.start))?;
+            write!(f, ", from {}", self.at(*from_frame))?;
             match ends {
-                true => write!(f, " to {}", self.at(sent.end))?,
+                true => write!(f, " to {}", self.at(*to_frame))?,
                 false => f.write_str(" on")?,
             }
         }

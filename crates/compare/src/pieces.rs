@@ -7,8 +7,7 @@ use tautline_dsp::align::Along;
 
 /// Frames judged by themselves: a hole of so many, or a part of it, is seen.
 pub(super) const BLOCK: usize = 32;
-/// How far the loudness of what was resampled may be off, by what a resampler does to the highest
-/// tones.
+/// How far the gain of resampled sound may be off, by what a resampler does to the highest tones.
 pub(super) const NO_GAIN: f64 = 0.006;
 /// From one window to another it may be off by more, 0.5 dB, as one may hold the highest tones only.
 const ANOTHER_GAIN: f64 = 1.06;
@@ -16,14 +15,12 @@ const ANOTHER_GAIN: f64 = 1.06;
 /// Which sent channel each heard one holds, and how loud.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChannelRouting {
-    /// For each heard channel.
     pub(super) sources: Vec<usize>,
     /// The same: negative where it is upside down, 0 where the channel holds nothing of it.
     pub(super) gains: Vec<f64>,
 }
 
 impl ChannelRouting {
-    /// Every channel from itself, as loud.
     pub(super) fn straight(channels: usize) -> Self {
         Self { sources: (0..channels).collect(), gains: vec![1.0; channels] }
     }
@@ -60,7 +57,6 @@ impl GainRange {
         Self { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
-    /// Whether it changed on the way.
     pub(super) fn changes(self) -> bool {
         self.most > ANOTHER_GAIN * self.least
     }
@@ -93,7 +89,6 @@ impl FrameLine {
         self.place + (at - self.at) * self.step
     }
 
-    /// The same from a heard frame on.
     pub(super) fn along(&self, at: usize) -> Along {
         Along { place: self.place(at as f64), drift: self.step - 1.0 }
     }
@@ -104,7 +99,6 @@ impl FrameLine {
         (self.step == 1.0 && offset.fract() == 0.0).then_some(offset as i64)
     }
 
-    /// The whole offset that is nearest at a heard frame.
     pub(super) fn nearest(&self, at: usize) -> i64 {
         (self.place(at as f64) - at as f64).round() as i64
     }
@@ -113,8 +107,7 @@ impl FrameLine {
 /// Windows from which on their places tell a step better than the ends of their piece do.
 const PLACES: u32 = 8;
 
-/// The places of many windows, as sums for the straight line through them: an end alone is only as
-/// sure as one window, and the last of a sound may be faint.
+/// Sums for the straight line through the places of many windows: an end alone is as sure as one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Places {
     count: u32,
@@ -156,7 +149,6 @@ impl Places {
     }
 }
 
-/// A line, and what each channel holds along it.
 #[derive(Debug, Clone)]
 pub(super) struct RoutedLine {
     pub(super) line: FrameLine,
@@ -204,13 +196,11 @@ impl Piece {
         matches!(self.kind, Kind::Alike { resampled: true, .. })
     }
 
-    /// By how much it was heard faster, in parts per million.
     pub(super) fn ppm(&self) -> f64 {
         let ends = (self.to - self.from) / self.heard.len() as f64 - 1.0;
         1e6 * self.places.slope().unwrap_or(ends)
     }
 
-    /// The straight line through it.
     pub(super) fn straight(&self) -> FrameLine {
         let (at, length) = (self.heard.start as f64, self.heard.len() as f64);
         if !self.is_resampled() {
@@ -221,7 +211,6 @@ impl Piece {
         FrameLine { at: at + length / 2.0, place: (self.from + self.to) / 2.0, step }
     }
 
-    /// So many sent frames further on.
     pub(super) fn shifted(mut self, frames: f64) -> Self {
         self.from += frames;
         self.to += frames;
@@ -242,8 +231,7 @@ impl Piece {
         self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
     }
 
-    /// Meets the next, where the edge of one of them is known to a block only and that alone is
-    /// between them.
+    /// Closes a gap to the next that is only the block to which an edge is known.
     pub(super) fn meet(&mut self, next: &mut Self) {
         let gap = next.heard.start - self.heard.end;
         let on_line = (next.from - self.to - gap as f64).abs() < 0.5;
@@ -259,7 +247,6 @@ impl Piece {
         }
     }
 
-    /// Takes in a piece that goes on from this one.
     fn take(&mut self, other: &Self) {
         (self.heard.end, self.to) = (other.heard.end, other.to);
         self.places = self.places.and(other.places);

@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use tautline_dsp::align::{APART, MAX_DRIFT, Nudge, nudge};
+use tautline_dsp::fit::solve;
 
 use super::exact::Both;
 use super::fit::{LEAST, ROUNDS, STILL, WINDOW, WindowFitter};
@@ -10,7 +11,6 @@ use super::pieces::{FrameLine, Piece};
 use super::seek::{Coarse, Likely};
 use super::sound::{Sound, power};
 
-/// Windows from which coefficients are taken.
 const WINDOWS: usize = 8;
 /// The part of the energy that a mix may leave, −30 dB, and how much less than without a mix.
 const LEFT_OVER: f64 = 1e-3;
@@ -19,7 +19,6 @@ const BETTER: f64 = 0.1;
 const NONE: f64 = 1e-4;
 /// What keeps channels that are the same, or silent, from dividing by nothing.
 const RIDGE: f64 = 1e-10;
-/// Lines that are tried.
 const LINES: usize = 12;
 
 /// Of each heard channel, how much of each sent one it holds.
@@ -30,7 +29,6 @@ pub struct ChannelMix {
 }
 
 impl ChannelMix {
-    /// The sent sound as it was mixed.
     pub(super) fn of(&self, sent: &Sound) -> Sound {
         let mixed = |row: &Vec<f64>| {
             let sum = |frame: usize| {
@@ -43,8 +41,7 @@ impl ChannelMix {
     }
 }
 
-/// What was mixed how, if that explains what was heard where the sent channels alone do not: near the
-/// pieces that were found, or wherever some channel may lie.
+/// The mix that explains what the sent channels alone do not: near the pieces found, or anywhere likely.
 pub(super) fn find(both: Both<'_>, bits: Option<u32>, pieces: &[Piece]) -> Option<ChannelMix> {
     let mut finder = MixFinder { both, fit: WindowFitter::new(both, bits), rendered: Vec::new() };
     let sounding = both.sent.sounding();
@@ -75,11 +72,9 @@ pub(super) fn find(both: Both<'_>, bits: Option<u32>, pieces: &[Piece]) -> Optio
 struct MixFinder<'a> {
     both: Both<'a>,
     fit: WindowFitter<'a>,
-    /// The sent channels along a line.
     rendered: Vec<Vec<f32>>,
 }
 
-/// What a fit of all channels came to.
 struct FittedMix {
     coefficients: Vec<Vec<f64>>,
     energy: f64,
@@ -89,7 +84,6 @@ struct FittedMix {
 }
 
 impl MixFinder<'_> {
-    /// The mix about a heard frame, near a line.
     fn about(&mut self, at: usize, near: FrameLine) -> Option<ChannelMix> {
         // The beginning of a sound may be too soft to tell its channels apart.
         let sounding = self.both.sent.sounding();
@@ -108,8 +102,7 @@ impl MixFinder<'_> {
         good.then_some(ChannelMix { coefficients: fitted.coefficients })
     }
 
-    /// The line near this one along which a mix leaves the least of a window: of the whole offsets
-    /// around it, then between frames.
+    /// The line along which a mix leaves the least of a window: a whole offset first, then between frames.
     fn settle(&mut self, window: Range<usize>, near: FrameLine) -> Option<FrameLine> {
         const ABOUT: i64 = 8;
         let nearest = near.nearest(window.start);
@@ -186,8 +179,17 @@ impl MixFinder<'_> {
         for channel in &self.both.heard.channels {
             let heard = &channel[window.clone()];
             let products: Vec<_> = sources.iter().map(|source| product(source, heard)).collect();
-            let mut row = solved(&squares, &products, ridge)?;
-            row.iter_mut().for_each(|part| *part = if part.abs() < NONE { 0.0 } else { *part });
+            let row = |(at, (square, product)): (usize, (&Vec<f64>, &f64))| {
+                let mut row: Vec<_> = square.iter().chain([product]).copied().collect();
+                row[at] += ridge;
+                row
+            };
+            let mut rows: Vec<_> = squares.iter().zip(&products).enumerate().map(row).collect();
+            if !solve(&mut rows) {
+                return None;
+            }
+            let part = |row: Vec<f64>| row.last().copied().filter(|part| part.abs() >= NONE);
+            let row: Vec<_> = rows.into_iter().map(|row| part(row).unwrap_or(0.0)).collect();
             let energy = product(heard, heard);
             let left = heard.iter().enumerate().map(|(at, heard)| {
                 let parts = row.iter().zip(sources);
@@ -205,38 +207,4 @@ impl MixFinder<'_> {
         }
         (fitted.energy > 0.0).then_some(fitted)
     }
-}
-
-/// Solves symmetric equations by elimination; `ridge` is added to the diagonal.
-pub(super) fn solved(squares: &[Vec<f64>], products: &[f64], ridge: f64) -> Option<Vec<f64>> {
-    let count = products.len();
-    let mut rows: Vec<Vec<f64>> = squares
-        .iter()
-        .zip(products)
-        .enumerate()
-        .map(|(at, (row, product))| {
-            let mut row = row.clone();
-            row[at] += ridge;
-            row.push(*product);
-            row
-        })
-        .collect();
-    for at in 0..count {
-        let pivot = (at..count).max_by(|a, b| rows[*a][at].abs().total_cmp(&rows[*b][at].abs()))?;
-        rows.swap(at, pivot);
-        if rows[at][at] == 0.0 {
-            return None;
-        }
-        let row = rows[at].clone();
-        for below in &mut rows[at + 1..] {
-            let part = below[at] / row[at];
-            below.iter_mut().zip(&row).for_each(|(below, row)| *below -= part * row);
-        }
-    }
-    let mut solution = vec![0.0; count];
-    for at in (0..count).rev() {
-        let known: f64 = (at + 1..count).map(|next| rows[at][next] * solution[next]).sum();
-        solution[at] = (rows[at][count] - known) / rows[at][at];
-    }
-    Some(solution)
 }

@@ -1,5 +1,4 @@
-//! What is left of sound that is heard on its frames when the sent sound is taken off: rounding, or
-//! dither, or neither.
+//! What is left of sound on its frames without the sent sound: rounding, dither, or neither.
 
 use serde::Serialize;
 use tautline_dsp::align::Likeness;
@@ -18,7 +17,6 @@ const LAGS: usize = 3;
 /// A gain that is so near one is one: of 10 s of sound 60 dB above a step it is known to this.
 const ONE: f64 = 3e-6;
 
-/// What kind of thing it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResidueKind {
@@ -34,15 +32,12 @@ pub struct Residue {
     pub kind: ResidueKind,
     /// Of the samples that were heard; a step is the least that they can differ by.
     pub bits: u32,
-    /// The most that it comes to, in steps.
     pub peak_steps: f64,
-    /// The root of its mean square, in steps.
     pub rms_steps: f64,
 }
 
 impl Residue {
-    /// Of the pieces that lie on the frames and are alike; `None` where there is none, or where a
-    /// volume changes.
+    /// Of the pieces on the frames; `None` if there are none, or a volume changes.
     pub(super) fn of(sent: &Sound, heard: &Sound, pieces: &[Piece]) -> Option<Self> {
         let bits = heard.bits()?;
         let step = 2.0_f64.powi(1 - bits as i32);

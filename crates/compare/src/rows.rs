@@ -7,12 +7,9 @@ use super::residue::Residue;
 use super::tone::TestTone;
 use super::verdict::{Comparison, Delay};
 
-/// How two sounds compare, as it is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparisonReport {
-    /// Version of these names.
     pub schema: u32,
-    /// The name of the experiment.
     pub experiment: &'static str,
     pub says: String,
     /// In a word: `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` if the sound
@@ -36,24 +33,18 @@ pub struct ComparisonReport {
     pub channels: Vec<ChannelsRow>,
     /// If the sent channels were mixed: of each heard channel, how much of each sent one.
     pub mix: Option<Vec<Vec<f64>>>,
-    /// Parts that were heard between the frames.
     pub resampled: Vec<ResampledRow>,
     /// What differs in what is alike and on the frames, in dB below it.
     pub rest_db: Option<f64>,
-    /// What kind of thing that is.
     pub residue: Option<Residue>,
-    /// If a sine was sent.
     pub tones: Vec<TestTone>,
-    /// Where frames that were sent were not heard.
     pub dropouts: DropoutsRow,
     /// All that is not one frame after the other.
     pub changes: Vec<ChangeRow>,
 }
 
-/// What each heard channel holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChannelsRow {
-    /// The sent frame from which on.
     pub from_frame: usize,
     /// The sent channel of each, from 0; `null` where it holds nothing of what was sent.
     pub sources: Vec<Option<usize>>,
@@ -61,18 +52,16 @@ pub struct ChannelsRow {
     pub gains: Vec<f64>,
 }
 
-/// A part that was resampled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResampledRow {
-    /// Of what was sent.
     pub from_frame: usize,
-    /// Up to this one.
     pub to_frame: usize,
-    /// By how much it was heard faster.
     pub ppm: f64,
+    /// Whether anything follows that was not resampled.
+    #[serde(skip)]
+    pub(super) ends: bool,
 }
 
-/// Where frames that were sent were not heard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DropoutsRow {
     pub count: usize,
@@ -84,12 +73,9 @@ pub struct DropoutsRow {
     pub all: Vec<DropoutRow>,
 }
 
-/// Frames that were sent and not heard.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DropoutRow {
-    /// The first of them.
     pub at_frame: usize,
-    /// The same as time.
     pub at_seconds: f64,
     pub frames: usize,
 }
@@ -111,7 +97,6 @@ pub struct ChangeRow {
 }
 
 impl Comparison {
-    /// All of it, for programs.
     pub fn report(&self) -> ComparisonReport {
         let channels = self.routings.iter().map(|(from, routing)| {
             let both = routing.sources.iter().zip(&routing.gains);
@@ -122,19 +107,8 @@ impl Comparison {
                 gains: routing.gains.clone(),
             }
         });
-        let resampled = self.passages.iter().map(|part| ResampledRow {
-            from_frame: part.sent.start,
-            to_frame: part.sent.end,
-            ppm: part.ppm,
-        });
         let dropouts = self.dropouts();
         let longest = dropouts.iter().max_by_key(|dropout| dropout.frames);
-        let hertz = f64::from(self.rate.hertz());
-        let all = dropouts.iter().map(|dropout| DropoutRow {
-            at_frame: dropout.at,
-            at_seconds: dropout.at as f64 / hertz,
-            frames: dropout.frames,
-        });
         let (begins_at_frame, ambiguous_modulo_frames) = match self.delay {
             Delay::NotFound => (None, None),
             Delay::Known(begins) => (Some(begins), None),
@@ -162,7 +136,7 @@ impl Comparison {
             missed_last_frames: known.then_some(self.missed_last),
             channels: channels.collect(),
             mix: self.mix.as_ref().map(|mix| mix.coefficients.clone()),
-            resampled: resampled.collect(),
+            resampled: self.passages.clone(),
             rest_db: self.rest.map(|rest| -10.0 * rest.max(1e-20).log10()),
             residue: self.residue,
             tones: self.tones.clone(),
@@ -170,8 +144,8 @@ impl Comparison {
                 count: dropouts.len(),
                 frames: dropouts.iter().map(|dropout| dropout.frames).sum(),
                 longest_frames: longest.map_or(0, |longest| longest.frames),
-                longest_at_frame: longest.map(|longest| longest.at),
-                all: all.collect(),
+                longest_at_frame: longest.map(|longest| longest.at_frame),
+                all: dropouts,
             },
             changes: self.changes.iter().map(change).collect(),
         }

@@ -3,19 +3,17 @@
 use core::ops::Range;
 
 use tautline_dsp::align::dot;
+use tautline_dsp::fit::hills;
 
 use super::sound::{Sound, power};
 
-/// Frames that are taken together: an hour of them is looked through in seconds, and what is found
-/// is nearer than half of these.
+/// Frames taken together: an hour is searched in seconds, to within half of these.
 const TOGETHER: usize = 8;
 /// Of these that are looked for at once: 85 ms at 48 kHz, long enough that little else is like it.
 const LENGTH: usize = 512;
-/// Frames of what is looked for.
 pub(super) const PATTERN: usize = LENGTH * TOGETHER;
 /// What lies half of these frames beside the others is as like it as this, where it is noise.
 const LIKE: f64 = 0.35;
-/// Places that are worth a closer look.
 const PLACES: usize = 16;
 
 /// Both sounds, of `TOGETHER` frames one.
@@ -24,7 +22,6 @@ pub(super) struct Coarse {
     heard: Vec<Vec<f32>>,
 }
 
-/// A place worth a closer look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Likely {
     /// A heard frame and the sent one that it is about.
@@ -51,8 +48,7 @@ impl Coarse {
         found.into_iter().map(likely).collect()
     }
 
-    /// Where the heard frames from `from` on may have been sent, among these sent ones or anywhere, by
-    /// the loudest channel. What lies before `from` may belong to another piece.
+    /// Where the heard frames from `from` on were sent, by the loudest channel. Earlier ones may belong to another piece.
     pub(super) fn find_heard(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
         let first = from.div_ceil(TOGETHER);
         // Of the last frames there are fewer.
@@ -67,8 +63,7 @@ impl Coarse {
     }
 }
 
-/// Where a part of the one may lie in the others: a channel and a frame. The part is so many coarse
-/// frames from one on; it is looked for among these frames.
+/// The channels and frames of the others at which a part of `this` may lie.
 fn find(
     this: &[f32],
     first: usize,
@@ -99,29 +94,21 @@ fn places(needle: &[f32], hay: &[f32]) -> Vec<(f64, usize)> {
     let Some(first) = hay.get(..needle.len()) else { return Vec::new() };
     // Silence is like nothing, whatever rounding leaves of it.
     let (mut energy, silence) = (power(first), 1e-12 * wanted.powi(2));
-    let mut found: Vec<(f64, usize)> = Vec::new();
-    let mut hill: Option<(f64, usize)> = None;
-    for at in 0..=hay.len() - needle.len() {
+    let likeness = (0..=hay.len() - needle.len()).map(|at| {
         if at > 0 {
             let (gone, come) = (f64::from(hay[at - 1]), f64::from(hay[at - 1 + needle.len()]));
             energy = (energy - gone * gone + come * come).max(0.0);
         }
         let both = f64::from(dot(needle, &hay[at..at + needle.len()])).abs();
-        let here = if energy > silence { both / (wanted * energy.sqrt()) } else { 0.0 };
-        hill = match hill {
-            None if here >= LIKE => Some((here, at)),
-            Some((best, _)) if here > best => Some((here, at)),
-            Some(top) if here < LIKE => {
-                found.push(top);
-                if found.len() > 64 * PLACES {
-                    keep_best(&mut found);
-                }
-                None
-            }
-            other => other,
-        };
+        if energy > silence { both / (wanted * energy.sqrt()) } else { 0.0 }
+    });
+    let mut found: Vec<(f64, usize)> = Vec::new();
+    for (at, like) in hills(likeness, LIKE) {
+        found.push((like, at));
+        if found.len() > 64 * PLACES {
+            keep_best(&mut found);
+        }
     }
-    found.extend(hill);
     keep_best(&mut found);
     found
 }

@@ -10,7 +10,6 @@ const DEPTHS: [u32; 5] = [8, 12, 16, 20, 24];
 /// Bits of the samples of a sound; `None` where they are no integers of 24 bits.
 pub(super) type Bits = Option<u32>;
 
-/// Samples of each channel, all as many.
 #[derive(Debug, Clone)]
 pub struct Sound {
     /// Of each channel, full scale being 1.
@@ -27,7 +26,6 @@ impl Sound {
         self.channels.iter().all(|channel| channel[frame] == 0.0)
     }
 
-    /// Without the digital silence at its ends.
     pub(super) fn sounding(&self) -> Range<usize> {
         let sounds = |frame: &usize| !self.is_silent(*frame);
         let first = (0..self.frames()).find(sounds);
@@ -43,14 +41,12 @@ impl Sound {
         })
     }
 
-    /// The channel of the most energy in these frames.
     pub(super) fn loudest(&self, frames: Range<usize>) -> usize {
         let energy = |channel: &Vec<f32>| power(&channel[frames.clone()]);
         let all = self.channels.iter().map(energy).enumerate();
         all.max_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(channel, _)| channel)
     }
 
-    /// The bits that every sample needs.
     pub(super) fn bits(&self) -> Bits {
         let whole = |bits: &u32| {
             let scale = (1_u32 << (bits - 1)) as f32;
@@ -60,7 +56,6 @@ impl Sound {
     }
 }
 
-/// The sum of the squares.
 pub(super) fn power(samples: &[f32]) -> f64 {
     f64::from(tautline_dsp::align::dot(samples, samples))
 }

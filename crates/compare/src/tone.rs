@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::sound::Sound;
 use tautline_dsp::align::spectrum::Transform;
-use tautline_dsp::align::top;
+use tautline_dsp::fit::{solve, top};
 
 /// What is no further from a sine than this, −40 dB, was sent as one.
 const SINE: f64 = 1e-4;
@@ -85,23 +85,21 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
     let mut sine = [0.0; 4];
     for _ in 0..ROUNDS {
         // Offset, cosine, sine, and what a turn more does to them.
-        let (mut squares, mut products) = ([[0.0; 4]; 4], [0.0; 4]);
+        let mut rows = [[0.0; 5]; 4];
         for (at, sample) in samples.iter().enumerate() {
             let off = at as f64 - middle;
             let (s, c) = (turn * off).sin_cos();
             let more = off / count * (sine[2] * c - sine[1] * s);
-            let terms = [1.0, c, s, more];
-            for row in 0..4 {
-                products[row] += terms[row] * f64::from(*sample);
-                for column in 0..4 {
-                    squares[row][column] += terms[row] * terms[column];
-                }
+            let terms = [1.0, c, s, more, f64::from(*sample)];
+            for (row, term) in rows.iter_mut().zip(terms) {
+                row.iter_mut().zip(terms).for_each(|(sum, other)| *sum += term * other);
             }
         }
-        let rows: Vec<Vec<f64>> = squares.iter().map(|row| row.to_vec()).collect();
-        let solution = super::remix::solved(&rows, &products, 1e-12 * count)?;
+        // Before the first round a turn more does nothing.
+        (0..4).for_each(|at| rows[at][at] += 1e-12 * count);
+        let solution = solve(&mut rows).then(|| rows.map(|row| row[4]))?;
         let faster = if sine == [0.0; 4] { 0.0 } else { solution[3] / count };
-        sine.copy_from_slice(&solution);
+        sine = solution;
         turn += faster.clamp(-1.0 / count, 1.0 / count);
     }
     let [offset, cosine, sine, _] = sine;

@@ -9,6 +9,7 @@ use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, GainRange, Kind, NO_GAIN, Piece, joined, take_volumes};
 use super::remix::ChannelMix;
 use super::residue::Residue;
+use super::rows::{DropoutRow, ResampledRow};
 use super::sound::{Bits, Sound, power};
 use super::tone::{TestTone, tones};
 
@@ -27,18 +28,6 @@ pub enum Delay {
     },
 }
 
-/// A part that was heard between the frames.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct ShiftedPart {
-    /// Of what was sent, from its beginning to its end.
-    pub(super) sent: Range<usize>,
-    /// By how much it was heard faster, in parts per million.
-    pub(super) ppm: f64,
-    /// Whether anything follows that was not.
-    pub(super) ends: bool,
-}
-
-/// How two files compare.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     pub(super) rate: Rate,
@@ -53,11 +42,10 @@ pub struct Comparison {
     pub(super) missed_last: usize,
     /// How many of these belong within the recording.
     pub(super) missed_within: usize,
-    /// Whether what is identical is one piece from the beginning on. What a card plays when packets
-    /// cease, such as concealment, may be nearly what would have followed.
+    /// Whether what is identical is one piece from the beginning: concealment may be nearly what would have followed.
     whole_so_far: bool,
     pub(super) changes: Vec<Difference>,
-    pub(super) passages: Vec<ShiftedPart>,
+    pub(super) passages: Vec<ResampledRow>,
     /// What each part came by, as often as that changed, and from which sent frame on.
     pub(super) routings: Vec<(usize, ChannelRouting)>,
     /// Between what each channel's volume changed along the sound.
@@ -66,20 +54,10 @@ pub struct Comparison {
     pub(super) rest: Option<f64>,
     /// Bits that the samples of both need, where what was heard needs fewer.
     pub(super) bits: Option<(Bits, Bits)>,
-    /// What kind of thing is left over.
     pub(super) residue: Option<Residue>,
     /// If the sent channels were mixed; the sent sound is then that mix.
     pub(super) mix: Option<ChannelMix>,
-    /// If a sine was sent.
     pub(super) tones: Vec<TestTone>,
-}
-
-/// Frames that were sent and not heard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dropout {
-    /// The first of them.
-    pub(super) at: usize,
-    pub(super) frames: usize,
 }
 
 /// Less of what was heard than this, 1 %, unexplained is no reason to look for another explanation.
@@ -130,8 +108,7 @@ impl Comparison {
         Self { mix: Some(mix), bits: coarser(both.sent, both.heard), ..self }
     }
 
-    /// Whether much of what was sent or heard is not explained, though it is not bit for bit
-    /// otherwise.
+    /// Whether much of what was sent or heard is not explained, and the rest is not mostly bit for bit.
     pub(super) fn is_unexplained(&self, heard: &Sound) -> bool {
         let lacks = self.sounding.len() - self.there;
         let differs = self.rest.is_some_and(|rest| rest > SMALL);
@@ -149,7 +126,6 @@ impl Comparison {
         channels.filter(|(channel, _)| nothing(*channel)).any(|(_, samples)| power(samples) > 0.0)
     }
 
-    /// How many channels hold nothing of what was sent.
     fn empty(&self) -> usize {
         let empty = |(_, routing): &(usize, ChannelRouting)| {
             routing.gains.iter().filter(|gain| **gain == 0.0).count()
@@ -157,7 +133,6 @@ impl Comparison {
         self.routings.iter().map(empty).max().unwrap_or(0)
     }
 
-    /// Whether this explains clearly more than the other.
     pub(super) fn explains_more_than(&self, other: &Self) -> bool {
         let few = self.sounding.len() / FEW;
         let rest = |comparison: &Self| comparison.rest.unwrap_or(0.0);
@@ -167,13 +142,14 @@ impl Comparison {
     }
 
     /// Frames that were sent and not heard, one run after the other.
-    pub(super) fn dropouts(&self) -> Vec<Dropout> {
+    pub(super) fn dropouts(&self) -> Vec<DropoutRow> {
+        let hertz = f64::from(self.rate.hertz());
         let dropout = |change: &Difference| match *change {
             Difference::Replaced { at, frames, by: Instead::Silence | Instead::Other }
             | Difference::Dropped { at, frames, .. }
                 if frames > 0 =>
             {
-                Some(Dropout { at, frames })
+                Some(DropoutRow { at_frame: at, at_seconds: at as f64 / hertz, frames })
             }
             _ => None,
         };
@@ -190,8 +166,7 @@ impl Comparison {
         self.whole_so_far
     }
 
-    /// Whether every frame was heard, one after the other and as loud, if between the frames: two
-    /// clocks can give no better.
+    /// Whether every frame was heard in order and as loud, perhaps resampled: two clocks can give no better.
     pub fn is_all_there(&self) -> bool {
         self.is_found()
             && self.there == self.sounding.len()
@@ -200,18 +175,15 @@ impl Comparison {
             && self.rest.is_none()
     }
 
-    /// Whether anything was heard of what was sent.
     pub fn is_found(&self) -> bool {
         self.delay != Delay::NotFound
     }
 
-    /// Where the sent file begins in the recording.
     pub fn delay(&self) -> Delay {
         self.delay
     }
 
-    /// Whether the comparison is left open: where the sound lies is ambiguous, and no frame is known to
-    /// be lost.
+    /// Whether the delay is ambiguous, and no frame is known to be lost.
     pub fn is_open(&self) -> bool {
         self.is_ambiguous() && self.changes.is_empty() && self.missed_within == 0
     }
@@ -244,7 +216,6 @@ fn delay(pieces: &[Piece]) -> Delay {
     first.modulo.map_or(Delay::Known(begins), ambiguous)
 }
 
-/// The bits of both, where what was heard needs fewer.
 fn coarser(sent: &Sound, heard: &Sound) -> Option<(Bits, Bits)> {
     let (before, after) = (sent.bits(), heard.bits());
     (before.unwrap_or(u32::MAX) > after.unwrap_or(u32::MAX)).then_some((before, after))
@@ -264,8 +235,7 @@ fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
     begins && !rest.iter().any(Piece::is_exact)
 }
 
-/// What goes on from a resampled piece and is alike is resampled, too, though it may be too short or
-/// too quiet to tell.
+/// Marks what goes on from a resampled piece as resampled, even if it is too short or quiet to tell.
 fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
     for piece in pieces.iter_mut().filter(|piece| is_on_frames(piece)) {
         if let Kind::Alike { resampled, .. } = &mut piece.kind {
@@ -291,8 +261,7 @@ fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
 /// How far off the frames, and by how much apart, the ends of what was not resampled may be found.
 const ON_FRAME: f64 = 0.02;
 
-/// Whether a piece lies on the frames, from its beginning to its end: a volume that changes within a
-/// window makes it look as if it lay a trifle beside them.
+/// Whether a piece lies on the frames: a volume that changes within a window makes it seem a trifle off.
 fn is_on_frames(piece: &Piece) -> bool {
     let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
     (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
@@ -327,22 +296,23 @@ fn covered<'a>(
     (count, ends.unwrap_or(sounding.start..sounding.start))
 }
 
-fn passages(pieces: &[Piece]) -> Vec<ShiftedPart> {
-    let mut all: Vec<(ShiftedPart, f64)> = Vec::new();
+fn passages(pieces: &[Piece]) -> Vec<ResampledRow> {
+    let mut all: Vec<(ResampledRow, f64)> = Vec::new();
     let mut last: Option<&Piece> = None;
     for piece in pieces {
         if piece.is_resampled() {
-            let sent = piece.from.round() as usize..piece.to.round() as usize;
+            let [from_frame, to_frame] = [piece.from, piece.to].map(|place| place.round() as usize);
             let (length, ppm) = (piece.heard.len() as f64, piece.ppm());
             match all.last_mut().filter(|_| last.is_some_and(Piece::is_resampled)) {
                 // One that was interrupted.
                 Some((passage, heard)) => {
                     passage.ppm = (passage.ppm * *heard + ppm * length) / (*heard + length);
-                    passage.sent.end = sent.end;
+                    passage.to_frame = to_frame;
                     *heard += length;
                 }
                 None => {
-                    all.push((ShiftedPart { sent, ppm, ends: false }, length));
+                    let row = ResampledRow { from_frame, to_frame, ppm, ends: false };
+                    all.push((row, length));
                 }
             }
         } else if let Some((passage, _)) = all.last_mut() {
@@ -393,7 +363,6 @@ fn as_told(piece: &Piece) -> ChannelRouting {
     routing
 }
 
-/// Between what the volume of each channel changes within some piece.
 fn volumes(pieces: &[Piece]) -> Vec<Option<GainRange>> {
     let channels = pieces.first().map_or(0, |piece| piece.routing.gains.len());
     let mut all = vec![None; channels];

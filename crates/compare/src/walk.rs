@@ -1,5 +1,4 @@
-//! Goes through a recording from piece to piece: on along the line of the last, else near it, else
-//! anywhere.
+//! Goes through a recording piece by piece: on along the last line, else near it, else anywhere.
 
 mod first;
 mod rank;
@@ -19,21 +18,16 @@ use super::seek::{Coarse, Likely};
 const NEAR_FROM: usize = 2 * BLOCK;
 /// How far ahead the sound is looked for where it was: what is lost is rarely more.
 const AHEAD: usize = 4800;
-/// After places at which nothing is found, the searches near the last piece rest for so many at
-/// most.
+/// Searches near the last piece rest for at most so many places after failures.
 const MOST_REST: u32 = 16;
-/// Searches of all that was sent for what was found nowhere near, and frames to the second of them;
-/// to each next it is twice as far.
+/// Searches of all that was sent, and frames to the second of them; to each next it is twice as far.
 const SEARCHES: u32 = 12;
 const FIRST_REST: usize = 8 * WINDOW;
-/// A gap on the line of both its sides that leaves less than this of its energy, −40 dB, beside what
-/// rounding does, is the same sound: concealment does not come so near.
+/// A gap on the line of both sides that leaves less, −40 dB beside rounding, is the same sound: no concealment is.
 const SAME: f64 = 1e-4;
-/// How far from that line what is resampled between may lie, in frames: a latency that follows
-/// arrivals begins to move by thousandths, and may come back at once.
+/// How far off that line, in frames, resampled sound may lie: an adaptive latency moves by thousandths.
 const BESIDE: f64 = 0.05;
 
-/// Where a piece is known from.
 struct Seed {
     /// A heard frame that is part of it.
     at: usize,
@@ -42,7 +36,6 @@ struct Seed {
     exact: bool,
 }
 
-/// How long searches rest that found nothing.
 struct SearchBackoff {
     near: u32,
     patience: u32,
@@ -59,7 +52,6 @@ impl SearchBackoff {
 
 pub(super) struct PieceWalk<'a> {
     both: Both<'a>,
-    /// Of what was sent.
     sounding: Range<usize>,
     /// How far from its line a sound is looked for first, in frames.
     reach: i64,
@@ -71,7 +63,6 @@ pub(super) struct PieceWalk<'a> {
     settles: u32,
     /// The period of the sound of the last of them.
     period: Option<f64>,
-    /// Hears the heard frame that it has come to.
     progress: &'a mut dyn FnMut(usize),
 }
 
@@ -95,7 +86,6 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// All pieces, in the order in which they were heard.
     pub(super) fn run(mut self) -> Vec<Piece> {
         let all = 0..self.both.heard.frames();
         let Some(first) = self.first() else { return Vec::new() };
@@ -114,8 +104,7 @@ impl<'a> PieceWalk<'a> {
         self.pieces
     }
 
-    /// Finds the pieces within some heard frames; the sound before or after them lies on this line, or as
-    /// well on lines `modulo` frames apart.
+    /// Finds the pieces within some heard frames; the sound beside them lies on this line, or lines `modulo` apart.
     fn between(&mut self, heard: Range<usize>, mut last: RoutedLine, mut modulo: Option<f64>) {
         let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
         let mut rest = SearchBackoff::none(at);
@@ -166,8 +155,7 @@ impl<'a> PieceWalk<'a> {
         self.pieces.push(piece);
     }
 
-    /// A gap on the line of both its sides, if it is the same sound: bit for bit but for what rounding
-    /// does, or resampled next to the line.
+    /// A gap on the line of both sides, if it is the same sound up to rounding, or resampled next to the line.
     fn bridged(&mut self, gap: Piece) -> Option<Piece> {
         let (line, routing) = (gap.line(), gap.routing.clone());
         let floor = self.fit.floor() * routing.gains.len() as f64;
@@ -246,8 +234,7 @@ impl<'a> PieceWalk<'a> {
         found.map(|seed| (seed, false))
     }
 
-    /// Sound that is alike where it is expected. It is looked for at every place from which `near` and
-    /// `anywhere` look: a periodic sound would be found by them a period away.
+    /// Sound where it is expected, from every place of `near` and `anywhere`: they would find it a period away.
     fn on_line(
         &mut self,
         within: &Range<usize>,
@@ -300,8 +287,7 @@ impl<'a> PieceWalk<'a> {
         found
     }
 
-    /// A seed within these heard frames: what lies beyond them belongs to another piece. `expected` are
-    /// the line and the gain if the sound goes on.
+    /// A seed within these heard frames. `expected` are the line and the gain if the sound goes on.
     fn acquire(
         &mut self,
         likely: &Likely,
@@ -343,8 +329,7 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// What sticks out of some frames of a piece. Where the sound begins and ends is known to a block:
-    /// the resampling of what is before it and after it is another's.
+    /// Frames that stick out, without a block at either end of the sound, where something else is resampled with it.
     fn clicks(
         &mut self,
         among: &Range<usize>,
@@ -412,8 +397,7 @@ impl<'a> PieceWalk<'a> {
         Piece { heard, from, to, kind, routing, places, volumes, clicks, modulo: None }
     }
 
-    /// Whether it is more than the edge of a piece that lies beyond the frames that were looked at, and more
-    /// than noise where nothing was sent.
+    /// Whether it is more than the edge of a piece beyond the frames searched, and more than noise.
     fn says(&self, piece: &Piece) -> bool {
         let Kind::Alike { energy, rest, .. } = piece.kind else { return true };
         let (from, to) = (self.sounding.start as f64, self.sounding.end as f64);
@@ -441,14 +425,12 @@ impl<'a> PieceWalk<'a> {
             && self.both.heard.tells(heard)
     }
 
-    /// Frames of the next window from `at` on.
     fn room_after(&self, at: usize, line: &FrameLine, end: usize) -> usize {
         // The cast saturates.
         let left = (self.sounding.end as f64 - line.place(at as f64)) / line.step + 0.5;
         WINDOW.min(left as usize).min(end.saturating_sub(at))
     }
 
-    /// The same of the window that ends there.
     fn room_before(&self, at: usize, line: &FrameLine, start: usize) -> usize {
         let left = (line.place(at as f64) - self.sounding.start as f64) / line.step + 0.5;
         WINDOW.min(left as usize).min(at.saturating_sub(start))

@@ -64,8 +64,7 @@ impl Comparison {
             || self.volumes.iter().any(Option::is_some)
     }
 
-    /// What sets apart what is all there, as loud and where it was, and not bit for bit; with what
-    /// makes it so.
+    /// How what is all there differs from bit for bit, and what makes it so.
     pub(super) fn difference(&self) -> String {
         if let Some(residue) = self.residue.filter(|_| !self.changes.is_empty()) {
             let (differ, steps, bits) =

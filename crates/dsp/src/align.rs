@@ -12,6 +12,7 @@ pub mod spectrum;
 pub use landmarks::Landmarks;
 pub use line::{APART, Along, Interpolator, MAX_DRIFT, padded, refine};
 
+use crate::fit::solve;
 use crate::vector::widest;
 
 /// How alike sound that was heard is to sound that it may come from.
@@ -90,6 +91,22 @@ impl Likeness {
         self.both / self.other
     }
 
+    /// The same, but 0 if it has not this sign.
+    pub fn gain_of_sign(&self, sign: f64) -> f64 {
+        if self.other > 0.0 { sign * (sign * self.gain()).max(0.0) } else { 0.0 }
+    }
+
+    /// As if the other were louder by a factor.
+    #[must_use]
+    pub fn louder(self, gain: f64) -> Self {
+        Self { other: gain * gain * self.other, both: gain * self.both, ..self }
+    }
+
+    /// Of heard samples next to nothing.
+    pub fn alone(heard: f64) -> Self {
+        Self { heard, ..Self::default() }
+    }
+
     /// From −1 to 1; NaN where there is a hole.
     pub fn correlation(&self) -> f64 {
         self.both / (self.heard * self.other).sqrt()
@@ -107,7 +124,12 @@ impl Likeness {
 
     /// The energy that is left when the other, at this volume, is taken from what was heard.
     pub fn rest(&self, gain: f64) -> f64 {
-        (self.heard - 2.0 * gain * self.both + gain * gain * self.other).max(0.0)
+        self.rest_rounded(gain).max(0.0)
+    }
+
+    /// The same with what rounding leaves of it, which may be negative: two of them compare, however small.
+    pub fn rest_rounded(&self, gain: f64) -> f64 {
+        self.heard - 2.0 * gain * self.both + gain * gain * self.other
     }
 }
 
@@ -125,53 +147,20 @@ pub struct Nudge {
 /// `None` where it says nothing, or where the gain would be negative.
 pub fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
     let length = heard.len() as f64;
-    let (mut squares, mut products) = ([[0.0_f64; 3]; 3], [0.0_f64; 3]);
+    // The squares, and the products as right sides.
+    let mut rows = [[0.0_f64; 4]; 3];
     for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
         let here = f64::from(*here);
         let slope = (f64::from(*after) - here) / apart;
         // The drift in units of a run, so that all three are alike in size.
         let terms = [here, slope, slope * index as f64 / length];
-        for (row, term) in terms.iter().enumerate() {
-            products[row] += term * f64::from(*heard);
-            for (column, other) in terms.iter().enumerate() {
-                squares[row][column] += term * other;
-            }
+        let others = [terms[0], terms[1], terms[2], f64::from(*heard)];
+        for (row, term) in rows.iter_mut().zip(terms) {
+            row.iter_mut().zip(others).for_each(|(sum, other)| *sum += term * other);
         }
     }
-    let [gain, further, faster] = solve(squares, products)?;
+    let [gain, further, faster] = solve(&mut rows).then(|| rows.map(|row| row[3]))?;
     (gain > 0.0).then(|| Nudge { further: further / gain, faster: faster / gain / length })
-}
-
-/// Solves three linear equations by Cramer's rule; `None` where they say nothing.
-fn solve(rows: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
-    let determinant = |m: &[[f64; 3]; 3]| {
-        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
-            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
-            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
-    };
-    let whole = determinant(&rows);
-    let says = whole.abs() > 0.0;
-    says.then(|| {
-        [0, 1, 2].map(|column| {
-            let mut replaced = rows;
-            for (row, value) in replaced.iter_mut().zip(right) {
-                row[column] = value;
-            }
-            determinant(&replaced) / whole
-        })
-    })
-}
-
-/// Where a parabola through values at −1, 0 and 1 is greatest or least; 0 if it is a straight line.
-pub fn vertex([before, here, after]: [f64; 3]) -> f64 {
-    let bend = before - 2.0 * here + after;
-    if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend }
-}
-
-/// The same if it is greatest there, as far as that is between them; else 0.
-pub fn top(three: [f64; 3]) -> f64 {
-    let [before, here, after] = three;
-    if before - 2.0 * here + after < 0.0 { vertex(three).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
 /// The sum of the products of two runs as long, several at a time.

@@ -6,7 +6,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::format::{FULL_16, FULL_24, number, round};
+use crate::format::{FULL_16, FULL_24, FULL_32, number, round};
 
 /// How a card codes one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,8 +23,6 @@ pub enum CardFormat {
     S16,
 }
 
-/// Full scale of [`CardFormat::S32`].
-const FULL_32: f32 = 2_147_483_648.0;
 /// Bits that [`CardFormat::S24`] leaves unused.
 const UNUSED: u32 = 8;
 
@@ -44,44 +42,14 @@ impl CardFormat {
 
     /// As ALSA names it on this host.
     pub const fn name(self) -> &'static str {
-        const LITTLE: bool = cfg!(target_endian = "little");
-        match self {
-            Self::S32 => {
-                if LITTLE {
-                    "S32_LE"
-                } else {
-                    "S32_BE"
-                }
-            }
-            Self::F32 => {
-                if LITTLE {
-                    "FLOAT_LE"
-                } else {
-                    "FLOAT_BE"
-                }
-            }
-            Self::S24 => {
-                if LITTLE {
-                    "S24_LE"
-                } else {
-                    "S24_BE"
-                }
-            }
-            Self::S24In3 => {
-                if LITTLE {
-                    "S24_3LE"
-                } else {
-                    "S24_3BE"
-                }
-            }
-            Self::S16 => {
-                if LITTLE {
-                    "S16_LE"
-                } else {
-                    "S16_BE"
-                }
-            }
-        }
+        let [little, big] = match self {
+            Self::S32 => ["S32_LE", "S32_BE"],
+            Self::F32 => ["FLOAT_LE", "FLOAT_BE"],
+            Self::S24 => ["S24_LE", "S24_BE"],
+            Self::S24In3 => ["S24_3LE", "S24_3BE"],
+            Self::S16 => ["S16_LE", "S16_BE"],
+        };
+        if cfg!(target_endian = "little") { little } else { big }
     }
 }
 

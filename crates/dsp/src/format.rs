@@ -39,7 +39,7 @@ pub(crate) const FULL_16: f32 = 32_768.0;
 /// Full scale of [`SampleFormat::L24`].
 pub(crate) const FULL_24: f32 = 8_388_608.0;
 /// Full scale of [`SampleFormat::L32`].
-const FULL_32: f32 = 2_147_483_648.0;
+pub(crate) const FULL_32: f32 = 2_147_483_648.0;
 /// From here to 2²⁴ a float's step is exactly one; see [`round`].
 const STEP_OF_ONE: f32 = 8_388_608.0;
 

@@ -3,16 +3,18 @@ mod operations;
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::codec::{Coder, Opus};
+use tautline_proto::codec::{Coder, Coding, Opus};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-/// Decodes payloads. The first byte chooses the decoder, the next one the channels; each payload follows its length.
-/// With bit 1 of the first byte set, the bytes are packets for a receiver that has all decoders. Every sample is finite.
+/// Decodes payloads. Bits 0 and 2 to 7 of the first byte choose the decoder, the next byte the channels; each payload
+/// follows its length. With bit 1 set, the bytes are packets for a receiver that has all decoders. Every sample is finite.
 pub fn codec(bytes: &[u8]) {
     let &[which, channels, ref rest @ ..] = bytes else { return };
-    let coder = if which & 1 == 0 { Coder::OPUS } else { Coder::Lossless };
+    let mut coders: Vec<Coder> = Coding::compressed().filter_map(|coding| coding.coder).collect();
+    coders.dedup_by(|one, other| one.is_read_as(*other));
+    let coder = coders[usize::from(which >> 1 & !1 | which & 1) % coders.len()];
     let Ok(channels) = Channels::new(u32::from(channels % 3) + 1) else { return };
     if which & 2 != 0 {
         operations::play(channels, rest);

@@ -169,7 +169,6 @@ fn taps(
     Ok(report)
 }
 
-/// Of a device as it hears now.
 fn of_device(
     flags: &BetweenFlags,
     spec: &DeviceSpec,
@@ -217,14 +216,12 @@ fn name([first, second]: [usize; 2]) -> String {
     format!("channel {first} to {second}")
 }
 
-/// What is found between two taps, with what became of what was asked for.
-/// How two taps are held against each other.
+/// How two taps are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BetweenOptions {
     pub rate: Rate,
     /// Frames for one delay; a recording that is shorter is one window.
     pub window: Frames,
-    /// The longest delay that is looked for, either way.
     pub most: Frames,
 }
 
@@ -236,7 +233,6 @@ impl BetweenOptions {
     }
 }
 
-/// How far apart two taps are, along a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapDelays {
     pub rate: Rate,
@@ -250,16 +246,13 @@ pub struct TapDelays {
     pub drift: Option<DelayDrift>,
 }
 
-/// A part of a recording that gives one delay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapWindow {
     /// The frame of the first tap in its middle, of which the delay is.
     pub at: Frames,
-    /// The delay, or why there is none.
     pub delay: Result<TapDelay, Void>,
 }
 
-/// The delay in the middle of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TapDelay {
     /// How much later the second tap has the sound.
@@ -268,17 +261,14 @@ pub struct TapDelay {
     pub uncertainty: FineFrames,
     /// How the delay changes within the window, and how far that may be from the truth.
     pub drift: DelayDrift,
-    /// How far the next best delay lies below it, in dB of the correlation: 3 at least, or less if the sound
-    /// is periodic.
+    /// How far below it the next best delay lies, in dB: at least 3, or less if the sound is periodic.
     pub confidence_db: f64,
     /// How much louder the second tap is; negative where its polarity is the other.
     pub gain: f64,
-    /// The period if the sound of the window is periodic and does not prove the delay: it is carried on from
-    /// the nearest window that proves it, and may have changed by any number of periods since.
+    /// The period if the delay is carried on from another window: it may have changed by whole periods since.
     pub modulo: Option<FineFrames>,
 }
 
-/// How fast a delay changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayDrift {
     /// Frames of delay for each frame of the recording; positive where it grows.
@@ -287,14 +277,12 @@ pub struct DelayDrift {
     pub uncertainty: Ppm,
 }
 
-/// Why a window has no delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Void {
     /// A tap is below −100 dBFS there: the first, or the second.
     Silent(Tap),
     /// Nothing of the one stands out in the other within the range that was searched.
     Unlike,
-    /// These delays are as good.
     Ambiguous {
         /// The delays, the best first; if the sound is periodic the nearest to 0 first.
         delays: Vec<FineFrames>,
@@ -305,13 +293,11 @@ pub enum Void {
     EndOfRange,
     /// The second tap has what belongs to it before its beginning or after its end.
     PastEnd,
-    /// The delay stepped within it.
     Stepped,
     /// No line of delay and drift settles in it.
     Unsettled,
 }
 
-/// One of the two taps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tap {
     /// From which instants are counted.
@@ -320,13 +306,11 @@ pub enum Tap {
     Second,
 }
 
-/// A delay that changed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayStep {
     /// The first frame of the first tap that is heard with the new delay, or is lacking.
     pub at: Frames,
-    /// How much longer the delay is from there on; negative where it is shorter. Frames inserted
-    /// in the second tap, or dropped from it.
+    /// How much longer the delay is from there on: positive if frames were inserted in the second tap.
     pub by: FineFrames,
     /// The period if it may be any number of periods more or less.
     pub modulo: Option<FineFrames>,
@@ -350,7 +334,6 @@ fn fine(frames: f64) -> FineFrames {
     FineFrames::from_parts((frames * FineFrames::ONE as f64).round() as i64)
 }
 
-/// Frames to a frame.
 fn ppm(drift: f64) -> Ppm {
     Ppm::from_f64(drift * 1e6)
 }

@@ -42,12 +42,12 @@ use crate::hosts::HostPlace;
 use crate::kept::lock_memory;
 use crate::runner::ClockFlags;
 use crate::signals::stop_with_agent;
-use apart::{MarkPart, PartError, PartOptions};
+use apart::{MarkPart, PartError};
 pub use joined::{DelayBetween, measure_between};
 pub use judge::{Exactness, HeardMark, Judge, Outcome, Played};
 use player::{Marks, PlayedSound, Player};
 use recorder::{MarkReader, MarkRecorder, MarkSearch};
-pub use report::{MarkCounts, MeasuredDelay, QUESTION};
+pub use report::{MeasuredDelay, QUESTION};
 use sweep::{SweepFinder, Sweeper};
 
 const HELP: &str = r#"From the DAC of one device to the ADC of another, by both devices' own word for
@@ -297,27 +297,15 @@ pub(crate) fn hear(flags: &MarkSide) -> Result<(), Failure> {
 type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
 
 fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Failure> {
-    let shape = &flags.shape;
-    check(&[&flags.device], shape)?;
+    check(&[&flags.device], &flags.shape)?;
     let stop = stop_with_agent()?;
-    let device = open_measured(&flags.device.spec, direction, settings(shape))?;
-    let options = PartOptions {
-        scheduler: shape.scheduler,
-        channel: shape.channel as usize - 1,
-        mark: shape.mark,
-        level_db: f64::from(shape.level),
-        run: flags.run,
-        most: flags.most as usize,
-        longest: flags.longest,
-    };
+    let device = open_measured(&flags.device.spec, direction, settings(&flags.shape))?;
     let device_notes = device.notes;
     let mut notes = || device_notes.take();
-    let part =
-        MarkPart { device: device.device, options: &options, stop: &stop, notes: &mut notes };
+    let part = MarkPart { device: device.device, side: flags, stop: &stop, notes: &mut notes };
     run(part, &mut std::io::stdout().lock()).map_err(|error| Failure::running(error.to_string()))
 }
 
-/// How a delay is measured.
 #[derive(Debug, Clone, Copy)]
 pub struct DelayOptions {
     /// What the latency was set to, to compare with.
@@ -326,9 +314,7 @@ pub struct DelayOptions {
     pub settle: Span,
     /// From then on; `None` until asked to stop.
     pub duration: Option<Span>,
-    /// Of both devices' threads.
     pub scheduler: Scheduler,
-    /// Which channel is listened to, counted from 0.
     pub channel: usize,
     pub mark: MarkKind,
     /// The peak of it, in dB of full scale; [`Marker::LEVEL_DB`] unless something else is to be heard.
@@ -388,7 +374,6 @@ impl MarkKind {
         }
     }
 
-    /// What is played, of this run.
     fn sound(self, rate: Rate, run: RunNumber, level_db: f64) -> PlayedSound {
         match self {
             Self::Sweep => PlayedSound::Sweeps(Sweeper::at_level(rate, level_db)),
@@ -405,7 +390,6 @@ impl MarkKind {
         }
     }
 
-    /// Frames from one to the next.
     fn spacing(self, rate: Rate) -> usize {
         match self {
             Self::Sweep => sweep::spacing(rate),
@@ -413,7 +397,6 @@ impl MarkKind {
         }
     }
 
-    /// As on the command line.
     const fn name(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -422,7 +405,6 @@ impl MarkKind {
         }
     }
 
-    /// What cannot be known by them.
     fn note(self, rate: Rate) -> Option<String> {
         let spacing = rate.span_of(Frames::from_len(self.spacing(rate))).as_nanos();
         let frames = (judge::MOST_SWEPT_DRIFT * self.spacing(rate) as f64).ceil();
@@ -438,11 +420,9 @@ impl MarkKind {
 
 /// Marks that are played while a measurement ends, beyond its duration.
 const TAIL: usize = 2;
-/// How often the ordinary thread looks for marks.
 const BEAT: Span = Span::from_millis(20);
 
-/// Plays marks on `output`, finds them on `input`, and says what became of them. Both run at one
-/// nominal rate.
+/// Plays marks on `output` and finds them on `input`. Both run at one nominal rate.
 pub fn measure(
     output: Box<dyn Device>,
     input: Box<dyn Device>,
@@ -456,8 +436,7 @@ pub fn measure(
     measured.run(vec![("output", plays), ("input", hears)], options, stop)
 }
 
-/// As [`measure`] on one device that goes both ways: one process plays the marks and hears them, and
-/// no two clocks lie between.
+/// As [`measure`] on one duplex device, by one process and without two clocks.
 pub fn measure_both_ways(
     device: Box<dyn Device>,
     options: &DelayOptions,
@@ -469,7 +448,6 @@ pub fn measure_both_ways(
     measured.run(vec![("device", running)], options, stop)
 }
 
-/// What is called once a period, with both sides of it.
 struct BothWays {
     player: Player,
     recorder: MarkRecorder,
@@ -484,10 +462,8 @@ impl Process for BothWays {
     }
 }
 
-/// What is done while marks are played and heard.
 struct Measured {
     settings: [Settings; 2],
-    /// What was refused beforehand.
     notes: Vec<String>,
     begun: LocalTime,
     marks: Marks,

@@ -24,7 +24,7 @@ use tautline_engine::plan::sockets::hearing_by_ethernet;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::stream::{StreamFormat, packet_frames};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::{channels, rate, span};
@@ -36,7 +36,6 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 use crate::runner::{FarEnd, run_streams};
 use crate::signals::stop_with_agent;
 use crate::streams::{LabStream, LabWire};
-use bare::BareLoop;
 use flows::{LEAST, ReadCapture, SortedFlows, read_capture};
 use listen::{Socket, listen};
 use rungs::climb;
@@ -195,7 +194,6 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
     answer.give(report)
 }
 
-/// Each rung of the ladder in turn.
 fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
     let plan = LabStream {
         rate: flags.rate.hertz(),
@@ -268,15 +266,7 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
             .map_err(|e| Failure::usage(e.to_string()))?,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let bare = BareLoop {
-        rung: flags.pacing,
-        format,
-        period: Frames::new(flags.period.into()),
-        latency: flags.latency,
-        duration: flags.duration,
-        scheduler: flags.scheduler,
-    };
-    let sent = bare.send(&flags.to, &stop).map_err(Failure::open)?;
+    let sent = bare::send(flags, format, &stop).map_err(Failure::open)?;
     std::fs::write(&flags.ledger, sent.ledger())
         .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
     // As the report of `taut send` has it.
@@ -295,8 +285,7 @@ fn report() -> LabReport {
     report
 }
 
-/// By the ledger of a sender, as `taut send --ledger` writes it: intervals between hand-overs to the
-/// kernel.
+/// Intervals between hand-overs to the kernel, by the ledger of `taut send --ledger`.
 pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
     match figures::read_ledger(text) {

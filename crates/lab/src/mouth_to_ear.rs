@@ -203,7 +203,6 @@ pub(crate) fn run(flags: &MouthToEarFlags) -> Result<(), Failure> {
     answer.give(report)
 }
 
-/// A row that is done, and what a bulk flow carried in it.
 fn told_row(row: &ReportRow) -> String {
     let carried = row.figures.iter().find(|figure| figure.key == BULK);
     match carried.map(|figure| &figure.value) {
@@ -235,7 +234,6 @@ fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
     }
 }
 
-/// Of what stands beside a call.
 const SCHEDULER: Scheduler = Scheduler::Fifo(70);
 
 fn open(flags: &BesideFlags, direction: Direction) -> Result<Box<dyn Device>, Failure> {
@@ -272,7 +270,6 @@ pub struct CallHosts {
 }
 
 impl CallHosts {
-    /// Starts an agent at each.
     pub fn at(far: &HostPlace, stop: &Stop) -> Result<Self, HostError> {
         // The one that may refuse first.
         let mut far = LabHost::at(far.clone(), stop)?;
@@ -289,7 +286,6 @@ impl CaseHosts for CallHosts {
     }
 }
 
-/// What a reader should know.
 const NOTE: &str = "measured between virtual cards, from ADC to DAC: no speaker, microphone or air is in it, as they \
                     are in the paper's figures; each delay is of 4 ms of sound, or 8 at 16 kHz";
 const CAP: &str = "10 % stands for the paper's 624 MHz ARM: 24 % of 2.6 GHz by the clock, and less than half of the \

@@ -1,5 +1,4 @@
-//! What measuring costs: the same stream with every packet measured, with one of 64, and with none; and
-//! the stall witness apart.
+//! What measuring costs: one stream with every packet measured, one of 64, or none; and the stall witness.
 
 use clap::Args;
 use tautline_proto::time::Span;
@@ -21,7 +20,6 @@ Processor time of sender and receiver for each period of sound: with nothing
 measured, with one packet of 64, with every packet, and the stall witness on
 top. What is added is told with the interval that 95 of 100 samples lie in."#;
 
-/// The same of what tells processor time.
 const LATENCIES_UNCERTAINTY: &str = "Between hosts of two clocks, latencies are left out whose median may be off by more, \
                                      either way [default: 250us]";
 
@@ -47,8 +45,7 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("every packet, and the witness", &["--probes", "all"]),
 ];
 
-/// Runs all kinds in turn, so many times, each time in the other order: a machine that grows warm or slow
-/// is then no difference between them.
+/// Runs all kinds in turn, every other round in reverse: a machine that warms up is no difference then.
 pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     let (plan, rounds) = (flags.streams.shaped(&flags.shape)?, flags.rounds);
     // Rows are made of many runs, when all are done.
@@ -151,8 +148,7 @@ fn values(runs: &[(u32, f64)]) -> Vec<f64> {
     runs.iter().map(|(_, value)| *value).collect()
 }
 
-/// By how much `more` exceeds `base`, round by round: a machine that is slower for a minute is so for both. The
-/// median of that, and between which it lies in 95 of 100 cases. `None` where no round has both.
+/// The median of `more` less `base`, round by round, and its interval of 95 of 100; `None` if no round has both.
 fn added(base: &[(u32, f64)], more: &[(u32, f64)]) -> Option<(f64, [f64; 2])> {
     let of = |round: u32| base.iter().find(|(other, _)| *other == round);
     let differences: Vec<f64> =

@@ -148,7 +148,6 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
     })
 }
 
-/// One as it was asked for, or those that are built in.
 fn cases(flags: &QualityFlags) -> Vec<CarriedCase> {
     if flags.send.is_none() && flags.recv.is_none() {
         return CarriedCase::of(&flags.only);

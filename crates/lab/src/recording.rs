@@ -38,8 +38,7 @@ pub struct DeviceRecording {
     pub notes: Vec<String>,
 }
 
-/// Records until there is as much as was asked for, or it is to end; tells how much there is after the
-/// first second and every ten.
+/// Records as much as was asked for, or until it is to end; reports progress after 1 s, then every 10 s.
 pub fn record(
     device: Box<dyn Device>,
     options: &RecordOptions,

@@ -1,5 +1,4 @@
-//! What an experiment found, for people, for programs and for the page: rows of figures, each with its
-//! error, its spread and its count.
+//! The report of an experiment for people, programs and the page: figures with error, spread and count.
 
 mod by_second;
 pub(crate) mod digits;
@@ -52,8 +51,7 @@ impl LabReport {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
-    /// As it was asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream which end it is, too, as in
-    /// `sender (here)`.
+    /// As asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream with its end, such as `sender (here)`.
     pub name: String,
     pub kernel: String,
     pub processor: String,
@@ -107,8 +105,7 @@ pub struct ReportRow {
     /// What else was seen meanwhile, once a second each.
     pub meanwhile: Vec<Meanwhile>,
     pub events: Vec<Events>,
-    /// Value by value, in order, for the page alone: lines that share a horizontal axis, such as one for
-    /// each stage of each packet.
+    /// Every value in order, for the page alone; the lines share a horizontal axis.
     pub points: Vec<Points>,
 }
 
@@ -119,8 +116,7 @@ pub struct Figure {
     /// For people: what it is called, and its unit after a comma.
     pub words: &'static str,
     pub value: Value,
-    /// How far the number may be from the truth, either way, in its own unit: by this people are told its
-    /// digits.
+    /// How far the number may be from the truth, in its own unit; the text shows only the digits that leaves.
     pub error: Option<f64>,
 }
 
@@ -144,8 +140,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it says how great a value is as a rule, and so stands on one axis with a median: how far
-    /// values scatter is no value, and the greatest of all is none as a rule.
+    /// Whether it is a typical value, which shares an axis with a median: neither a scatter nor a maximum is.
     pub const fn is_typical(self) -> bool {
         matches!(self, Self::Single | Self::Mean)
     }
@@ -214,8 +209,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Those that are told, each with its instant and how often at once, by a clock at which the run's
-    /// first value was at `begin`; there were so many in `all`. Nothing where there were none.
+    /// Events by a clock at which the run's first value was at `begin`; `all` counts those without an instant, too.
     pub(crate) fn since(
         begin: i64,
         (key, words): (&'static str, &'static str),
@@ -242,8 +236,11 @@ pub struct Points {
 }
 
 impl Points {
-    /// Since `begins`.
-    pub(crate) fn of(name: &str, series: &Series, begins: LocalTime) -> Self {
+    pub(crate) fn of(name: &str, series: &Series) -> Self {
+        Self::since(series.begin().unwrap_or(LocalTime::ZERO), name, series)
+    }
+
+    pub(crate) fn since(begins: LocalTime, name: &str, series: &Series) -> Self {
         let values = series.values().iter();
         let at = |(due, value): &(LocalTime, Span)| ((*due - begins).as_nanos(), value.as_nanos());
         Self { name: name.to_owned(), values: values.map(at).collect() }

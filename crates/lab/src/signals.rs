@@ -14,8 +14,7 @@ pub(crate) fn interrupt(child: &mut Child) {
     }
 }
 
-/// For an agent and what it starts: a login that breaks off sends one signal and a polite kill another, and
-/// none of them keeps it from leaving its host as it was.
+/// For an agent and its children: no signal that ends a login keeps it from restoring its host.
 pub(crate) fn stop_in_order() -> Result<Stop, Failure> {
     let stop = Stop::default();
     for signal in [SIGHUP, SIGINT, SIGTERM] {

@@ -17,8 +17,7 @@ use tautline_report::distribution::Summary;
 pub(crate) use compare::CHANCE;
 pub use compare::{LEAST, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};
 
-/// Values with the instant that each was due at, in order of that. All room is taken at the start, so
-/// that a measuring thread may add to it; what finds none is counted.
+/// Values in the order of the instants they were due at. Room is taken at the start, for a measuring thread.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     values: Vec<(LocalTime, Span)>,
@@ -46,31 +45,26 @@ impl Series {
         &self.values
     }
 
-    /// When the first was due.
     pub fn begin(&self) -> Option<LocalTime> {
         self.values.first().map(|(due, _)| *due)
     }
 
-    /// Values that found no room.
     pub const fn unkept(&self) -> u64 {
         self.unkept
     }
 
-    /// The figures of all values.
     pub fn summary(&self) -> Summary {
         Sorted::of(self.values.iter().map(|(_, value)| *value)).summary()
     }
 
-    /// From the value that one of a thousand lies below to the one that one of a thousand lies above; `None` where
-    /// fewer than ten do.
+    /// From the 0.1 % point to the 99.9 % point; `None` if fewer than ten values lie beyond.
     pub fn spread(&self) -> Option<Span> {
         let sorted = |sign: i64| Sorted::of(self.values.iter().map(|(_, value)| value.times(sign)));
         let [most, least] = [sorted(1), sorted(-1)].map(|sorted| sorted.share(0.999));
         Some(Span::from_nanos(most?.saturating_add(least?)))
     }
 
-    /// Their figures by intervals of this length, from the first value on; those in which nothing was due
-    /// are left out.
+    /// Figures by intervals of this length from the first value; intervals without values are left out.
     pub fn intervals(&self, length: Span) -> Vec<Interval> {
         let Some((begin, _)) = self.values.first() else { return Vec::new() };
         let number =
@@ -93,9 +87,7 @@ impl Series {
             .collect()
     }
 
-    /// How often which value came, in rising order: each bin by the value in its middle. Bins are one
-    /// nanosecond wide up to 32 ns from the median, and never wider than a thirty-second of the distance
-    /// beyond, so that body and tail are both seen.
+    /// Bins by their middle, in rising order: 1 ns wide up to 32 ns from the median, beyond it a 32nd of the distance.
     pub fn histogram(&self) -> Vec<Bin> {
         let sorted = Sorted::of(self.values.iter().map(|(_, value)| *value));
         let Some(centre) = sorted.0.get(sorted.0.len() / 2).copied() else { return Vec::new() };
@@ -122,7 +114,6 @@ impl Series {
     }
 }
 
-/// What was measured in one interval of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// From the first value of the run to the interval's begin.
@@ -143,15 +134,12 @@ fn bin(distance: i64) -> i64 {
     i64::try_from(middle).unwrap_or(i64::MAX) * distance.signum()
 }
 
-/// How often a value came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
-    /// In the middle of the bin.
     pub value_ns: i64,
     pub count: u64,
 }
 
-/// Values in rising order, in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Sorted(Vec<i64>);
 
@@ -169,7 +157,6 @@ impl Sorted {
         (beyond >= 10.0).then(|| self.0[((count * share).ceil().max(1.0) as usize) - 1])
     }
 
-    /// The figures that reports give.
     pub fn summary(&self) -> Summary {
         let values = &self.0;
         let (least, greatest) = (values.first().copied(), values.last().copied());
@@ -192,7 +179,6 @@ impl Sorted {
     }
 }
 
-/// How much of what was due was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
     pub due: u64,
@@ -203,7 +189,6 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// So many of those that were due.
     pub fn of(missed: u64, due: u64) -> Self {
         let missed = missed.min(due);
         Self { due, missed, at_most: upper(missed, due) }

@@ -68,18 +68,6 @@ impl Opus {
         };
         Self { tuning, bitrate }
     }
-
-    /// Between what rates of bits it is moved by what a network carries: 16 to 128 kbit/s for each channel of music, as in
-    /// fewer CELT in short packets is worse than speech's layer, and more is not heard; of speech 12 kbit/s, where the
-    /// SILK layer still has all that is said (RFC 6716 §2.1.1: 8 to 12 kbit/s is narrowband speech), to 40 for each
-    /// channel.
-    pub const fn moved_within(tuning: OpusTuning, channels: Channels) -> (u32, u32) {
-        let channels = channels.count() as u32;
-        match tuning {
-            OpusTuning::Music => (16_000 * channels, 128_000 * channels),
-            OpusTuning::Voice => (12_000, 40_000 * channels),
-        }
-    }
 }
 
 /// How sound is coded: single samples, and what compresses those of a packet, if anything does.
@@ -115,6 +103,11 @@ pub struct CodingRow {
     pub ptime: Span,
     /// Place among the codings that a call offers, the better first.
     pub rank: u8,
+    /// The shortest packets in which a call that chooses its coding tries it: with few bits, headers are not to be more than
+    /// sound. `None` if it never tries it.
+    pub adapts_from: Option<Span>,
+    /// Whether such a call may begin with it: all networks carry it, and it is good for any sound.
+    pub begins: bool,
 }
 
 /// Makes [`Coding::ALL`] and [`Coding::row`] of one table.
@@ -137,28 +130,36 @@ macro_rules! codings {
 codings! {
     Coding::of(SampleFormat::L16), (None, SampleFormat::L16) =>
         name: SampleFormat::L16.name(), help: "16-bit integers",
-        payload_type: 96, encoding: "L16", number: 1, ptime: Span::from_millis(1), rank: 1;
+        payload_type: 96, encoding: "L16", number: 1, ptime: Span::from_millis(1), rank: 1,
+        adapts_from: None, begins: false;
     Coding::of(SampleFormat::L24), (None, SampleFormat::L24) =>
         name: SampleFormat::L24.name(), help: "24-bit integers",
-        payload_type: 97, encoding: "L24", number: 2, ptime: Span::from_millis(1), rank: 0;
+        payload_type: 97, encoding: "L24", number: 2, ptime: Span::from_millis(1), rank: 0,
+        adapts_from: Some(Span::ZERO), begins: false;
     Coding::of(SampleFormat::L32), (None, SampleFormat::L32) =>
         name: SampleFormat::L32.name(), help: "32-bit integers, to the 24 bits that count in a float",
-        payload_type: 99, encoding: "L32", number: 4, ptime: Span::from_millis(1), rank: 3;
+        payload_type: 99, encoding: "L32", number: 4, ptime: Span::from_millis(1), rank: 3,
+        adapts_from: None, begins: false;
     Coding::of(SampleFormat::F32), (None, SampleFormat::F32) =>
         name: SampleFormat::F32.name(), help: "32-bit floats",
-        payload_type: 98, encoding: "x-F32", number: 3, ptime: Span::from_millis(1), rank: 2;
+        payload_type: 98, encoding: "x-F32", number: 3, ptime: Span::from_millis(1), rank: 2,
+        adapts_from: None, begins: false;
     Coding::OPUS, (Some(Coder::Opus(Opus { tuning: OpusTuning::Music, .. })), _) =>
         name: "opus", help: "Opus for any sound: 5ms packets, a tenth of the bits",
-        payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(5), rank: 6;
+        payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(5), rank: 6,
+        adapts_from: Some(Span::from_millis(5)), begins: true;
     Coding::OPUS_VOICE, (Some(Coder::Opus(Opus { tuning: OpusTuning::Voice, .. })), _) =>
         name: "opus-voice", help: "Opus for speech: 10ms packets, repaired by the next",
-        payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(10), rank: 7;
+        payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(10), rank: 7,
+        adapts_from: Some(Span::from_millis(20)), begins: false;
     Coding::LOSSLESS_16, (Some(Coder::Lossless), SampleFormat::L16) =>
         name: "lossless16", help: "16 bits without loss, in about half of them",
-        payload_type: 101, encoding: "x-tautline-rice16", number: 6, ptime: Span::from_millis(1), rank: 5;
+        payload_type: 101, encoding: "x-tautline-rice16", number: 6, ptime: Span::from_millis(1), rank: 5,
+        adapts_from: Some(Span::ZERO), begins: true;
     Coding::LOSSLESS_24, (Some(Coder::Lossless), _) =>
         name: "lossless24", help: "24 bits without loss, in about two thirds of them",
-        payload_type: 102, encoding: "x-tautline-rice24", number: 7, ptime: Span::from_millis(1), rank: 4;
+        payload_type: 102, encoding: "x-tautline-rice24", number: 7, ptime: Span::from_millis(1), rank: 4,
+        adapts_from: Some(Span::ZERO), begins: true;
 }
 
 impl Coding {
@@ -197,9 +198,7 @@ impl Coding {
     /// The same in so many bits per second; those that are always as many stay as they are.
     #[must_use]
     pub fn at_bitrate(mut self, bitrate: u32) -> Self {
-        if let Some(bits) = self.coder.as_mut().and_then(Coder::bitrate_mut) {
-            *bits = bitrate;
-        }
+        self.coder = self.coder.map(|coder| coder.rules().at_bitrate(bitrate).unwrap_or(coder));
         self
     }
 
@@ -211,8 +210,8 @@ impl Coding {
     }
 
     /// Its bits per second, where they are chosen and not what its sound takes.
-    pub fn bitrate(mut self) -> Option<u32> {
-        self.coder.as_mut().and_then(Coder::bitrate_mut).copied()
+    pub fn bitrate(self) -> Option<u32> {
+        self.coder?.rules().bitrate()
     }
 
     /// Whether both are made by one coder, in whatever bits.
@@ -265,7 +264,7 @@ pub enum NotCoded {
 }
 
 /// What a coder takes and makes.
-trait CoderRules {
+pub(crate) trait CoderRules {
     /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
     /// need know beforehand.
     fn check_shape(&self, _rate: Rate, _channels: Channels) -> Result<(), NotCoded> {
@@ -290,6 +289,51 @@ trait CoderRules {
 
     /// The usual bits per second, where they are chosen and not what its sound takes.
     fn usual_bitrate(&self, _channels: Channels) -> Option<u32> {
+        None
+    }
+
+    /// The least and greatest bits per second that a call chooses by the network, if they can be chosen.
+    fn adapted_bitrates(&self, _channels: Channels) -> Option<(u32, u32)> {
+        None
+    }
+
+    /// Its bits per second, if they can be chosen.
+    fn bitrate(&self) -> Option<u32> {
+        None
+    }
+
+    /// The same coder with so many bits per second, if they can be chosen.
+    fn at_bitrate(&self, _bitrate: u32) -> Option<Coder> {
+        None
+    }
+
+    /// The bits per second of a payload of this size, if they can be chosen.
+    fn bitrate_of(&self, _payload_bytes: usize, _frames: Frames) -> Option<u32> {
+        None
+    }
+
+    /// The share of [`Self::payload_bytes`] that a packet takes on average.
+    fn mean_share(&self) -> f64 {
+        1.0
+    }
+
+    /// Whether packets carry a copy of the sound of the packet before.
+    fn has_copies(&self) -> bool {
+        false
+    }
+
+    /// The clock rate and the channels that its `rtpmap` has (RFC 8866 §6.6).
+    fn rtpmap(&self, rate: Rate, channels: Channels) -> (Rate, usize) {
+        (rate, channels.count())
+    }
+
+    /// The parameters of its `fmtp` (RFC 8866 §6.15), if it has any.
+    fn fmtp(&self, _channels: Channels) -> Option<String> {
+        None
+    }
+
+    /// The parameter by which a sender declares mono, if the `rtpmap` does not.
+    fn mono_parameter(&self) -> Option<&'static str> {
         None
     }
 
@@ -343,6 +387,49 @@ impl CoderRules for Opus {
         Some(Self::usual(self.tuning, channels).bitrate)
     }
 
+    /// With fewer bits, short packets of CELT are worse than the layer for speech, and more are not heard. SILK still has all
+    /// of speech at 12 kbit/s (RFC 6716 §2.1.1: 8 to 12 kbit/s is narrowband speech).
+    fn adapted_bitrates(&self, channels: Channels) -> Option<(u32, u32)> {
+        let channels = channels.count() as u32;
+        Some(match self.tuning {
+            OpusTuning::Music => (16_000 * channels, 128_000 * channels),
+            OpusTuning::Voice => (12_000, 40_000 * channels),
+        })
+    }
+
+    fn bitrate(&self) -> Option<u32> {
+        Some(self.bitrate)
+    }
+
+    fn at_bitrate(&self, bitrate: u32) -> Option<Coder> {
+        Some(Coder::Opus(Self { bitrate, ..*self }))
+    }
+
+    fn bitrate_of(&self, payload_bytes: usize, frames: Frames) -> Option<u32> {
+        let bits = 8 * payload_bytes as u64 * u64::from(Self::RATE.hertz());
+        u32::try_from(bits.checked_div(u64::try_from(frames.count()).ok()?)?).ok()
+    }
+
+    fn has_copies(&self) -> bool {
+        self.tuning == OpusTuning::Voice
+    }
+
+    /// Whatever is in it, its clock is of 48 kHz and its channels are two (RFC 7587 §4.1, §7).
+    fn rtpmap(&self, _: Rate, _: Channels) -> (Rate, usize) {
+        (Self::RATE, 2)
+    }
+
+    /// What RFC 7587 §6.1 has a sender say.
+    fn fmtp(&self, channels: Channels) -> Option<String> {
+        let stereo = u8::from(channels.count() > 1);
+        let fec = u8::from(self.tuning == OpusTuning::Voice);
+        Some(format!("stereo={stereo};sprop-stereo={stereo};useinbandfec={fec};cbr=1"))
+    }
+
+    fn mono_parameter(&self) -> Option<&'static str> {
+        Some("sprop-stereo=0")
+    }
+
     fn frames(&self, payload: &[u8]) -> Option<i64> {
         opus_frames(payload)
     }
@@ -361,6 +448,11 @@ impl CoderRules for Lossless {
         raw + Coder::LOSSLESS_HEAD + channels.count()
     }
 
+    /// Two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
+    fn mean_share(&self) -> f64 {
+        0.66
+    }
+
     fn frames(&self, payload: &[u8]) -> Option<i64> {
         Some(u16::from_be_bytes(*payload.first_chunk()?).into())
     }
@@ -374,18 +466,10 @@ impl Coder {
     /// What stands before the sound of a payload without loss: its number of frames, in 16 bits.
     pub const LOSSLESS_HEAD: usize = 2;
 
-    fn rules(&self) -> &dyn CoderRules {
+    pub(crate) fn rules(&self) -> &dyn CoderRules {
         match self {
             Self::Opus(opus) => opus,
             Self::Lossless => &Lossless,
-        }
-    }
-
-    /// Its bits per second, where they are chosen and not what its sound takes.
-    const fn bitrate_mut(&mut self) -> Option<&mut u32> {
-        match self {
-            Self::Opus(opus) => Some(&mut opus.bitrate),
-            Self::Lossless => None,
         }
     }
 
@@ -424,15 +508,13 @@ impl Coder {
     }
 
     /// Whether all packets of a length in frames have one length in bytes.
-    pub fn is_constant(mut self) -> bool {
-        self.bitrate_mut().is_some()
+    pub fn is_constant(self) -> bool {
+        self.rules().bitrate().is_some()
     }
 
     /// The bits per second of which a payload so long is, where that is chosen and not what its sound takes.
     pub fn bitrate_of(self, payload_bytes: usize, frames: Frames) -> Option<u32> {
-        let Self::Opus(_) = self else { return None };
-        let bits = 8 * payload_bytes as u64 * u64::from(Opus::RATE.hertz());
-        u32::try_from(bits.checked_div(u64::try_from(frames.count()).ok()?)?).ok()
+        self.rules().bitrate_of(payload_bytes, frames)
     }
 
     /// How many frames a payload holds, as it says itself; `None` if that is not so or it is no payload.
@@ -528,6 +610,8 @@ mod tests {
             let both = by_number.coder.zip(coding.coder);
             assert!(both.is_none_or(|(one, other)| one.is_read_as(other)), "{}", row.name);
             assert_eq!(by_number.coder.is_some(), coding.coder.is_some());
+            let is_alone = |other: &Coding| *other == coding || other.row().rank != row.rank;
+            assert!(Coding::ALL.iter().all(is_alone), "{}: a call ranks two alike", row.name);
         }
     }
 }

@@ -65,8 +65,9 @@ impl Coding {
             let checked = self.coder.map(|coder| coder.check((rate, channels), packet));
             checked.is_none_or(|checked| checked.is_ok()).then_some(ptime)
         };
-        let opus = Opus::PTIMES.into_iter().filter(|ptime| (least..=most).contains(ptime));
-        takes(least).or_else(|| opus.filter(|_| self.coder.is_some()).find_map(takes))
+        let ptimes = self.coder.map_or(&[][..], |coder| coder.ptimes().unwrap_or(&Opus::PTIMES));
+        let mut within = ptimes.iter().filter(|ptime| (least..=most).contains(ptime));
+        takes(least).or_else(|| within.find_map(|ptime| takes(*ptime)))
     }
 }
 

@@ -12,18 +12,15 @@ use crate::sound::{itself_first, power};
 
 /// How far from a likely place the right one may be, in frames.
 const ABOUT: i64 = 8;
-/// A place nearer to the likely one, or that where the sound goes on, is taken if it is so nearly as good as
-/// the best: of a periodic sound several are.
+/// An expected or nearer place is taken if it is this nearly as good as the best: a periodic sound has several.
 const AS_LIKELY: f64 = 0.98;
 /// Below this correlation at the best of those nothing is fitted.
 const LIKELY: f64 = 0.5;
-/// Noise of a recording counts as such up to this part of its loudest block, −23 dB: of a window as loud
-/// no more may be left over with it than without.
+/// Noise counts up to this part of the loudest block, −23 dB, so that no more is left over with it than without.
 const NOISE: f64 = LEFT_OVER / NOISE_OF_WINDOW;
 
 impl WindowFitter<'_> {
-    /// What a window is that lies about a likely place: its line, and which channel is which.
-    /// `expected` are the line and the gain if the sound goes on.
+    /// The line and the channels of a window near a likely place; `expected` are line and gain if the sound goes on.
     pub(crate) fn acquire(
         &mut self,
         likely: &Likely,
@@ -72,8 +69,7 @@ impl WindowFitter<'_> {
         if is_itself { likely.channel } else { likely.source }
     }
 
-    /// Learns what each channel of a window holds; `None` if not even the likely one does, or where
-    /// one is spoilt.
+    /// Learns what each channel of a window holds; `None` if the likely one holds nothing or one is spoilt.
     fn learn(
         &mut self,
         window: &Range<usize>,
@@ -129,8 +125,7 @@ impl WindowFitter<'_> {
     }
 }
 
-/// The place that is taken for the likely one: that of the best correlation, or a nearer top that is
-/// nearly as good. How far away, and the correlation.
+/// How far away the best correlation is, or a nearer top that is nearly as good; and that correlation.
 fn likeliest(likes: &[(i64, f64)]) -> Option<(i64, f64)> {
     let best = likes.iter().map(|(_, like)| like.abs()).fold(0.0, f64::max);
     let like = |at: usize| likes.get(at).map_or(0.0, |(_, like)| like.abs());

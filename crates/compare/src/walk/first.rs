@@ -9,14 +9,12 @@ use crate::pieces::Piece;
 use crate::seek::{Likely, PATTERN};
 use crate::sound::power;
 
-/// Places of the sent sound that are looked for bit for bit, until one is found: each takes a pass
-/// through what was heard.
+/// Places of the sent sound that are searched bit for bit: each takes a pass through the recording.
 const PROBES: usize = 16;
 /// The same, for sound that is alike.
 const PARTS: usize = 4;
 
 impl PieceWalk<'_> {
-    /// Finds any part of what was sent.
     pub(super) fn first(&mut self) -> Option<Piece> {
         let (Range { start, end }, all) = (self.sounding.clone(), 0..self.both.heard.frames());
         let length = PROBE.min(end - start);
@@ -46,7 +44,6 @@ impl PieceWalk<'_> {
         })
     }
 
-    /// The piece about a likely place.
     fn grown(&mut self, likely: &Likely) -> Option<Piece> {
         let all = 0..self.both.heard.frames();
         let seed = self.acquire(likely, 1.0, &all, None)?;

@@ -74,9 +74,8 @@ pub(super) fn other_sound(
         let after = all.partition_point(|one| whole(one).0 < place);
         let there = all[after.saturating_sub(1)..all.len().min(after + 1)].iter();
         let left = |one: &Candidate| {
-            let ((lag, sign), mut all) = (whole(one), Sums::default());
-            pairs.iter().for_each(|pair| all.add(pair, window, lag));
-            all.rest(sign)
+            let (lag, sign) = whole(one);
+            likeness_at(pairs, window, lag).rest_rounded(sign)
         };
         energy > LOUD * loudest
             && !best.iter().copied().chain(there).any(|one| left(one) <= EXPLAINED * energy)
@@ -86,37 +85,15 @@ pub(super) fn other_sound(
     (0..other.len()).map(is_next).collect()
 }
 
-/// Energies of the heard and of the sent frames, and the sum of their products.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sums {
-    heard: f64,
-    sent: f64,
-    both: f64,
-}
-
-impl Sums {
-    /// Adds some heard frames at a whole lag.
-    pub(super) fn add(&mut self, pair: &Pair<'_>, window: &Range<usize>, lag: i64) {
-        let (gain, from) = (pair.gain, window.start as i64 + lag);
-        let heard = &pair.heard[window.clone()];
+/// How alike some heard frames are to the sent ones at a whole lag.
+pub(super) fn likeness_at(pairs: &[Pair<'_>], window: &Range<usize>, lag: i64) -> Likeness {
+    let from = window.start as i64 + lag;
+    pairs.iter().fold(Likeness::default(), |all, Pair { heard, sent, gain }| {
+        let heard = &heard[window.clone()];
         let (before, heard) = heard.split_at(usize::try_from(-from).unwrap_or(0).min(heard.len()));
-        let sent = pair.sent.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
+        let sent = sent.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
         let (heard, after) = heard.split_at(heard.len().min(sent.len()));
-        let alike = Likeness::between(heard, sent);
-        self.heard += alike.energy() + power(before) + power(after);
-        if alike.energy_of_other() > 0.0 {
-            self.sent += gain * gain * alike.energy_of_other();
-            self.both += gain * alike.gain() * alike.energy_of_other();
-        }
-    }
-
-    /// The best gain of this sign.
-    pub(super) fn gain(&self, sign: f64) -> f64 {
-        if self.sent > 0.0 { sign * (sign * self.both / self.sent).max(0.0) } else { 0.0 }
-    }
-
-    /// The energy of the heard frames that a gain leaves unexplained.
-    pub(super) fn rest(&self, gain: f64) -> f64 {
-        self.heard - 2.0 * gain * self.both + gain * gain * self.sent
-    }
+        let alone = Likeness::alone(power(before) + power(after));
+        all.and(&Likeness::between(heard, sent).louder(*gain)).and(&alone)
+    })
 }

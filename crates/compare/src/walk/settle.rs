@@ -1,20 +1,20 @@
-//! Which line a piece of a periodic sound lies on: of the lines that explain it, a period apart, the one
-//! that an onset, an ending or an envelope proves.
+//! The line of a piece of periodic sound: of lines a period apart, the one that an onset, ending or envelope proves.
 
 use core::ops::Range;
 use std::borrow::Cow;
 
-use super::rank::{SPAN, Sums, other_sound, rank};
+use super::rank::{SPAN, likeness_at, other_sound, rank};
 use super::{PieceWalk, Seed};
 use crate::exact::{Both, PROBE, RUN, find};
 use crate::fit::{QUIET, WINDOW};
 use crate::pieces::{BLOCK, ChannelRouting, FrameLine, Piece};
 use crate::seek::{Likely, PATTERN};
 use crate::sound::{Sound, power};
+use tautline_dsp::align::Likeness;
 use tautline_dsp::align::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
 };
-use tautline_dsp::align::top;
+use tautline_dsp::fit::top;
 
 /// A pattern that comes again so much alike within the sent sound may lie there.
 const REPEATS: f64 = 0.9;
@@ -43,7 +43,6 @@ const AUDIBLE: f64 = 0.01;
 /// How far from a lag the sound is fitted on either side, in frames.
 const ASIDE: f64 = 1.0 / 16.0;
 
-/// The line that was chosen.
 struct Settled {
     line: FrameLine,
     /// Whether its polarity is not that of the piece.
@@ -51,7 +50,6 @@ struct Settled {
     period: Option<f64>,
 }
 
-/// A live channel of a recording.
 #[derive(Debug, Clone, Copy)]
 struct Live {
     channel: usize,
@@ -61,8 +59,7 @@ struct Live {
 }
 
 impl<'a> PieceWalk<'a> {
-    /// A piece on the line that the evidence, some heard frames, proves. Without proof it lies on the
-    /// line nearest to `near`, and has the period.
+    /// A piece on the line that the evidence (heard frames) proves; else on the one nearest to `near`, with the period.
     pub(super) fn settled(
         &mut self,
         piece: Piece,
@@ -95,12 +92,12 @@ impl<'a> PieceWalk<'a> {
         let end = piece.heard.end;
         let spans = piece.heard.clone().step_by(SPAN);
         let counts: Vec<_> = spans.map(|from| from..end.min(from + SPAN)).collect();
-        let along = [own, *line].map(|line| (line, self.sums(&live, &line, &counts).gain(sign)));
+        let along = [own, *line]
+            .map(|line| (line, self.likeness(&live, &line, &counts).gain_of_sign(sign)));
         let lead = self.lead(&live, &counts, along, &(f64::NEG_INFINITY..f64::INFINITY));
         if lead >= CLEAR { piece } else { piece.shifted(-moved) }
     }
 
-    /// Whether a piece holds both sounds from the beginning to the end.
     fn is_all_of_both(&self, piece: &Piece) -> bool {
         let Range { start, end } = self.sounding;
         (piece.from, piece.to) == (start as f64, end as f64)
@@ -115,8 +112,7 @@ impl<'a> PieceWalk<'a> {
             .map(|is_end| is_periodic && [sent, heard].iter().all(|sound| continues(sound, is_end)))
     }
 
-    /// Whether the heard sound before a piece continues the piece beyond the sent file, and the same after
-    /// it. The sent file does not hold that sound.
+    /// Whether the heard sound before a piece, and after it, continues the piece beyond the sent file.
     pub(super) fn beyond(&self, piece: &Piece) -> [bool; 2] {
         let (heard, Range { start, end }) = (self.both.heard, self.sounding.clone());
         let frames = heard.frames();
@@ -138,8 +134,7 @@ impl<'a> PieceWalk<'a> {
         [before && is_first && sounds(0..piece.heard.start), after && is_last && sounds(rest)]
     }
 
-    /// The sent frames, and those beyond the file, of which it is known how they sound. Beyond an end of the
-    /// file they are silent, unless the periodic sound continues there in both files.
+    /// The frames of which the sound is known. Others are silent, unless periodic sound continues in both files.
     fn known(&self) -> Range<f64> {
         let ([before, after], frames) = (self.continues(), self.both.sent.frames());
         // Near an end a resampler renders sound that is not known.
@@ -238,7 +233,6 @@ impl<'a> PieceWalk<'a> {
         all
     }
 
-    /// The best of these lags from a line, in sent frames.
     fn choice(
         &mut self,
         (piece, line): (&Piece, &FrameLine),
@@ -292,12 +286,13 @@ impl<'a> PieceWalk<'a> {
         if other.contains(&true) {
             rank(&mut all, |one| {
                 let (lag, sign) = whole(one);
-                let mut all = Sums::default();
-                for window in &counts {
+                let window = |window: &Range<usize>| {
                     let window = window.start - evidence.start..window.end - evidence.start;
-                    pairs.iter().for_each(|pair| all.add(pair, &window, lag));
-                }
-                all.rest(all.gain(sign))
+                    likeness_at(&pairs, &window, lag)
+                };
+                let all =
+                    counts.iter().map(window).fold(Likeness::default(), |all, one| all.and(&one));
+                all.rest_rounded(all.gain_of_sign(sign))
             });
         }
         let (wanted, known) = (near.place(begin) - line.place(begin), self.known());
@@ -337,8 +332,7 @@ impl<'a> PieceWalk<'a> {
         Cow::Owned(all)
     }
 
-    /// The line next to this one, and the gain of this sign, that explain most of the frames that count.
-    /// The gain is a factor to that of each channel.
+    /// The line next to this one, and the factor of this sign to each gain, that explain most of the frames that count.
     fn fitted(
         &mut self,
         live: &[Live],
@@ -347,27 +341,24 @@ impl<'a> PieceWalk<'a> {
         sign: f64,
     ) -> (FrameLine, f64) {
         let along = |away: f64| FrameLine { place: line.place + away, ..*line };
-        let sums = [-ASIDE, 0.0, ASIDE].map(|away| self.sums(live, &along(away), counts));
-        let away = ASIDE * top(sums.map(|sums| -sums.rest(sums.gain(sign))));
-        (along(away), sums[1].gain(sign))
+        let alike = [-ASIDE, 0.0, ASIDE].map(|away| self.likeness(live, &along(away), counts));
+        let away = ASIDE * top(alike.map(|alike| -alike.rest_rounded(alike.gain_of_sign(sign))));
+        (along(away), alike[1].gain_of_sign(sign))
     }
 
-    /// Of the frames that count and of the sent ones along a line.
-    fn sums(&mut self, live: &[Live], line: &FrameLine, counts: &[Range<usize>]) -> Sums {
-        let mut all = Sums::default();
+    fn likeness(&mut self, live: &[Live], line: &FrameLine, counts: &[Range<usize>]) -> Likeness {
+        let mut all = Likeness::default();
         for window in counts {
             for Live { channel, source, gain } in live.iter().copied() {
                 let sent = self.fit.rendered(source, window, line);
                 let heard = &self.both.heard.channels[channel][window.clone()];
-                all.add(&Pair { heard, sent, gain }, &(0..window.len()), 0);
+                all = all.and(&Likeness::between(heard, sent).louder(gain));
             }
         }
         all
     }
 
-    /// By how many standard deviations the frames that count are better explained along the first line,
-    /// with its gain, than along the second. Frames that either line places beyond the known sent ones are no
-    /// evidence.
+    /// By how many deviations the first line explains frames better, of those that both lines place where sound is known.
     fn lead(
         &mut self,
         live: &[Live],
@@ -405,7 +396,6 @@ impl<'a> PieceWalk<'a> {
         contest.deviations()
     }
 
-    /// A piece like this one on another line.
     fn grown_on(
         &mut self,
         Settled { line, is_flipped, .. }: &Settled,
@@ -456,8 +446,7 @@ impl<'a> PieceWalk<'a> {
     }
 }
 
-/// Whether the sound at an end of a file comes again within the file, so that nothing begins or ends there.
-/// Silence at the end belongs to it: it may be the gap between two bursts.
+/// Whether sound at an end of a file comes again within it, so that nothing ends there; silence may be a gap of it.
 fn continues(sound: &Sound, is_end: bool) -> bool {
     let frames = sound.frames();
     let channel = &sound.channels[sound.loudest(0..frames)];

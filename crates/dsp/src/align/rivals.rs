@@ -13,7 +13,7 @@ use core::ops::Range;
 use rustfft::num_complex::Complex;
 
 use super::spectrum::Transform;
-use super::vertex;
+use crate::fit::{hills, vertex};
 
 /// A candidate that leads another by this many standard deviations is proven. White noise needs fewer;
 /// hum and distortion are correlated.
@@ -105,7 +105,9 @@ impl Correlation {
             Candidate { lag: lag + self.first as f64, likeness, score: likeness.abs() }
         };
         let is_inside = |at: &usize| self.lags.contains(&(self.first + *at as i64));
-        hills(&likeness).into_iter().filter(is_inside).map(top).collect()
+        let least = HILL * likeness.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+        let tops = hills(likeness.iter().copied(), least).map(|(at, _)| at);
+        tops.filter(is_inside).map(top).collect()
     }
 
     /// The part of the heard energy that the sent sound explains at a lag, with this sign and the best
@@ -222,30 +224,6 @@ impl<'a> MovingEnergy<'a> {
         }
         self.sum.max(0.0)
     }
-}
-
-/// The top of each run of one sign that reaches 3 dB below the highest.
-fn hills(likeness: &[f64]) -> Vec<usize> {
-    let least = HILL * likeness.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
-    let mut tops = Vec::new();
-    let mut hill: Option<usize> = None;
-    for (at, value) in likeness.iter().enumerate() {
-        let belongs = |top: &usize| likeness[*top] * value > 0.0;
-        hill = match hill {
-            _ if value.abs() < least || *value == 0.0 => {
-                tops.extend(hill);
-                None
-            }
-            Some(top) if belongs(&top) && value.abs() <= likeness[top].abs() => Some(top),
-            Some(top) if belongs(&top) => Some(at),
-            other => {
-                tops.extend(other);
-                Some(at)
-            }
-        };
-    }
-    tops.extend(hill);
-    tops
 }
 
 /// The top of the hill about a whole lag, between the lags: where, and the value there.

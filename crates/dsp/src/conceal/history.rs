@@ -1,5 +1,7 @@
 //! The last frames that were given out.
 
+use crate::format::number;
+
 /// A ring of frames.
 #[derive(Debug, Clone)]
 pub(super) struct History {
@@ -68,8 +70,4 @@ impl History {
             sample.abs().max(peak)
         })
     }
-}
-
-fn number(sample: f32) -> f32 {
-    if sample.is_finite() { sample } else { 0.0 }
 }

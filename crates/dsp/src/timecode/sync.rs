@@ -1,7 +1,7 @@
 //! Finds the sync of a mark to a part of a frame.
 
 use super::{CHIP, SYNC, SYNC_CHIPS, wave};
-use crate::align::top;
+use crate::fit::top;
 
 /// A sync that fits less is none. Noise 3 dB below the mark leaves 0.8.
 const LEAST_FIT: f64 = 0.5;

@@ -1,17 +1,15 @@
-//! Where one run of samples lies in a longer one, to a frame: by generalised cross-correlation,
-//! partly whitened.
+//! Finds one run of samples in a longer one, to a frame: by partly whitened cross-correlation.
 
 use rustfft::num_complex::Complex;
+use tautline_dsp::align::Likeness;
 use tautline_dsp::align::spectrum::Transform;
-use tautline_dsp::align::{Likeness, vertex};
+use tautline_dsp::fit::vertex;
 
-/// How much of each bin's magnitude is taken off, as a power: all of it (PHAT) gives bins of noise as
-/// much say as those of sound, none leaves the hills of low tones broad.
+/// Exponent of whitening: 1 (PHAT) would weigh noise like sound, 0 leaves the hills of low tones broad.
 const WHITENED: f64 = 0.7;
 /// Bins of less energy than this part of the strongest, −60 dB, are left out.
 const ENERGY: f64 = 1e-6;
-/// A top that stands out of what bins of random phase make by so many standard deviations is the
-/// sound: of ten thousand lags of noise the highest reaches 4.5.
+/// Deviations by which a top stands out of bins of random phase: the highest of 10,000 lags of noise reaches 4.5.
 const STANDS_OUT: f64 = 7.0;
 /// Or one at which the two correlate by so much or more, as sound of few tones does.
 const ALIKE: f64 = 0.5;
@@ -19,7 +17,6 @@ const ALIKE: f64 = 0.5;
 const MUCH_ALIKE: f64 = core::f64::consts::FRAC_1_SQRT_2;
 /// A second top within this, 3 dB, makes the first ambiguous.
 const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// Candidates that are told.
 const CANDIDATES: usize = 8;
 /// Frames at least over which the longer run begins and ends softly.
 const RAMP: usize = 256;
@@ -30,7 +27,6 @@ pub(super) enum Found {
     Unlike,
     /// So many lags are as good, the best first.
     Ambiguous(Vec<f64>),
-    /// The best is at the end of the range.
     AtTheEnd,
 }
 
@@ -42,7 +38,6 @@ pub(super) struct Lag {
     pub(super) confidence_db: f64,
 }
 
-/// Correlates runs of one length with longer ones.
 pub(super) struct Correlator {
     most: usize,
     transform: Transform,

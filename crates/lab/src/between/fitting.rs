@@ -11,10 +11,8 @@ use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::align::{Along, Interpolator, padded};
 use tautline_dsp::resample::Quality;
 
-/// Blocks to a window, about.
 const BLOCKS: usize = 11;
-/// Up to which frequency phases count in one round after the other, in radians to a frame: what is
-/// found to a frame, and drifts by two, must not turn a phase further than halfway.
+/// The highest frequency of each round, in radians per frame: an error of a frame must not turn a phase halfway.
 const ROUNDS: [f64; 7] = [0.4, 0.9, 2.0, HIGHEST, HIGHEST, HIGHEST, HIGHEST];
 /// 0.9 of half the rate: the resampler is flat to there.
 const HIGHEST: f64 = 0.9 * core::f64::consts::PI;
@@ -24,11 +22,9 @@ const STILL: f64 = 1e-6;
 const AROUND: usize = 4;
 /// Coherence below which a bin does not count: by chance it is less, of so many blocks and bins.
 const COHERENT: f64 = 0.05;
-/// How many blocks a bin counts for: half of each is the half of another, and their windows make of
-/// eleven without overlap what 9 would be.
+/// Blocks that a bin's fit takes: half of each block is in another, so eleven count like nine.
 const SHARED: f64 = 1.2;
-/// Further than this from where the correlation found it, in frames, or drifting by more, the line is
-/// another.
+/// Further than this from the correlation, in frames, or with more drift, the line is another.
 const FURTHEST: f64 = 4.0;
 const MOST_DRIFT: f64 = 2e-3;
 /// What resampling by floats leaves, in frames, at 95 %.
@@ -44,7 +40,6 @@ pub(super) struct PhaseLine {
     pub(super) drift: f64,
 }
 
-/// What a window came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fit {
     pub(super) line: PhaseLine,
@@ -54,7 +49,6 @@ pub(super) struct Fit {
     pub(super) gain: f64,
 }
 
-/// What all blocks say of one bin.
 #[derive(Debug, Clone, Copy, Default)]
 struct FittingBin {
     first: f64,
@@ -62,7 +56,6 @@ struct FittingBin {
     both: Complex<f64>,
 }
 
-/// Fits windows of one length.
 pub(super) struct DelayFitter {
     frames: usize,
     block: usize,
@@ -78,14 +71,11 @@ pub(super) struct DelayFitter {
     weights: Vec<f64>,
 }
 
-/// Sums for delay and drift.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     delay: f64,
     drift: f64,
-    /// What is known of each, and of both.
     known: [f64; 3],
-    /// What noise makes of these.
     noise: [f64; 3],
 }
 
@@ -112,8 +102,7 @@ impl DelayFitter {
         }
     }
 
-    /// Frames that may be missing of the second at either end of a window: in the window of a block
-    /// they are −50 dB of the whole.
+    /// Frames that may be missing at either end: in the window of a block they are −50 dB of the whole.
     pub(super) fn spare(&self) -> usize {
         self.block / 32
     }
@@ -242,7 +231,6 @@ impl DelayFitter {
 }
 
 impl Sums {
-    /// How far delay and drift are to be moved.
     fn moves(&self) -> Option<(f64, f64)> {
         let [[a, b], [_, d]] = self.inverse()?;
         Some((a * self.delay + b * self.drift, b * self.delay + d * self.drift))

@@ -1,5 +1,4 @@
-//! What was found, as the report of an experiment: a row of the delays, one for each step, and one for
-//! each reason why windows have none.
+//! The report: a row of the delays, one for each step, and one for each reason without a delay.
 
 use std::borrow::Cow;
 
@@ -13,7 +12,6 @@ use crate::statistics::Series;
 pub const QUESTION: &str = "how far apart are two taps of one sound?";
 
 impl Void {
-    /// The reason in one word, or two.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Silent(Tap::First) => "first silent",
@@ -55,8 +53,7 @@ impl Void {
         says.into()
     }
 
-    /// How much it says of a recording without any delay: a periodic sound explains it, silence may be a
-    /// part of it only.
+    /// How well it explains a recording without any delay: a periodic sound does, silence may be a part.
     fn weight(&self) -> u8 {
         match self {
             Self::Ambiguous { period: Some(_), .. } => 2,
@@ -67,7 +64,6 @@ impl Void {
 }
 
 impl TapDelays {
-    /// What was found between two taps of this name.
     pub fn report(&self, taps: &str) -> LabReport {
         let mut report = LabReport::of("between", QUESTION);
         report.hosts.push(HostDescription::here("here"));
@@ -122,7 +118,6 @@ impl TapDelays {
         reasons.iter().rev().max_by_key(telling).map(|(void, ..)| *void)
     }
 
-    /// The same in a sentence.
     fn nothing(&self) -> String {
         match self.cause() {
             None => {
@@ -178,13 +173,12 @@ impl TapDelays {
             row.add("carried_windows", "windows carried on", carried);
         }
         row.meanwhile = self.meanwhile();
-        let points = self.since_first(|delay| self.rate.span_of_fine(delay.delay).as_nanos());
-        row.points = vec![Points { name: "delay".to_owned(), values: points }];
+        row.points = vec![Points::of("delay", &series)];
         row
     }
 
     /// One quantity of each window that has a delay, by the time from the first of them.
-    fn since_first<T>(&self, quantity: impl Fn(&TapDelay) -> T) -> Vec<(i64, T)> {
+    fn since_first(&self, quantity: impl Fn(&TapDelay) -> f64) -> Vec<(i64, f64)> {
         let first = self.found().next().map_or(Frames::ZERO, |(at, _)| at);
         let value = |(at, delay)| ((self.at(at) - self.at(first)).as_nanos(), quantity(delay));
         self.found().map(value).collect()

@@ -1,18 +1,17 @@
-//! The delay of a window of periodic sound. Delays a period apart explain it equally well; an onset, an ending or an
-//! envelope proves one of them.
+//! The delay of a window of periodic sound, of several a period apart: an onset, ending or envelope proves one.
 
 use core::ops::Range;
 
+use tautline_dsp::align::Likeness;
 use tautline_dsp::align::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
 };
-use tautline_dsp::align::{Likeness, top};
+use tautline_dsp::fit::top;
 
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
 
-/// Correlation with itself, one lag further on, above which a window repeats itself (−3 dB), and above which it holds
-/// nothing but periodic sound (the rest is −10 dB).
+/// Self-correlation from which a window repeats itself (−3 dB), and is nothing but periodic (the rest is −10 dB).
 pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
 pub(super) const PERIODIC: f64 = 0.95;
 /// Number of parts whose energies are compared, and their evenness above which a run is steady.
@@ -24,13 +23,10 @@ const EDGE: f64 = 64.0;
 const ASIDE: f64 = 1.0 / 16.0;
 /// What interpolation leaves of the energy, −100 dB.
 const FLOOR: f64 = 1e-10;
-/// Candidates that are reported.
 const CANDIDATES: usize = 8;
 
-/// The result for a window of periodic sound.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Periodic {
-    /// One delay is proven.
     Proven(Lag),
     /// Delays a period apart are as good.
     Ambiguous {
@@ -44,15 +40,11 @@ pub(super) enum Periodic {
 
 /// A window of the first tap, and what the second has around it.
 pub(super) struct PeriodicWindow<'a> {
-    /// All of the first tap.
     pub(super) first: &'a [f32],
-    /// The frames of the window.
     pub(super) window: Range<usize>,
     /// The second tap, from `most` frames before the window to as many after it.
     pub(super) region: &'a [f32],
-    /// The frames of it that were recorded.
     pub(super) recorded: Range<usize>,
-    /// The longest delay, either way.
     pub(super) most: usize,
 }
 
@@ -127,8 +119,7 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// By how many standard deviations one candidate leads another. Frames of which only one is known can
-    /// only contradict it.
+    /// By how many deviations one candidate leads. Frames of which one alone is known can only contradict it.
     fn lead(&mut self, one: &Candidate, other: &Candidate) -> f64 {
         let fitted = [one, other].map(|one| self.fitted(one));
         let known = fitted.map(|(lag, _)| self.frames(&[lag]));
@@ -166,7 +157,7 @@ impl Explained<'_> {
         let fits = lags.map(|lag| {
             let sent = self.along(lag, &frames);
             let alike = Likeness::between(&self.heard[frames.clone()], &sent);
-            let gain = sign * (sign * alike.gain()).max(0.0);
+            let gain = alike.gain_of_sign(sign);
             (gain, alike.rest(gain))
         });
         let fitted = (one.lag + ASIDE * top(fits.map(|(_, rest)| -rest)), fits[1].0);

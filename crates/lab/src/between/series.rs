@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use tautline_dsp::align::padded;
+use tautline_dsp::fit::CommonSlope;
 use tautline_proto::time::Frames;
 
 use super::correlation::{Correlator, Found, Lag};
@@ -16,11 +17,9 @@ use super::{
 const QUIET: f64 = 1e-10;
 /// A drift that would smear the correlation by more than this many frames is taken off first.
 const SMEARED: f64 = 1.0;
-/// What two windows may differ beyond their uncertainty before it is a step, in frames: clocks
-/// wander, whole frames are dropped.
+/// Difference of two windows beyond their uncertainty that is a step, in frames: clocks wander, dropped frames are whole.
 const WANDER: f64 = 0.5;
-/// A delay is carried on to windows all parts of which sound: no part is softer than this part of the
-/// loudest, −15 dB.
+/// A delay is carried on to windows no part of which is softer than this part of the loudest, −15 dB.
 const EVEN: f64 = 0.03;
 /// What is looked into: the half of a step of a frame, and less by what it strays.
 const SUSPECT: f64 = 0.3;
@@ -33,7 +32,6 @@ struct FitWindow {
     modulo: Option<f64>,
 }
 
-/// Both taps, and what was found in each window.
 pub(super) struct TapSeries<'a> {
     first: &'a [f32],
     second: &'a [f32],
@@ -176,7 +174,6 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    /// The same to a part of a frame.
     fn fine(&mut self, begins: usize, coarse: Result<Lag, Void>, drift: f64) -> FitWindow {
         let found = coarse.and_then(|lag| {
             let near = PhaseLine { delay: lag.frames, drift };
@@ -195,10 +192,8 @@ impl<'a> TapSeries<'a> {
         window.begins as f64 + self.frames as f64 / 2.0
     }
 
-    /// All windows with their steps and the drift between these.
     pub(super) fn told(mut self) -> TapDelays {
-        // A window in which the delay steps by little settles between the two, and would share the
-        // step with its neighbours.
+        // A window with a small step settles between both delays, and would share the step with its neighbours.
         let found = self.windows.clone();
         let around = self.steps(SUSPECT);
         self.leave_out(&around);
@@ -223,7 +218,6 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    /// Makes the windows void in which a step lies.
     fn leave_out(&mut self, steps: &[DelayStep]) {
         for window in &mut self.windows {
             let within = window.begins..window.begins + self.frames;
@@ -268,8 +262,7 @@ impl<'a> TapSeries<'a> {
             .collect()
     }
 
-    /// The frame between two windows from which on the line of the second is nearer. Frames that were
-    /// dropped are on neither.
+    /// The frame from which the line of the second window is nearer. Dropped frames are on neither.
     fn place(&mut self, between: &Range<f64>, last: &Fit, next: &Fit, by: f64) -> usize {
         let (begins, ends) = (between.start as usize, between.end as usize);
         let dropped = if by < 0.0 { -by.round() as usize } else { 0 };
@@ -311,32 +304,24 @@ impl<'a> TapSeries<'a> {
             let stretch = steps.iter().take_while(|step| (step.at.count() as f64) < middle).count();
             stretches[stretch].push((middle, fit));
         }
-        let (mut known, mut moves, mut left, mut count) = (0.0, 0.0, 0.0, 0.0_f64);
+        let (mut slope, mut count) = (CommonSlope::default(), 0.0_f64);
         let mut within = Vec::new();
         for stretch in &stretches {
-            let weigh = |fit: &Fit| fit.uncertainty.delay.powi(-2);
-            let all: f64 = stretch.iter().map(|(_, fit)| weigh(fit)).sum();
-            let mean = |of: &dyn Fn(&(f64, Fit)) -> f64| {
-                stretch.iter().map(|one| weigh(&one.1) * of(one)).sum::<f64>() / all
-            };
-            let (middle, delay) = (mean(&|one| one.0), mean(&|one| one.1.line.delay));
-            for (at, fit) in stretch {
-                let (off, later) = (at - middle, fit.line.delay - delay);
-                known += weigh(fit) * off * off + fit.uncertainty.drift.powi(-2);
-                moves += weigh(fit) * off * later + fit.line.drift * fit.uncertainty.drift.powi(-2);
-                within.push((weigh(fit), off, later));
+            let point =
+                |(at, fit): &(f64, Fit)| (*at, fit.line.delay, fit.uncertainty.delay.powi(-2));
+            let (middle, delay) = slope.add(stretch.iter().map(point));
+            let apart = |(x, y, weight)| (x - middle, y - delay, weight);
+            within.extend(stretch.iter().map(point).map(apart));
+            for (_, fit) in stretch {
+                slope.add_known(fit.line.drift, fit.uncertainty.drift.powi(-2));
             }
             count += (stretch.len() as f64 - 1.0).max(0.0);
         }
-        if within.is_empty() {
-            return None;
-        }
-        let drift = moves / known;
-        for (weight, off, later) in within {
-            left += weight * (later - drift * off).powi(2);
-        }
-        // A delay that wanders is no straight line: what it strays makes the drift less sure. Weights
-        // are of 95 %, of which a standard deviation is the half.
+        let (drift, known) = (slope.slope()?, slope.weight());
+        let strayed =
+            |(off, later, weight): (f64, f64, f64)| weight * (later - drift * off).powi(2);
+        let left: f64 = within.into_iter().map(strayed).sum();
+        // A delay that wanders makes the drift less sure. Weights are of 95 %, twice a standard deviation.
         let strays = if count > 3.0 { (4.0 * left / (count - 1.0)).max(1.0) } else { 1.0 };
         Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm((strays / known).sqrt()) })
     }

@@ -169,9 +169,9 @@ fn negated(series: &Series) -> Series {
 
 fn lines(log: &MasterLog, offloaded: bool) -> Vec<Points> {
     let begin = log.called.begin().unwrap_or(LocalTime::ZERO);
-    let mut lines = vec![Points::of("call", &log.called, begin)];
+    let mut lines = vec![Points::since(begin, "call", &log.called)];
     if offloaded {
-        lines.push(Points::of("left", &log.slack, begin));
+        lines.push(Points::since(begin, "left", &log.slack));
     }
     lines
 }

@@ -8,50 +8,26 @@ use tautline_dsp::timecode::RunNumber;
 use tautline_engine::error::RunError;
 use tautline_engine::monitor::run::Running;
 use tautline_io::clock::{now, sleep_until};
-use tautline_io::thread::{Scheduler, memory};
+use tautline_io::thread::memory;
 use tautline_proto::device::{Device, Process, Settings, Stop};
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::LocalTime;
 use thiserror::Error;
 
 use super::log::{LogBegin, LogEnd, LogLine};
-use super::{BEAT, MarkKind, player, recorder};
+use super::{BEAT, MarkSide, player, recorder};
 use crate::kept::lock_memory;
 
-/// How one side runs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PartOptions {
-    /// Of the device's thread.
-    pub scheduler: Scheduler,
-    /// Which channel is listened to, counted from 0.
-    pub channel: usize,
-    pub mark: MarkKind,
-    /// The peak of it, in dB of full scale.
-    pub level_db: f64,
-    /// What tells this run's marks from another's, as both sides have it.
-    pub run: u32,
-    /// So many marks are kept.
-    pub most: usize,
-    /// It ends by itself after so long, should nobody end it.
-    pub longest: Option<Span>,
-}
-
-/// One side: a device, and when it is to end.
 pub(super) struct MarkPart<'a> {
-    /// What plays or hears.
     pub device: Box<dyn Device>,
-    pub options: &'a PartOptions,
-    /// Asks it to stop.
+    pub side: &'a MarkSide,
     pub stop: &'a Stop,
-    /// What its device has to say when it has ended.
     pub notes: &'a mut dyn FnMut() -> Vec<String>,
 }
 
-/// Why a side ended.
 #[derive(Debug, Error)]
 pub(super) enum PartError {
     #[error(transparent)]
     Device(#[from] RunError),
-    /// Nobody takes what it has to say.
     #[error("writing the log: {0}")]
     Log(#[from] io::Error),
 }
@@ -59,7 +35,8 @@ pub(super) enum PartError {
 /// Plays marks until asked to stop, and writes which of them met the DAC when.
 pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
-    let sound = part.options.mark.sound(settings.rate, run, part.options.level_db);
+    let shape = &part.side.shape;
+    let sound = shape.mark.sound(settings.rate, run, shape.level.into());
     let (player, mut marks) = player::player(&settings, sound);
     let said = part.run(Box::new(player), to, || marks.read(|mark| log.keep(mark)))?;
     let player::DeviceFaults { xruns, skipped } = marks.faults();
@@ -69,8 +46,9 @@ pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartErr
 /// Hears marks until asked to stop, and writes which of them met the ADC when.
 pub(super) fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
-    let search = part.options.mark.search(settings.rate, run);
-    let (recorder, mut ear) = recorder::recorder(&settings, part.options.channel, search);
+    let shape = &part.side.shape;
+    let search = shape.mark.search(settings.rate, run);
+    let (recorder, mut ear) = recorder::recorder(&settings, shape.channel as usize - 1, search);
     let said = part.run(Box::new(recorder), to, || {
         let runs = ear.listen();
         ear.find(runs, |mark| log.keep(mark));
@@ -90,13 +68,12 @@ pub(super) fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartErr
 }
 
 impl MarkPart<'_> {
-    /// How its device runs, whose marks are its own, and room for them.
     fn begin<Mark: Clone + Default>(&self) -> (Settings, RunNumber, MarkLog<Mark>)
     where
         for<'mark> LogLine: From<&'mark Mark>,
     {
-        let PartOptions { run, most, .. } = *self.options;
-        (self.device.settings(), RunNumber::new(run), MarkLog::with_room(most))
+        let MarkSide { run, most, .. } = *self.side;
+        (self.device.settings(), RunNumber::new(run), MarkLog::with_room(most as usize))
     }
 
     /// Says that it has begun, and looks after it to its end; what is to be known of it.
@@ -108,13 +85,13 @@ impl MarkPart<'_> {
     ) -> Result<Vec<String>, PartError> {
         let device = self.device;
         let (settings, mut notes) = (device.settings(), Vec::from_iter(lock_memory()));
-        let running = Running::start(device, process, self.options.scheduler, self.stop)?;
+        let running = Running::start(device, process, self.side.shape.scheduler, self.stop)?;
         if !running.granted.is_granted() {
             notes.push(format!("its device's thread runs as {}", running.granted));
         }
         LogLine::Begun(LogBegin::of(now(), &settings)).write(to)?;
         to.flush()?;
-        let ends = self.options.longest.map_or(LocalTime::NEVER, |longest| now() + longest);
+        let ends = self.side.longest.map_or(LocalTime::NEVER, |longest| now() + longest);
         while !self.stop.is_requested() && !running.is_over() && now() < ends {
             sleep_until(now() + BEAT);
             look();

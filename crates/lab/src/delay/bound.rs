@@ -37,7 +37,6 @@ pub(super) fn bound_95(
     Some(Span::from_nanos(bound.ceil() as i64 + 1) + clocks)
 }
 
-/// By what varies alone, in nanoseconds.
 fn of_spread(values: &[(LocalTime, Span)]) -> Option<f64> {
     if values.len() < FEWEST {
         return None;
@@ -61,8 +60,7 @@ fn of_spread(values: &[(LocalTime, Span)]) -> Option<f64> {
     Some(worse * error * student.inverse_cdf(0.975))
 }
 
-/// By how much the error of the mean is greater, as neighbours are alike (an autoregressive process of the first
-/// order); 1 unless that is clearer than chance.
+/// The factor of the error of the mean if neighbours are clearly alike (an autoregressive process of first order).
 fn widening(middles: &[f64], mean: f64, square: f64) -> f64 {
     let products = middles.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
     let chance = 2.0 / (middles.len() as f64).sqrt();

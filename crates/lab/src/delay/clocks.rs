@@ -4,10 +4,8 @@ use tautline_proto::time::Span;
 
 use crate::report::ReportRow;
 
-/// How far two clocks were known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JoinedClocks {
-    /// Whether they are one.
     pub(super) is_one: bool,
     /// At the worst mark, either way.
     pub(super) uncertainty: Span,

@@ -1,5 +1,4 @@
-//! Marks that are played at one host and heard at another: a program at each, their logs when the run is
-//! over, and both clocks on one timeline.
+//! Marks played at one host and heard at another: two programs, their logs, and both clocks on one timeline.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -16,14 +15,11 @@ use super::{DelayOptions, MarkKind, MeasuredDelay};
 use crate::hosts::{ChildState, HostError, HostPlace, HostTimeline, LabHost};
 use crate::report::{HostDescription, LabReport, ReportRow};
 
-/// What is measured between two hosts.
 #[derive(Debug, Clone)]
 pub struct DelayBetween {
     /// Where marks are played, and where they are heard: devices, as each host's command line has them.
     pub devices: [String; 2],
-    /// As both devices run.
     pub settings: Settings,
-    /// How it is measured.
     pub options: DelayOptions,
     /// It is void if the median may be off by more, where two clocks lie between.
     pub max_uncertainty: Span,
@@ -37,7 +33,6 @@ const APART: Span = Span::from_millis(200);
 const BEGINNING: Duration = Duration::from_secs(20);
 /// Whoever is told to end has written its log by then.
 const WRITING: Duration = Duration::from_secs(60);
-/// From one look at a child to the next.
 const LOOK: Duration = Duration::from_millis(20);
 /// How much longer than marks count a log has room for: devices begin and end.
 const SPARE: Span = Span::from_secs(30);
@@ -70,7 +65,6 @@ pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop)
     }
 }
 
-/// The host that plays and the host that hears, each with its clock.
 struct DelayHosts {
     hosts: [LabHost; 2],
     clocks: [HostTimeline; 2],
@@ -212,8 +206,7 @@ fn log(host: &mut LabHost, child: u32, role: &str) -> Result<DeviceLog, HostErro
     }
 }
 
-/// What became of the marks, by both logs and both clocks; else which end's log says nothing, and why.
-/// Decides, and touches nothing.
+/// Joins both logs by both clocks, without I/O; else which end's log is useless, and why.
 pub(super) fn join(
     [mut player, mut hearer]: [DeviceLog; 2],
     clocks: &[HostTimeline; 2],
@@ -297,8 +290,7 @@ pub(super) fn join(
     Ok(found)
 }
 
-/// What a reader should know of the marks that were played, or heard, of which so many came at instants that
-/// nobody knows here.
+/// Notes about one end's marks, of which `unknown` came at instants that cannot be told here.
 fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = String> {
     let said = end.notes.into_iter().map(move |note| format!("where marks are {what}: {note}"));
     let unknown = (unknown > 0).then(|| {
@@ -314,7 +306,6 @@ fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = 
     said.chain(unknown).chain(unkept)
 }
 
-/// Puts instants of one end onto the timeline of whoever measures.
 struct OntoTimeline<'a> {
     clock: &'a HostTimeline,
     /// Marks count from then on,
@@ -326,8 +317,7 @@ struct OntoTimeline<'a> {
 }
 
 impl OntoTimeline<'_> {
-    /// Puts an instant there, with what the clock leaves unsure, which is in the whole uncertainty, too; whether
-    /// it is known.
+    /// Translates an instant and adds what the clock leaves unsure; false if the instant is not known.
     fn is_known(&mut self, at: &mut LocalTime, clock: &mut Span, uncertainty: &mut Span) -> bool {
         let Some((here, unsure)) = self.clock.here(*at) else {
             self.unknown += 1;

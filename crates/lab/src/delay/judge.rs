@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tautline_dsp::timecode::bits::WORD;
 use tautline_dsp::timecode::{Marker, NUMBERS, SPACING};
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -11,7 +12,6 @@ use tautline_report::distribution::Distribution;
 use super::part_of_a_frame;
 use crate::statistics::Series;
 
-/// A mark that was played.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Played {
     pub number: u32,
@@ -25,8 +25,7 @@ pub struct Played {
     pub clock: Span,
 }
 
-/// A mark that was heard.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HeardMark {
     pub number: u32,
     /// Of the device, from its start, to a part of a frame.
@@ -34,10 +33,13 @@ pub struct HeardMark {
     /// How far that may be from the truth, in frames, either way.
     pub beside: f64,
     /// When it met the ADC, by the device's word.
+    #[serde(rename = "at_ns", serialize_with = "at_ns", deserialize_with = "from_at_ns")]
     pub at: LocalTime,
     /// Of that and of where the mark is, either way.
+    #[serde(rename = "uncertainty_ns", serialize_with = "ns", deserialize_with = "from_ns")]
     pub uncertainty: Span,
     /// The part of it that is the clock's by which it was read here, if its host has another.
+    #[serde(skip)]
     pub clock: Span,
     /// How well the sound fitted the mark: 1 if it was the very same.
     pub confidence: f64,
@@ -49,21 +51,34 @@ pub struct HeardMark {
     pub clear_db: Option<f64>,
 }
 
-/// What a path does to samples.
+fn at_ns<S: Serializer>(at: &LocalTime, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_i64(at.as_nanos())
+}
+
+fn from_at_ns<'de, D: Deserializer<'de>>(from: D) -> Result<LocalTime, D::Error> {
+    i64::deserialize(from).map(LocalTime::from_nanos)
+}
+
+fn ns<S: Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_i64(span.as_nanos())
+}
+
+fn from_ns<'de, D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
+    i64::deserialize(from).map(Span::from_nanos)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exactness {
     Exact,
-    /// It turns the polarity.
     Turned,
-    /// It makes them softer or louder.
     Gain,
-    /// It has other frames: resampled.
     Resampled,
+    /// They are whole but where a device had an xrun.
+    Xruns,
     /// It does something else to their lowest bits: dither, fewer bits, a filter, other sound.
     Other,
 }
 
-/// What became of all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     pub delay: Distribution,
@@ -71,8 +86,7 @@ pub struct Outcome {
     pub delays: Series,
     /// How far each of these may be from the truth.
     pub uncertainty: Distribution,
-    /// Of what that is made, mark by mark: the word of the player's device, that of the ear's, and where
-    /// the mark is in what was heard.
+    /// The parts of that: by the player's device, the ear's, and the place of the mark in what was heard.
     pub parts: [Distribution; 3],
     /// And what both clocks leave unsure by which it was read.
     pub clocks: Distribution,
@@ -89,29 +103,21 @@ pub struct Outcome {
     pub dropped_frames: u64,
     /// Frames that it had too many between two marks, all together; as above.
     pub repeated_frames: u64,
-    /// How much faster the ear's card ran than the player's, in parts per million, wherever nothing was
-    /// dropped or repeated; absent for less than a second.
+    /// How much faster the ear's card ran, in ppm, where nothing was dropped or repeated; absent for less than a second.
     pub drift_ppm: Option<f64>,
-    /// The least that was found.
     pub least_confidence: Option<f64>,
-    /// The least peak-to-sidelobe ratio of sweeps.
     pub least_clear_db: Option<f64>,
-    /// Of the last mark.
     pub gain: Option<f64>,
     /// Marks that were heard in the other polarity.
     pub turned: u64,
-    /// Where marks were heard.
     pub exactness: Option<Exactness>,
     /// Words of the lowest bits between the first mark and the last that was heard.
     pub words: CameWords,
 }
 
-/// Words of the lowest bits.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CameWords {
-    /// As many as the sound has room for.
     pub meant: f64,
-    /// As many as came whole.
     pub came: f64,
 }
 
@@ -140,8 +146,7 @@ const CLEAR: f64 = 0.99;
 /// What the lowest bits leave unsure of a gain, and what marks leave unsure of a rate.
 const SAME_GAIN: f64 = 1e-3;
 const SAME_RATE: f64 = 1e-6;
-/// Between two marks, heard and played, frames may differ by less than this where none was dropped or
-/// repeated.
+/// Frames between two marks that differ by less are neither dropped nor repeated.
 const SLIP: f64 = 0.5;
 /// Two cards of 100 ppm each.
 pub(super) const MOST_SWEPT_DRIFT: f64 = 200e-6;
@@ -160,7 +165,6 @@ pub struct Judge {
     until: LocalTime,
     /// The marks that were played since `from`, in order.
     waiting: VecDeque<DueMark>,
-    /// The numbers of the first and the newest.
     first: Option<u64>,
     newest: u64,
     last: Option<(u64, Played, HeardMark)>,
@@ -178,7 +182,6 @@ pub struct Judge {
     outcome: Outcome,
 }
 
-/// A mark that was played.
 #[derive(Debug)]
 struct DueMark {
     /// Its number without wrap-around.
@@ -203,7 +206,6 @@ impl Stretches {
 }
 
 impl Judge {
-    /// Marks played before `from` do not count.
     pub fn new(rate: Rate, from: LocalTime) -> Self {
         Self {
             rate,
@@ -230,8 +232,7 @@ impl Judge {
         self
     }
 
-    /// Marks played from then on do not count. They are to be told all the same: a sweep that is heard may
-    /// be one of them.
+    /// Marks played later do not count, but must be reported: a sweep that is heard may be one of them.
     pub fn until(mut self, until: LocalTime) -> Self {
         self.until = until;
         self
@@ -248,13 +249,11 @@ impl Judge {
         self
     }
 
-    /// With room for so many delays, one by one.
     pub fn with_room(mut self, most: usize) -> Self {
         self.outcome.delays = Series::with_room(most);
         self
     }
 
-    /// A mark was played.
     pub fn played(&mut self, mark: Played) {
         let numbers = u64::from(NUMBERS);
         self.newest += (u64::from(mark.number) + numbers - self.newest % numbers) % numbers;
@@ -264,7 +263,6 @@ impl Judge {
         }
     }
 
-    /// A mark was heard.
     pub fn heard(&mut self, mut heard: HeardMark) {
         if self.alike {
             let Some(number) = self.number_at(heard.at) else { return };

@@ -1,5 +1,4 @@
-//! What a device that only plays marks, or only hears them, writes of them: a line of JSON each, by its own
-//! host's clock. The first says that it has begun, the last how it went.
+//! The log of a device that plays or hears marks, one line of JSON each, by its host's clock.
 
 use std::io::{self, Write};
 
@@ -16,9 +15,8 @@ use super::player::DeviceFaults;
 #[serde(rename_all = "snake_case")]
 pub(super) enum LogLine {
     Begun(LogBegin),
-    /// Number, frame, instant and uncertainty.
     Played(u32, i64, i64, i64),
-    Heard(HeardLine),
+    Heard(HeardMark),
     Ended(LogEnd),
 }
 
@@ -54,27 +52,6 @@ impl LogBegin {
     }
 }
 
-/// A mark that was heard: fields of [`HeardMark`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct HeardLine {
-    number: u32,
-    frame: f64,
-    beside: f64,
-    at_ns: i64,
-    uncertainty_ns: i64,
-    confidence: f64,
-    gain: f64,
-    words: u64,
-    clear_db: Option<f64>,
-}
-
-impl HeardLine {
-    /// Whether a recorder could have written it.
-    fn is_possible(&self) -> bool {
-        self.number < NUMBERS && self.uncertainty_ns >= 0 && self.beside >= 0.0
-    }
-}
-
 /// What is said of a line that no player or recorder writes.
 const IMPOSSIBLE: &str = "its log has a mark that cannot be";
 
@@ -87,7 +64,6 @@ pub(super) struct LogEnd {
     pub(super) unread: i64,
     pub(super) foreign: u64,
     pub(super) best_unclear_db: Option<f64>,
-    /// Marks for which there was no room.
     pub(super) unkept: u64,
     pub(super) notes: Vec<String>,
 }
@@ -107,34 +83,7 @@ impl From<&Played> for LogLine {
 
 impl From<&HeardMark> for LogLine {
     fn from(mark: &HeardMark) -> Self {
-        Self::Heard(HeardLine {
-            number: mark.number,
-            frame: mark.frame,
-            beside: mark.beside,
-            at_ns: mark.at.as_nanos(),
-            uncertainty_ns: mark.uncertainty.as_nanos(),
-            confidence: mark.confidence,
-            gain: mark.gain,
-            words: mark.words,
-            clear_db: mark.clear_db,
-        })
-    }
-}
-
-impl From<HeardLine> for HeardMark {
-    fn from(line: HeardLine) -> Self {
-        Self {
-            number: line.number,
-            frame: line.frame,
-            beside: line.beside,
-            at: LocalTime::from_nanos(line.at_ns),
-            uncertainty: Span::from_nanos(line.uncertainty_ns),
-            clock: Span::ZERO,
-            confidence: line.confidence,
-            gain: line.gain,
-            words: line.words,
-            clear_db: line.clear_db,
-        }
+        Self::Heard(*mark)
     }
 }
 
@@ -145,7 +94,6 @@ impl LogLine {
     }
 }
 
-/// All that one device wrote.
 #[derive(Debug, Clone)]
 pub(super) struct DeviceLog {
     pub(super) begun: LocalTime,
@@ -156,7 +104,6 @@ pub(super) struct DeviceLog {
 }
 
 impl DeviceLog {
-    /// Of what was written; else what is wrong with it.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(serde_json::from_str::<LogLine>);
         let begin = match lines.next() {
@@ -172,7 +119,11 @@ impl DeviceLog {
                 {
                     return Err(IMPOSSIBLE.to_owned());
                 }
-                LogLine::Heard(line) if !line.is_possible() => return Err(IMPOSSIBLE.to_owned()),
+                LogLine::Heard(HeardMark { number, uncertainty, beside, .. })
+                    if NUMBERS <= number || uncertainty < Span::ZERO || beside < 0.0 =>
+                {
+                    return Err(IMPOSSIBLE.to_owned());
+                }
                 LogLine::Played(number, frame, at, uncertainty) => played.push(Played {
                     number,
                     frame,
@@ -180,7 +131,7 @@ impl DeviceLog {
                     uncertainty: Span::from_nanos(uncertainty),
                     clock: Span::ZERO,
                 }),
-                LogLine::Heard(line) => heard.push(line.into()),
+                LogLine::Heard(mark) => heard.push(mark),
                 LogLine::Ended(end) => return Ok(Self { begun, settings, played, heard, end }),
                 LogLine::Begun(_) => return Err("its log begins twice".to_owned()),
             }

@@ -22,7 +22,6 @@ pub(super) struct DeviceFaults {
     pub(super) skipped: i64,
 }
 
-/// Counted on a device's thread, read on another.
 #[derive(Debug, Default)]
 pub(super) struct FaultCounter {
     xruns: AtomicU64,
@@ -65,18 +64,15 @@ impl PlayedSound {
     }
 }
 
-/// What the output's device calls.
 pub(super) struct Player {
     sound: PlayedSound,
     channels: usize,
     rate: Rate,
-    /// Frames of the device so far.
     frames: i64,
     marks: Producer<Played>,
     faults: Arc<FaultCounter>,
 }
 
-/// The other end: what was played.
 pub(super) struct Marks {
     marks: Consumer<Played>,
     faults: Arc<FaultCounter>,
@@ -85,7 +81,6 @@ pub(super) struct Marks {
 /// Marks that may wait for the ordinary thread: ten seconds of them at 48 kHz.
 const WAITING: usize = 1024;
 
-/// That plays these marks.
 pub(super) fn player(settings: &Settings, sound: PlayedSound) -> (Player, Marks) {
     let (producer, marks) = memory::ring(WAITING);
     let faults = Arc::<FaultCounter>::default();

@@ -15,7 +15,6 @@ use super::player::{DeviceFaults, FaultCounter};
 use super::sweep::{FoundSweep, SweepFinder};
 use super::{off_rate, part_of_a_frame};
 
-/// A run of frames, as its device had it.
 #[derive(Debug, Clone, Copy)]
 struct FrameRun {
     /// Of the device, from its start: what it dropped counts.
@@ -24,7 +23,6 @@ struct FrameRun {
     uncertainty: Span,
 }
 
-/// What the input's device calls.
 pub(super) struct MarkRecorder {
     writer: Writer<FrameRun>,
     channels: usize,
@@ -46,12 +44,10 @@ pub(super) struct MarkReader {
     /// Runs that marks to come may lie in, with the count of the finder at their first frame.
     searched: VecDeque<(i64, FrameRun)>,
     unread: i64,
-    /// When the last frame met the ADC.
     end: LocalTime,
     faults: Arc<FaultCounter>,
 }
 
-/// What is looked for.
 pub(super) enum MarkSearch {
     /// With a code in their lowest bits.
     Marks(Box<Finder>, BitReader),
@@ -98,13 +94,11 @@ impl MarkSearch {
     }
 }
 
-/// What may wait for the ordinary thread.
 const HELD: Span = Span::from_secs(4);
 const SHORTEST_RUN: Span = Span::from_micros(125);
 /// Marks before now whose runs are kept: one is told when it is over.
 const REMEMBERED: usize = 4;
 
-/// That listens to a channel.
 pub(super) fn recorder(
     settings: &Settings,
     channel: usize,
@@ -158,7 +152,6 @@ impl MarkReader {
         fresh.len()
     }
 
-    /// Searches the first `runs` of it.
     pub(super) fn find(&mut self, runs: usize, mut tell: impl FnMut(HeardMark)) {
         let mut begin = 0;
         for _ in 0..runs {
@@ -207,7 +200,6 @@ impl MarkReader {
         self.unread - self.faults().skipped
     }
 
-    /// Marks of other runs that were heard.
     pub(super) fn foreign(&self) -> u64 {
         match &self.search {
             MarkSearch::Marks(finder, _) => finder.foreign(),
@@ -215,7 +207,6 @@ impl MarkReader {
         }
     }
 
-    /// By how much the best sweep stood out that was not clear enough, in dB.
     pub(super) fn best_unclear_db(&self) -> Option<f64> {
         match &self.search {
             MarkSearch::Marks(..) => None,

@@ -9,12 +9,11 @@
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::spectrum::Transform;
-use tautline_dsp::align::vertex;
+use tautline_dsp::fit::vertex;
 use tautline_dsp::timecode::PlacedMark;
 use tautline_proto::units::Rate;
 
-/// Frames from one sweep to the next, of which it fills half: 0.68 s at 48 and 96 kHz, 0.67 s at
-/// least.
+/// Frames from one sweep to the next, half of it sound: 0.68 s at 48 and 96 kHz, at least 0.67 s.
 pub(super) fn spacing(rate: Rate) -> usize {
     (rate.hertz() as usize * 2 / 3).next_power_of_two()
 }
@@ -43,7 +42,6 @@ fn sweep(length: usize) -> Vec<f32> {
     (0..length).map(sample).collect()
 }
 
-/// Plays sweeps one after the other.
 pub(super) struct Sweeper {
     sweep: Box<[f32]>,
     spacing: usize,
@@ -80,7 +78,6 @@ impl Sweeper {
     }
 }
 
-/// A sweep that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FoundSweep {
     /// Where it begins: the frame, and how far after it.
@@ -96,7 +93,6 @@ pub(super) struct FoundSweep {
     pub(super) clear_db: f64,
 }
 
-/// Finds sweeps in sound of any length.
 pub(super) struct SweepFinder {
     sweep: Box<[f32]>,
     spacing: usize,
@@ -108,7 +104,6 @@ pub(super) struct SweepFinder {
     /// What is not searched yet, and the number of its first frame.
     sound: Vec<f32>,
     first: i64,
-    /// By how much the best that was not clear enough stood out.
     best_unclear_db: Option<f64>,
 }
 
@@ -162,13 +157,11 @@ impl SweepFinder {
         }
     }
 
-    /// By how much the best that was not clear enough stood out, in dB.
     pub(super) fn best_unclear_db(&self) -> Option<f64> {
         self.best_unclear_db
     }
 
-    /// The place within a spacing from the first frame at which a sweep fits best, unless that is at an
-    /// end, beyond which it may fit better, or all is silent.
+    /// The best place within a spacing; none at an end, beyond which a better may lie, or in silence.
     fn search(&mut self) -> Option<FoundSweep> {
         let length = self.transform.length();
         let mut product = vec![Complex::default(); length / 2 + 1];

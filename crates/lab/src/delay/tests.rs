@@ -129,7 +129,7 @@ impl Device for Hears {
     }
 }
 
-fn row(report: &MeasuredDelay) -> &MarkCounts {
+fn row(report: &MeasuredDelay) -> &Outcome {
     &report.marks
 }
 
@@ -150,13 +150,13 @@ fn a_known_delay_is_read_back_within_its_uncertainty() {
         let report = Loop { frames, ..Loop::default() }.measure();
         let row = row(&report);
         let known = SETTINGS.rate.span_of(Frames::new(frames)).as_nanos();
-        let unsure = row.uncertainty_ns.unwrap();
-        let median = row.measured.p50_ns.unwrap();
+        let unsure = row.uncertainty.median().unwrap().as_nanos();
+        let median = row.measured().p50_ns.unwrap();
         assert!((median - known).abs() <= unsure, "{frames}: {report:?}");
         assert!((6_000..7_000).contains(&unsure), "both devices and the search: {unsure}");
-        assert_eq!((row.marks_missed, row.marks_repeated), (0, 0), "{report:?}");
+        assert_eq!((row.missed, row.repeated), (0, 0), "{report:?}");
         assert_eq!((row.dropped_frames, row.repeated_frames), (0, 0), "{report:?}");
-        assert!(row.marks_played >= 28, "{report:?}");
+        assert!(row.played >= 28, "{report:?}");
         assert!(row.drift_ppm.is_none() && row.least_confidence.unwrap() > 0.9999, "{report:?}");
     }
 }
@@ -171,14 +171,14 @@ fn frames_that_were_dropped_or_repeated_on_the_way_are_counted() {
     };
     let report = Loop { spoil, ..Loop::default() }.measure();
     assert_eq!((row(&report).dropped_frames, row(&report).repeated_frames), (3, 2), "{report:?}");
-    assert_eq!(row(&report).marks_missed, 0, "{report:?}");
+    assert_eq!(row(&report).missed, 0, "{report:?}");
 }
 
 #[test]
 fn a_mark_that_was_silenced_on_the_way_is_missed() {
     let spoil = |sound: &mut Vec<f32>| sound[9_600..10_000].fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure();
-    assert_eq!(row(&report).marks_missed, 1, "{report:?}");
+    assert_eq!(row(&report).missed, 1, "{report:?}");
     assert_eq!((row(&report).dropped_frames, row(&report).repeated_frames), (0, 0), "{report:?}");
 }
 
@@ -187,7 +187,7 @@ fn where_nothing_comes_back_all_is_missed_and_no_figure_is_made_up() {
     let spoil = |sound: &mut Vec<f32>| sound.fill(0.0);
     let report = Loop { spoil, ..Loop::default() }.measure();
     assert!(!report.marks.heard_any());
-    assert!(row(&report).marks_missed >= 38, "{report:?}");
+    assert!(row(&report).missed >= 38, "{report:?}");
     snapshot!(remarks(&report.clone().report(["here", "there"])));
 }
 
@@ -277,21 +277,21 @@ fn marks_for_voices_are_measured_as_others_are() {
     let report = measure_both_ways(card, &options, &Stop::default()).unwrap();
     let row = row(&report);
     let known = SETTINGS.rate.span_of(Frames::new(4801)).as_nanos();
-    let (median, unsure) = (row.measured.p50_ns.unwrap(), row.uncertainty_ns.unwrap());
+    let (median, unsure) =
+        (row.measured().p50_ns.unwrap(), row.uncertainty.median().unwrap().as_nanos());
     assert!((median - known).abs() <= unsure && unsure < 10_000, "{report:?}");
-    assert_eq!(
-        (row.marks_missed, row.dropped_frames, row.repeated_frames),
-        (0, 0, 0),
+    assert_eq!((row.missed, row.dropped_frames, row.repeated_frames), (0, 0, 0), "{report:?}");
+    assert!(
+        row.measured().count >= 29 && text(&report).contains("sound, dBFS: -30.0"),
         "{report:?}"
     );
-    assert!(row.measured.count >= 29 && text(&report).contains("sound, dBFS: -30.0"), "{report:?}");
 }
 
 #[test]
 fn what_a_path_does_to_the_lowest_bits_is_told() {
     let verdict = |spoil: fn(&mut Vec<f32>)| {
         let report = Loop { spoil, ..Loop::default() }.measure();
-        (row(&report).bit_exact, row(&report).bits_changed_by)
+        (row(&report).bit_exact(), row(&report).exactness.and_then(Exactness::name))
     };
     assert_eq!(verdict(|_| {}), (Some(true), None));
     assert_eq!(verdict(|sound| sound.fill(0.0)), (None, None));
@@ -328,12 +328,12 @@ fn marks_of_another_run_are_told_and_not_measured() {
         marker.fill(2, &mut sound[19_200..], |_| {});
     };
     let report = Loop { spoil, ..Loop::default() }.measure();
-    assert_eq!(row(&report).marks_foreign, 19, "{report:?}");
+    assert_eq!(row(&report).foreign, 19, "{report:?}");
     // Which of this run's marks are found below theirs is a matter of its own number, which is drawn.
-    let MarkCounts { measured, marks_missed, marks_played, .. } = row(&report);
+    let (measured, Outcome { missed, played, .. }) = (row(&report).measured(), row(&report));
     assert!(measured.count >= 19, "{report:?}");
-    assert_eq!(measured.count + marks_missed, *marks_played, "{report:?}");
-    assert_eq!((row(&report).marks_repeated, row(&report).dropped_frames), (0, 0), "{report:?}");
+    assert_eq!(measured.count + missed, *played, "{report:?}");
+    assert_eq!((row(&report).repeated, row(&report).dropped_frames), (0, 0), "{report:?}");
     snapshot!(remarks(&report.clone().report(["here", "there"])));
 }
 
@@ -440,10 +440,15 @@ fn a_card_that_goes_both_ways_is_measured_by_one_process() {
         let report = measure_both_ways(card, &options, &Stop::default()).unwrap();
         let row = row(&report);
         let known = SETTINGS.rate.span_of(Frames::from_len(frames)).as_nanos();
-        let (median, unsure) = (row.measured.p50_ns.unwrap(), row.uncertainty_ns.unwrap());
+        let (median, unsure) =
+            (row.measured().p50_ns.unwrap(), row.uncertainty.median().unwrap().as_nanos());
         assert!((median - known).abs() <= unsure, "{frames}: {report:?}");
-        assert_eq!((row.marks_missed, row.marks_repeated), (0, 0), "{report:?}");
+        assert_eq!((row.missed, row.repeated), (0, 0), "{report:?}");
         assert_eq!((row.dropped_frames, row.repeated_frames), (0, 0), "{report:?}");
-        assert_eq!(row.xruns, [1, 1], "a card's xrun is one of both its sides: {report:?}");
+        assert_eq!(
+            report.faults.map(|one| one.xruns),
+            [1, 1],
+            "a card's xrun is one of both its sides: {report:?}"
+        );
     }
 }

@@ -26,8 +26,7 @@ fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
     if unkept > 0 {
         row.add("unkept", "calls without room", unkept);
     }
-    row.points =
-        vec![Points::of("interval", &intervals, intervals.begin().unwrap_or(LocalTime::ZERO))];
+    row.points = vec![Points::of("interval", &intervals)];
     row
 }
 
@@ -74,6 +73,6 @@ fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> Report
         Direction::Playback => ("to_dac_p50_ns", "hand-over to first frame's DAC"),
     };
     row.add(key, words, ahead.summary().p50_ns);
-    row.points = vec![Points::of("lateness", &late, late.begin().unwrap_or(LocalTime::ZERO))];
+    row.points = vec![Points::of("lateness", &late)];
     row
 }

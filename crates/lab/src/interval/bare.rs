@@ -4,14 +4,14 @@
 use core::fmt::Write;
 
 use tautline_engine::plan::LinkKind;
-use tautline_engine::plan::address::{Address, StreamPlace};
+use tautline_engine::plan::address::StreamPlace;
 use tautline_engine::plan::lay::{batch, identity};
-use tautline_engine::plan::pacing::{Paced, PacingRung, pace};
+use tautline_engine::plan::pacing::{Paced, pace};
 use tautline_engine::plan::sockets::{self, LinkOptions, sending_by_ethernet};
 use tautline_io::bare::BareSocket;
 use tautline_io::clock::{WallClock, now, sleep_until};
 use tautline_io::thread::memory::prefault;
-use tautline_io::thread::{Scheduler, spawn};
+use tautline_io::thread::spawn;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Stop;
 use tautline_proto::packet::{PackedSound, PacketHead, StreamId};
@@ -24,6 +24,7 @@ use tautline_proto::wire::rtp::{
 };
 use tautline_proto::wrap::Wrapped;
 
+use super::LoopFlags;
 use crate::kept::lock_memory;
 
 /// Its thread is there when the first packet is due.
@@ -31,28 +32,12 @@ const AHEAD: Span = Span::from_millis(20);
 /// The form and the length of header extensions (RFC 8285 §4.2), which are padding where they are zeros.
 const EXTENSION_HEAD: usize = 4;
 
-/// What is sent, and how.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BareLoop {
-    /// What spaces its packets.
-    pub rung: PacingRung,
-    /// Of its packets, which hold silence.
-    pub format: StreamFormat,
-    /// Frames whose packets may be handed over at once.
-    pub period: Frames,
-    /// How long after packets are due their sound is presented, of AVTP.
-    pub latency: Span,
-    pub duration: Span,
-    pub scheduler: Scheduler,
-}
-
 #[derive(Debug, Clone)]
 pub(super) struct BareDepartures {
     /// How long after it is due a packet is launched, or handed over where it is not launched.
     pub lead: Span,
     /// Whether a queue of the kernel is to hold each until then.
     launches: bool,
-    /// Frames in a packet.
     packet: u32,
     /// Of each packet when it was due, and when it was handed over.
     handed: Vec<(LocalTime, LocalTime)>,
@@ -72,7 +57,6 @@ impl BareDepartures {
     }
 }
 
-/// What its packets are.
 #[derive(Debug, Clone, Copy)]
 enum BarePackets {
     Rtp,
@@ -83,102 +67,104 @@ enum BarePackets {
     },
 }
 
-impl BareLoop {
-    /// Sends it there, on a thread of its own, to its end or until it is asked to stop.
-    pub(super) fn send(self, to: &Address, stop: &Stop) -> Result<BareDepartures, String> {
-        let resolved = to.resolve().map_err(|error| error.to_string())?;
-        let (mut link, packets) = match &resolved.place {
-            StreamPlace::Udp { media, .. } if resolved.form == WireForm::Rtp => {
-                let mut udp = UdpOptions::sender(vec![*media]);
-                sockets::set(&mut udp, core::slice::from_ref(to), core::slice::from_ref(&resolved))
-                    .map_err(|error| error.to_string())?;
-                (LinkOptions::Udp(Box::new(udp)), BarePackets::Rtp)
-            }
-            StreamPlace::Tcp(_) => {
-                return Err(format!(
-                    "{to} is a connection, which the loop does not send by; use avtp:// or rtp://"
-                ));
-            }
-            StreamPlace::Udp { .. } => {
-                return Err(format!(
-                    "{to} is AVTP by UDP, which the loop does not send; use avtp:// or rtp://"
-                ));
-            }
-            StreamPlace::Ethernet(place) => {
-                let own = identity(core::slice::from_ref(&resolved));
-                let stream = own.map_err(|error| error.to_string())?.stream;
-                let presented = self.latency + WallClock::tai().offset();
-                let at_once = batch(self.period, self.format.packet);
-                let link = sending_by_ethernet(place, &self.format, at_once);
-                (LinkOptions::Ethernet(link), BarePackets::Aaf { stream, presented })
-            }
-        };
-        let asked = (LinkKind::Ringed, Some(self.rung));
-        let shape = (&self.format, self.period);
-        let paced = pace(&mut link, asked, shape, (Span::MAX, self.scheduler))
-            .map_err(|error| error.to_string())?;
-        let socket = match &link {
-            LinkOptions::Udp(options) => BareSocket::open(options),
-            LinkOptions::Tcp(link) => {
-                return Err(format!(
-                    "the loop sends by no connection, as to {}; use rtp://",
-                    link.place
-                ));
-            }
-            LinkOptions::Ethernet(options) => BareSocket::open_ethernet(options),
-        };
-        let socket = socket.map_err(|error| error.to_string())?;
-        let (lead, packet) = (paced.lead(), self.format.packet.count() as u32);
-        let launches = paced.launch.is_some();
-        lock_memory();
-        let asked = stop.clone();
-        let run = move || self.run(&paced, (socket, packets), &asked);
-        let (thread, granted) = spawn("taut-loop", self.scheduler, 0, run)
-            .map_err(|error| format!("its thread could not be started: {error}"))?;
-        let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        match granted.is_granted() {
-            true => Ok(BareDepartures { lead, launches, packet, handed }),
-            false => Err(format!("its thread ran as {granted}")),
+/// Sends packets of silence, on a thread of its own, to its end or until it is asked to stop.
+pub(super) fn send(
+    flags: &LoopFlags,
+    format: StreamFormat,
+    stop: &Stop,
+) -> Result<BareDepartures, String> {
+    let LoopFlags { to, scheduler, duration, latency, .. } = flags;
+    let period = Frames::new(flags.period.into());
+    let resolved = to.resolve().map_err(|error| error.to_string())?;
+    let (mut link, packets) = match &resolved.place {
+        StreamPlace::Udp { media, .. } if resolved.form == WireForm::Rtp => {
+            let mut udp = UdpOptions::sender(vec![*media]);
+            sockets::set(&mut udp, core::slice::from_ref(to), core::slice::from_ref(&resolved))
+                .map_err(|error| error.to_string())?;
+            (LinkOptions::Udp(Box::new(udp)), BarePackets::Rtp)
         }
-    }
-
-    /// Each packet's due time and its hand-over.
-    fn run(
-        &self,
-        paced: &Paced,
-        (mut socket, packets): (BareSocket, BarePackets),
-        stop: &Stop,
-    ) -> Vec<(LocalTime, LocalTime)> {
-        let (ptime, hold, lead) = (self.format.ptime(), paced.spacing.lead, paced.lead());
-        let count = self.duration.as_nanos() / ptime.as_nanos().max(1);
-        let mut handed = vec![(LocalTime::ZERO, LocalTime::ZERO); count.max(0) as usize];
-        prefault(&mut handed);
-        let mut datagram = packets.datagram(&self.format);
-        let begin = now() + AHEAD;
-        let due = |number: usize| begin + ptime.times(number as i64);
-        let together = paced.spacing.together.min(handed.len()).max(1);
-        let mut sent = handed.len();
-        for (turn, chunk) in handed.chunks_mut(together).enumerate() {
-            let first = turn * together;
-            if stop.is_requested() {
-                sent = first;
-                break;
-            }
-            sleep_until(due(first) + hold);
-            for (number, packet) in (first..).zip(chunk) {
-                packets.number(&mut datagram, &self.format, (number, due(number)));
-                *packet = (due(number), now());
-                socket.send(&datagram, due(number) + lead);
-            }
+        StreamPlace::Tcp(_) => {
+            return Err(format!(
+                "{to} is a connection, which the loop does not send by; use avtp:// or rtp://"
+            ));
         }
-        handed.truncate(sent);
-        handed
+        StreamPlace::Udp { .. } => {
+            return Err(format!(
+                "{to} is AVTP by UDP, which the loop does not send; use avtp:// or rtp://"
+            ));
+        }
+        StreamPlace::Ethernet(place) => {
+            let own = identity(core::slice::from_ref(&resolved));
+            let stream = own.map_err(|error| error.to_string())?.stream;
+            let presented = *latency + WallClock::tai().offset();
+            let at_once = batch(period, format.packet);
+            let link = sending_by_ethernet(place, &format, at_once);
+            (LinkOptions::Ethernet(link), BarePackets::Aaf { stream, presented })
+        }
+    };
+    let asked = (LinkKind::Ringed, Some(flags.pacing));
+    let paced = pace(&mut link, asked, (&format, period), (Span::MAX, *scheduler))
+        .map_err(|error| error.to_string())?;
+    let socket = match &link {
+        LinkOptions::Udp(options) => BareSocket::open(options),
+        LinkOptions::Tcp(link) => {
+            return Err(format!(
+                "the loop sends by no connection, as to {}; use rtp://",
+                link.place
+            ));
+        }
+        LinkOptions::Ethernet(options) => BareSocket::open_ethernet(options),
+    };
+    let socket = socket.map_err(|error| error.to_string())?;
+    let (lead, packet) = (paced.lead(), format.packet.count() as u32);
+    let launches = paced.launch.is_some();
+    lock_memory();
+    let asked = stop.clone();
+    let duration = *duration;
+    let run = move || run((&format, duration), &paced, (socket, packets), &asked);
+    let (thread, granted) = spawn("taut-loop", *scheduler, 0, run)
+        .map_err(|error| format!("its thread could not be started: {error}"))?;
+    let handed = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    match granted.is_granted() {
+        true => Ok(BareDepartures { lead, launches, packet, handed }),
+        false => Err(format!("its thread ran as {granted}")),
     }
 }
 
+fn run(
+    (format, duration): (&StreamFormat, Span),
+    paced: &Paced,
+    (mut socket, packets): (BareSocket, BarePackets),
+    stop: &Stop,
+) -> Vec<(LocalTime, LocalTime)> {
+    let (ptime, hold, lead) = (format.ptime(), paced.spacing.lead, paced.lead());
+    let count = duration.as_nanos() / ptime.as_nanos().max(1);
+    let mut handed = vec![(LocalTime::ZERO, LocalTime::ZERO); count.max(0) as usize];
+    prefault(&mut handed);
+    let mut datagram = packets.datagram(format);
+    let begin = now() + AHEAD;
+    let due = |number: usize| begin + ptime.times(number as i64);
+    let together = paced.spacing.together.min(handed.len()).max(1);
+    let mut sent = handed.len();
+    for (turn, chunk) in handed.chunks_mut(together).enumerate() {
+        let first = turn * together;
+        if stop.is_requested() {
+            sent = first;
+            break;
+        }
+        sleep_until(due(first) + hold);
+        for (number, packet) in (first..).zip(chunk) {
+            packets.number(&mut datagram, format, (number, due(number)));
+            *packet = (due(number), now());
+            socket.send(&datagram, due(number) + lead);
+        }
+    }
+    handed.truncate(sent);
+    handed
+}
+
 impl BarePackets {
-    /// As long as those of `taut send`, with silence in them. Of RTP those say when their sound was captured: nothing
-    /// stands there, as a receiver would go by it.
+    /// As long as those of `taut send`, with silence, and zeros for the capture time, which a receiver would use.
     fn datagram(self, format: &StreamFormat) -> Vec<u8> {
         let Self::Rtp = self else {
             return vec![0; avtp::HEADER_BYTES + format.payload_bytes()];

@@ -49,14 +49,12 @@ const INTERVALS: [FigureRatio; 2] = [
         row.figures.iter().find(|figure| figure.key == "spread_ns")?.value.as_i64()
     }),
 ];
-/// Of how late packets were handed over.
 const LATENESS: [FigureRatio; 2] = [
     ("p50_ratio", "p50, ours to this", |row| row.measured?.p50_ns),
     ("p99_ratio", "p99, ours to this", |row| row.measured?.p99_ns),
 ];
 
-/// Tells how many times the loop's figures ours are. The first row of both is of intervals, and of a rung that sleeps the
-/// next of how late packets were handed over.
+/// Adds the ratios of our figures to the loop's: rows of intervals, and of lateness if the rung sleeps.
 pub(super) fn compare(rung: PacingRung, ours: &[ReportRow], bare: &mut [ReportRow]) {
     let sleeps = rung == PacingRung::Sleep;
     let compared = if sleeps { &[INTERVALS, LATENESS][..] } else { &[INTERVALS] };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tautline_dsp::fit::CommonSlope;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
@@ -15,8 +16,7 @@ use tautline_report::ledger::{HeardPacket, LedgerError, LedgerLines, LedgerPacke
 const ANOTHER_RATE: f64 = 1000.0;
 /// A packet that is this much later or earlier than the one before, against the media clock, may begin a step.
 const STEP_NS: f64 = 10e6;
-/// The earliest packets of this time on both sides decide whether it is one: after a stall of the network, queued
-/// packets soon catch up.
+/// The earliest packets of this time on both sides decide: after a stall, queued packets soon catch up.
 const STEP_WINDOW: Span = Span::from_millis(100);
 /// Each side needs this many packets.
 const MIN_STEP_PACKETS: usize = 3;
@@ -83,11 +83,10 @@ pub(super) fn handed_over(
     let mut late = Series::with_room(packets.len());
     packets.into_iter().for_each(|(due, after)| late.push(due, after));
     let mut row = ReportRow::named(name).with(&late);
-    row.points = vec![points("lateness", &late)];
+    row.points = vec![Points::of("lateness", &late)];
     row
 }
 
-/// From each packet to the one after.
 pub(super) fn intervals(name: String, packets: &[Numbered], unit: TimestampUnit) -> ReportRow {
     let mut series = Series::with_room(packets.len());
     for pair in packets.windows(2) {
@@ -95,14 +94,18 @@ pub(super) fn intervals(name: String, packets: &[Numbered], unit: TimestampUnit)
     }
     let mut row = ReportRow::named(name).with(&series);
     row.configured = usual_step(packets).map(|step| unit.span(step));
+    add_scatter(&mut row);
+    row.add("spread_ns", "p99.9 - p0.1", series.spread().map(Span::as_nanos));
+    row.published = published(row.configured);
+    row.points = vec![Points::of("interval", &series)];
+    row
+}
+
+pub(super) fn add_scatter(row: &mut ReportRow) {
     let measured = row.measured;
     row.add("mean_ns", "mean", measured.and_then(|measured| measured.mean_ns));
     row.add("stdev_ns", "stdev", measured.and_then(|measured| measured.stdev_ns));
     row.add("range_ns", "range", measured.and_then(|measured| measured.range_ns));
-    row.add("spread_ns", "p99.9 - p0.1", series.spread().map(Span::as_nanos));
-    row.published = published(row.configured);
-    row.points = vec![points("interval", &series)];
-    row
 }
 
 /// Guedes, alsa-devel, 8 December 2018: 5 minutes of AVTPDUs of 125 µs between two PCs.
@@ -117,7 +120,6 @@ fn published(configured: Option<Span>) -> Vec<Published> {
     vec![of("AAF 2018 by timer, stdev", 1154), of("AAF 2018 offloaded, stdev", 18)]
 }
 
-/// The step of timestamps that is most frequent.
 fn usual_step(packets: &[Numbered]) -> Option<i64> {
     let mut counts = BTreeMap::<i64, usize>::new();
     for pair in packets.windows(2) {
@@ -146,22 +148,10 @@ pub(super) fn against_media(
     };
     let placed: Vec<MediaPlace> = timed.iter().map(place).collect();
     let parts = between_steps(&placed);
-    let (mut over, mut under) = (0.0, 0.0);
-    let mut means = Vec::with_capacity(parts.len());
-    for part in &parts {
-        let count = part.len() as f64;
-        let sum = part.iter().fold((0.0, 0.0), |sum, (_, x, y)| (sum.0 + x, sum.1 + y));
-        let (middle, mean) = (sum.0 / count, sum.1 / count);
-        for (_, x, y) in *part {
-            over += (x - middle) * (y - mean);
-            under += (x - middle).powi(2);
-        }
-        means.push((middle, mean));
-    }
-    if under <= 0.0 {
-        return None;
-    }
-    let slope = over / under;
+    let mut slope = CommonSlope::default();
+    let mean = |part: &&[MediaPlace]| slope.add(part.iter().map(|(_, x, y)| (*x, *y, 1.0)));
+    let means: Vec<_> = parts.iter().map(mean).collect();
+    let slope = slope.slope()?;
     let mut series = Series::with_room(placed.len());
     for (part, (middle, mean)) in parts.iter().zip(means) {
         let rest = |(_, media, ahead): &MediaPlace| ahead - mean - slope * (media - middle);
@@ -176,14 +166,13 @@ pub(super) fn against_media(
     let ppm = -slope / (1.0 + slope) * 1e6;
     row.add("media_clock_ppm", "media clock, ppm", ppm);
     row.add("media_clock_steps", "steps of the media clock", parts.len() - 1);
-    row.points = vec![points("lateness", &series)];
+    row.points = vec![Points::of("lateness", &series)];
     Some((row, ppm))
 }
 
 /// When a packet was seen, its place on the media clock, and how much later than that it was, in nanoseconds.
 type MediaPlace = (LocalTime, f64, f64);
 
-/// The parts between steps of the media clock.
 fn between_steps(packets: &[MediaPlace]) -> Vec<&[MediaPlace]> {
     let mut parts = Vec::new();
     let mut rest = packets;
@@ -200,7 +189,6 @@ fn between_steps(packets: &[MediaPlace]) -> Vec<&[MediaPlace]> {
     parts
 }
 
-/// Whether the media clock steps between these packets.
 fn is_step(before: &[MediaPlace], after: &[MediaPlace]) -> bool {
     let (Some(last), Some(next)) = (before.last(), after.first()) else { return false };
     let step = next.2 - last.2;
@@ -217,18 +205,10 @@ fn is_step(before: &[MediaPlace], after: &[MediaPlace]) -> bool {
     moved * step.signum() > step.abs() / 2.0
 }
 
-fn points(name: &str, series: &Series) -> Points {
-    let begin = series.begin().unwrap_or(LocalTime::ZERO);
-    let values = series.values().iter().map(|(due, v)| ((*due - begin).as_nanos(), v.as_nanos()));
-    Points { name: name.to_owned(), values: values.collect() }
-}
-
-/// What of a packet's line counts here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LedgerLine {
     /// With the instant of its hand-over to the kernel.
     pub(super) packet: Numbered,
-    /// When it was to be handed over.
     pub(super) due: LocalTime,
 }
 

@@ -14,13 +14,11 @@ use tautline_proto::wrap::{Unwrapper, Wrapped};
 pub(super) use crate::capture::LinkType;
 use crate::capture::read_frames;
 
-/// An instant that a file tells, if it is one: the sums of no two of them overflow. To the year 2116 on
-/// a clock that counts from 1970.
+/// An instant of a file, until 2116 if it counts from 1970: no sum of two of them overflows.
 pub(super) fn instant(nanos: i64) -> Option<LocalTime> {
     (0..=i64::MAX / 2).contains(&nanos).then(|| LocalTime::from_nanos(nanos))
 }
 
-/// By what a stream is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FlowName {
     Rtp {
@@ -36,7 +34,6 @@ pub(super) enum FlowName {
     },
 }
 
-/// Where packets of AVTP go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Destination {
     Ethernet([u8; 6]),
@@ -44,7 +41,6 @@ pub(super) enum Destination {
 }
 
 impl FlowName {
-    /// Bits of the sequence number.
     const fn sequence_bits(&self) -> u32 {
         match self {
             Self::Rtp { .. } => 16,
@@ -72,7 +68,6 @@ impl fmt::Display for FlowName {
     }
 }
 
-/// The unit of a stream's timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimestampUnit {
     Frames(Rate),
@@ -98,7 +93,6 @@ struct SeenPacket {
     timestamp: Option<u32>,
 }
 
-/// What was seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     known: BTreeMap<FlowName, KnownFlow>,
@@ -110,7 +104,6 @@ pub(super) struct Flows {
 #[derive(Debug, Clone, Copy)]
 struct KnownFlow {
     index: u32,
-    /// The sound in its first packet.
     length: Option<Span>,
 }
 
@@ -125,7 +118,6 @@ pub(super) struct PacketFlow {
     pub(super) uncertainty: Option<Span>,
 }
 
-/// A packet with its numbers unwrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbered {
     pub(super) at: LocalTime,
@@ -139,12 +131,9 @@ pub(super) struct Numbered {
 const ANEW: i64 = 3000;
 /// So is one of AVTP after such a pause: its timestamps wrap after 4.3 s, its numbers after 256 packets.
 const PAUSE: Span = Span::from_secs(2);
-/// Fewer packets than this are no stream.
 pub(super) const LEAST: usize = 10;
 
-/// What was seen, sorted.
 pub(super) struct SortedFlows {
-    /// Those of the most packets first.
     pub(super) streams: Vec<PacketFlow>,
     /// Datagrams whose numbers do not follow each other.
     pub(super) strange: usize,
@@ -153,12 +142,10 @@ pub(super) struct SortedFlows {
 }
 
 impl Flows {
-    /// With room for so many packets.
     pub(super) fn with_room(packets: usize) -> Self {
         Self { seen: Vec::with_capacity(packets), ..Self::default() }
     }
 
-    /// Packets seen so far.
     pub(super) fn len(&self) -> usize {
         self.seen.len()
     }
@@ -170,13 +157,11 @@ impl Flows {
         self.seen.push(SeenPacket { flow, at, sequence, timestamp });
     }
 
-    /// An instant may be off by so much.
     pub(super) fn doubt(&mut self, uncertainty: Span) {
         self.uncertainty = Some(self.uncertainty.unwrap_or(Span::ZERO).max(uncertainty));
     }
 
-    /// The streams, and how many datagrams were of none: whatever has two bits like RTP is not yet a stream,
-    /// but packets of which each follows the one before are. Timestamps of RTP count frames at `rate`.
+    /// The streams: packets of which most follow the one before. Timestamps of RTP count frames at `rate`.
     pub(super) fn streams(self, rate: Rate) -> SortedFlows {
         let Self { known, seen, uncertainty } = self;
         let mut by_flow = vec![Vec::new(); known.len()];
@@ -242,7 +227,6 @@ fn number(seen: &[SeenPacket], bits: u32, length: Option<Span>) -> Vec<Vec<Numbe
     stints
 }
 
-/// The counters of one stint.
 struct Counters {
     bits: u32,
     sequence: Unwrapper,
@@ -281,12 +265,9 @@ impl Counters {
     }
 }
 
-/// Everything that a capture has.
 pub(super) struct ReadCapture {
     pub(super) flows: Flows,
-    /// Why it was not read to its end, if it was not.
     pub(super) ended: Option<String>,
-    /// What else a reader should know of it.
     pub(super) notes: Vec<String>,
 }
 

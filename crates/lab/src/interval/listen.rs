@@ -27,7 +27,6 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// RTP or AVTP over UDP.
     pub(super) fn udp(options: &UdpOptions) -> Result<Self, OpenError> {
         Ok(Self::Udp(Box::new(BlockedUdp::open(options, PATIENCE)?)))
     }
@@ -64,7 +63,6 @@ impl Socket {
     }
 }
 
-/// The packet of a stream that arrived, if it is one.
 fn packet_of(datagram: &Datagram<'_>) -> Option<StreamPacket> {
     match datagram.arrival.from.socket_address() {
         Some(from) => packet_of_datagram(datagram.bytes, from, None),

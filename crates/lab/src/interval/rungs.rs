@@ -1,5 +1,4 @@
-//! Each rung of the pacing ladder in turn: the same stream, and at which intervals its packets arrive; after each the
-//! same by a bare loop.
+//! Each rung of the pacing ladder in turn: the intervals at which a stream's packets arrive, and a bare loop's.
 
 use std::collections::HashSet;
 
@@ -94,8 +93,7 @@ fn of_loop(name: &str, rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportR
     rows
 }
 
-/// Its arrivals; beside them, as far as they are known, how late packets were handed over by a thread that sleeps,
-/// its departures, and each packet against the media clock.
+/// Its arrivals; if known, the lateness of a thread that sleeps, its departures, and packets against the media clock.
 fn rows(
     name: &str,
     rung: PacingRung,
@@ -144,7 +142,6 @@ fn rows(
     rows
 }
 
-/// The packets that count.
 fn came<'a>(
     outcome: &'a StreamOutcome,
     counted: &'a HashSet<u32>,

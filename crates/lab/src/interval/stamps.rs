@@ -1,5 +1,4 @@
-//! What the kernel's stamps are worth on this host: how far each is from the reading of the clock right before the
-//! packet was sent to this very host.
+//! The error of the kernel's stamps on this host, against the clock read right before a packet is sent.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,6 +11,7 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
+use super::figures::add_scatter;
 use crate::report::ReportRow;
 use crate::statistics::Series;
 
@@ -20,7 +20,6 @@ const PACKETS: i64 = 2000;
 const APART: Span = Span::from_micros(125);
 /// For a packet that never leaves this host.
 const PATIENCE: Span = Span::from_secs(5);
-/// Between two looks at the clock.
 const LOOK: Span = Span::from_millis(50);
 
 /// A row of it: what the figures below cannot be better than.
@@ -29,11 +28,8 @@ pub(super) fn error() -> ReportRow {
     match measured() {
         Ok((series, uncertainty)) => {
             let mut row = ReportRow::named(NAME).with(&series);
-            let measured = row.measured;
             row.uncertainty = Some(uncertainty);
-            row.add("mean_ns", "mean", measured.and_then(|measured| measured.mean_ns));
-            row.add("stdev_ns", "stdev", measured.and_then(|measured| measured.stdev_ns));
-            row.add("range_ns", "range", measured.and_then(|measured| measured.range_ns));
+            add_scatter(&mut row);
             row
         }
         Err(why) => ReportRow::void(NAME, why),
@@ -83,13 +79,11 @@ const fn departure(packet: i64, at: LocalTime) -> Departure {
     Departure::at_once(MediaTime::from_frames(packet), at)
 }
 
-/// What each was rounded by.
 const ROUNDED: i64 = 2;
 /// Of fewer packets, all alike by chance is thinkable.
 pub(super) const LEAST: usize = 100;
 
-/// Whether packets came at just the intervals at which they were to be launched, by the arrival and the launch time of
-/// each, in nanoseconds: all but one in ten, as some may have been handed over late.
+/// Whether all but a tenth of (arrival, launch) pairs in nanoseconds have the very intervals of their launch times.
 pub(super) fn are_launch_times(packets: &[(i64, i64)]) -> bool {
     let alike = packets.windows(2).filter(|pair| {
         let (arrived, launched) =

@@ -100,7 +100,7 @@ fn found(
             .collect();
     }
     row.published = published(case);
-    row.points = vec![Points::of("kernel", &waits, begins)];
+    row.points = vec![Points::since(begins, "kernel", &waits)];
     Ok(row)
 }
 

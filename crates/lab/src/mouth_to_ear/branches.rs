@@ -10,15 +10,13 @@ use tautline_proto::units::Rate;
 use crate::between::{BetweenOptions, TapDelays, between};
 use crate::statistics::Series;
 
-/// A branch: its samples, and when the first of them met the ADC.
 #[derive(Debug, Clone)]
 pub(super) struct Branch {
     pub(super) samples: Vec<f32>,
     pub(super) begins: LocalTime,
 }
 
-/// Both branches, begun at one instant: the first channel is what went in at the mouth, the second what
-/// came out at the ear.
+/// Both branches, begun at one instant: the mouth's sound first, then the ear's.
 #[derive(Debug, Clone)]
 pub(super) struct BranchRecording {
     rate: Rate,
@@ -26,12 +24,10 @@ pub(super) struct BranchRecording {
     travelled: Vec<f32>,
     /// Frames of the travelled one before its tap began.
     before: usize,
-    /// How much later the travelled one began than it is laid, which is less than half a frame: nothing
-    /// between cards of one host, whose frames are whole frames apart.
+    /// How much later the travelled one began than it is laid: less than half a frame, none between cards of one host.
     rest: Span,
 }
 
-/// How far apart the branches are.
 #[derive(Debug, Clone)]
 pub(super) struct BranchDelays {
     /// Each, with the instant of the recording that it is of.
@@ -42,8 +38,7 @@ pub(super) struct BranchDelays {
     pub(super) without: u64,
 }
 
-/// Of the first look, at least: long windows, which tell one delay among many. Half as long as what is searched, since in a
-/// longer stretch the one place stands out less.
+/// Windows of the first look, half the range at least: long ones tell one delay among many, too long ones dilute it.
 const COARSE: Span = Span::from_millis(500);
 /// Of the second: short ones, so that a few seconds give enough for a p99.
 const FINE: Span = Span::from_millis(4);

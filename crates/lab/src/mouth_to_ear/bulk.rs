@@ -8,14 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tautline_proto::time::Span;
 
-use super::try_call::{BulkRate, StartedTaut, start};
+use super::try_call::{StartedTaut, start};
 use super::{CallHosts, MouthToEarFlags};
 use crate::burden::{Burden, BurdenReport};
 use crate::hosts::{ChildState, HostError, HostPlace};
 use crate::report::ReportRow;
 use crate::streams::TRIES;
 
-/// The figure of what a bulk flow carried.
 pub const BULK: &str = "bulk_mbit_per_s";
 /// Of the row in which it has the network for itself.
 pub(super) const ALONE: &str = "bulk TCP alone";
@@ -26,15 +25,7 @@ const WRITING: Duration = Duration::from_secs(20);
 /// What it goes on for by itself, beyond a call.
 const BEYOND: Span = Span::from_secs(60);
 
-/// A flow that runs.
-#[derive(Clone, Copy)]
-pub(super) struct BulkFlow {
-    source: StartedTaut,
-    sink: StartedTaut,
-}
-
 impl CallHosts {
-    /// By which address the far end is reached.
     pub(super) fn called_at(&mut self, options: &MouthToEarFlags) -> Result<IpAddr, HostError> {
         match options.at {
             Some(address) => Ok(address),
@@ -44,13 +35,13 @@ impl CallHosts {
         }
     }
 
-    /// Starts a flow, which ends by itself some time after so long; each of its ends is among `started`.
+    /// Starts a flow, its source and its sink, which ends by itself some time after so long; both are among the started.
     pub(super) fn start_bulk(
         &mut self,
         options: &MouthToEarFlags,
         longest: Span,
         [near_ones, far_ones]: [&mut Vec<StartedTaut>; 2],
-    ) -> Result<BulkFlow, HostError> {
+    ) -> Result<[StartedTaut; 2], HostError> {
         let words = |burden: &Burden| {
             let longest = (longest + BEYOND).to_string();
             let words = ["lab", "burden", "--longest", &longest].map(str::to_owned);
@@ -68,19 +59,18 @@ impl CallHosts {
             let burden = Burden::Tcp { to, rate: None };
             let source = start(&mut self.near, &words(&burden), "lab burden tcp")?;
             near_ones.push(source);
-            return Ok(BulkFlow { source, sink });
+            return Ok([source, sink]);
         }
         Err(self.far.refused("no port was free for a bulk TCP flow"))
     }
 
-    /// Ends it: what it carried.
-    pub(super) fn end_bulk(&mut self, flow: BulkFlow) -> Result<BulkRate, HostError> {
-        let BulkFlow { source, sink } = flow;
+    /// Returns what it carried: Mbit/s that the sink read, without headers and what was sent again, from the first byte on.
+    pub(super) fn end_bulk(&mut self, [source, sink]: [StartedTaut; 2]) -> Result<f64, HostError> {
         // The sink first: what is still under way when its source has gone is no part of the time.
         let read: BurdenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
         // Its source may find that gone before it is asked to end.
         self.near.said_by::<BurdenReport>(source.child, source.role, WRITING).ok();
-        Ok(BulkRate { megabits: read.megabits() })
+        Ok(read.megabits())
     }
 
     /// A flow with nothing beside it, for as long as a call sounds.
@@ -95,14 +85,11 @@ impl CallHosts {
         });
         self.end_all(&started);
         let mut row = ReportRow::named(ALONE);
-        carried?.tell(&mut row);
+        tell(carried?, &mut row);
         Ok(row)
     }
 }
 
-impl BulkRate {
-    /// As a figure of a row.
-    pub(super) fn tell(self, row: &mut ReportRow) {
-        row.add(BULK, "bulk TCP, Mbit/s", (self.megabits * 100.0).round() / 100.0);
-    }
+pub(super) fn tell(megabits: f64, row: &mut ReportRow) {
+    row.add(BULK, "bulk TCP, Mbit/s", (megabits * 100.0).round() / 100.0);
 }

@@ -15,46 +15,33 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::report::{Published, Statistic};
 
-/// The sound that the paper's programs used: the first softphone 16 kHz mono, the other 48 kHz stereo, both of 16 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PaperSound {
-    Voice,
-    Wide,
+tautline_dsp::named_enum! {
+    /// The sound that the paper's programs used, of 16 bits: the first softphone's, and the other's.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum PaperSound {
+        Voice = "16 kHz mono",
+        Wide = "48 kHz stereo",
+    }
 }
 
 impl PaperSound {
-    pub const BOTH: [Self; 2] = [Self::Voice, Self::Wide];
-
     const fn shape(self) -> (Rate, Channels) {
         match self {
             Self::Voice => (Rate::HZ_16000, Channels::MONO),
             Self::Wide => (Rate::HZ_48000, Channels::STEREO),
         }
     }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Voice => "16 kHz mono",
-            Self::Wide => "48 kHz stereo",
-        }
-    }
 }
 
-/// A point of the paper's sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotPoint {
     pub sound: PaperSound,
-    /// Bytes of a block.
     pub block: u32,
-    /// Blocks that may wait at the ear.
     pub playback: u32,
-    /// Blocks that may wait at the mouth.
     pub recording: u32,
-    /// By what it goes.
     pub transport: CallTransport,
 }
 
-/// What the paper settled for.
 const SETTLED: SlotPoint = SlotPoint {
     sound: PaperSound::Voice,
     block: 1024,
@@ -63,24 +50,19 @@ const SETTLED: SlotPoint = SlotPoint {
     transport: CallTransport::Udp,
 };
 
-/// What it tried of each: powers of two.
 const PLAYBACK: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
 const RECORDING: [u32; 6] = [4, 8, 16, 32, 64, 128];
 const BLOCKS: [u32; 4] = [512, 1024, 2048, 4096];
 
-/// A call that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallCase {
     pub name: String,
     pub(super) rate: Rate,
     pub(super) channels: Channels,
-    /// As on the command line.
     pub(super) coding: &'static str,
     /// Sound in one packet, in nanoseconds rounded up: so many whole frames fit.
     pub(super) ptime: Span,
-    /// Of the cards at both ends.
     pub(super) period: Frames,
-    /// Of the card at the mouth.
     pub(super) periods: u32,
     /// What is asked for at the mouth, where that is more than a card here holds.
     pub(super) recording: Option<Span>,
@@ -116,11 +98,10 @@ impl SlotPoint {
         format!(
             "{}, {block}, playback {playback}, recording {recording}, {}",
             sound.name(),
-            transport.word().to_uppercase()
+            transport.name().to_uppercase()
         )
     }
 
-    /// The call that it is, or why there is none.
     pub fn case(&self) -> CaseOrNot {
         let name = self.name();
         self.call(name.clone()).map_err(|why| (name, why))
@@ -182,9 +163,9 @@ const USUAL: [(&str, &str, i64, i64, Option<i64>); 4] = [
 /// Each of them by both transports; beside the first two stand the paper's figures.
 pub fn usual() -> Vec<CaseOrNot> {
     let call = |(what, coding, ptime, period, latency): (&str, _, i64, i64, Option<i64>)| {
-        CallTransport::BOTH.map(|transport| {
+        CallTransport::ALL.map(|transport| {
             Ok(CallCase {
-                name: format!("48 kHz stereo, {what}, {}", transport.word().to_uppercase()),
+                name: format!("48 kHz stereo, {what}, {}", transport.name().to_uppercase()),
                 rate: Rate::HZ_48000,
                 channels: Channels::STEREO,
                 coding,
@@ -202,13 +183,12 @@ pub fn usual() -> Vec<CaseOrNot> {
     USUAL.into_iter().flat_map(call).collect()
 }
 
-/// From what the paper settled for, one thing after the other is changed: transport, sound, playback slots, recording
-/// slots, block.
+/// Changes one thing of the settled point at a time: transport, sound, playback slots, recording slots, block.
 pub fn short() -> Vec<SlotPoint> {
     let mut points = Vec::new();
-    for sound in PaperSound::BOTH {
+    for sound in PaperSound::ALL {
         let settled = SlotPoint { sound, ..SETTLED };
-        points.extend(CallTransport::BOTH.map(|transport| SlotPoint { transport, ..settled }));
+        points.extend(CallTransport::ALL.map(|transport| SlotPoint { transport, ..settled }));
         points.extend([4, 16, 256].map(|playback| SlotPoint { playback, ..settled }));
         points.extend([512, 2048, 4096].map(|block| SlotPoint { block, ..settled }));
     }
@@ -219,13 +199,13 @@ pub fn short() -> Vec<SlotPoint> {
 
 pub fn full() -> Vec<SlotPoint> {
     let mut points = Vec::new();
-    for sound in PaperSound::BOTH {
+    for sound in PaperSound::ALL {
         for block in BLOCKS {
             for playback in PLAYBACK {
                 for recording in RECORDING {
                     let point = SlotPoint { sound, block, playback, recording, ..SETTLED };
                     points.extend(
-                        CallTransport::BOTH.map(|transport| SlotPoint { transport, ..point }),
+                        CallTransport::ALL.map(|transport| SlotPoint { transport, ..point }),
                     );
                 }
             }
@@ -234,22 +214,11 @@ pub fn full() -> Vec<SlotPoint> {
     points
 }
 
-/// By what the sound goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallTransport {
-    Udp,
-    Tcp,
-}
-
-impl CallTransport {
-    pub const BOTH: [Self; 2] = [Self::Udp, Self::Tcp];
-
-    /// As on the command line of `taut call`.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
+tautline_dsp::named_enum! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CallTransport {
+        Udp = "udp",
+        Tcp = "tcp",
     }
 }
 
@@ -259,8 +228,7 @@ const fn paper(name: &'static str, millis: i64) -> Published {
     Published { source: SOURCE, name, statistic: Statistic::Mean, value_ns: millis * 1_000_000 }
 }
 
-/// With 64 slots for playback and 16 for recording of 1 KB: the mean of 16 kHz mono, by the softphone whose sound was the
-/// more stable. Of other buffers it has no figure.
+/// With 64 playback and 16 recording slots of 1 KB: the mean of 16 kHz mono by the more stable softphone.
 const fn by(transport: CallTransport) -> Published {
     match transport {
         CallTransport::Udp => paper("pTHINC", 292),
@@ -268,8 +236,7 @@ const fn by(transport: CallTransport) -> Published {
     }
 }
 
-/// What stands beside a call as it is usual here: by the same transport, and by the program that ran on the device
-/// itself.
+/// The paper's figures for a usual call: by the same transport, and by the program on the device itself.
 fn of_usual(transport: CallTransport) -> Vec<Published> {
     vec![by(transport), paper("Skype on the device", 190)]
 }

@@ -56,7 +56,7 @@ pub(super) fn row(
     row.add("lost", "lost, packets", stream.map(|one| one.counters.lost));
     row.add("late", "late, packets", stream.map(|one| one.counters.late));
     if let Some(bulk) = measured.bulk {
-        bulk.tell(&mut row);
+        super::bulk::tell(bulk, &mut row);
     }
     cpu(&mut row, measured);
     if let Some(asked) = case.recording {
@@ -67,7 +67,6 @@ pub(super) fn row(
     row
 }
 
-/// What the near end used while it was recorded.
 fn cpu(row: &mut ReportRow, measured: &MeasuredCall) {
     if let Some(cap) = measured.cap {
         row.add("near_cpu_cap_percent", "near end may, % of a core", cap);

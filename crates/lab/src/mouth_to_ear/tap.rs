@@ -1,5 +1,4 @@
-//! What stands at both ends of a call beside it: what plays the sound at the mouth, and what keeps a branch of it,
-//! each a program of its own at whatever host.
+//! The programs at both ends of a call: one plays the sound at the mouth, others keep a branch of it.
 
 use serde::{Deserialize, Serialize};
 use tautline_engine::error::RunError;
@@ -12,10 +11,8 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::recording::{RecordOptions, record};
 
-/// Ten of their blocks outlast what keeps a core of a shared machine, and add nothing to any delay: a cable tells
-/// each frame by its instant.
+/// Ten blocks outlast a busy core, and add no delay: a cable tells each frame by its instant.
 const PERIODS: u32 = 10;
-/// How often the ordinary thread looks whether it is over.
 const BEAT: Span = Span::from_millis(20);
 
 /// How the cards beside a call run: in blocks of 10 ms.
@@ -24,10 +21,7 @@ pub(super) fn beside(rate: Rate, channels: Channels) -> Settings {
     Settings { rate, channels, period, periods: PERIODS }
 }
 
-/// Plays noise on every channel, the same on each and alike nowhere, until it is to end.
-///
-/// A metronome repeats itself, and no delay longer than a beat could be told by it. The peak is −12 dB of full
-/// scale, and the spectrum is white.
+/// Plays white noise, peak −12 dBFS, alike on every channel: unlike a metronome's, its delay may exceed a beat.
 pub(super) fn mouth(
     device: Box<dyn Device>,
     scheduler: Scheduler,
@@ -56,7 +50,6 @@ impl Process for NoisePlayer {
     }
 }
 
-/// One branch of the sound, as a tap tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BranchTap {
     pub rate_hz: u32,
@@ -64,7 +57,6 @@ pub(super) struct BranchTap {
     pub begins_ns: Option<i64>,
     /// Four hexadecimal digits for each frame: 16 bits, two's complement, the high digit first.
     pub samples: String,
-    /// What is to be known of it, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -86,7 +78,6 @@ pub(super) fn tap(
     })
 }
 
-/// Full scale of 16 bits.
 const SCALE: f32 = 32_768.0;
 
 fn digits(samples: &[f32]) -> String {
@@ -115,7 +106,6 @@ impl BranchTap {
         digits.chunks_exact(4).map(word).collect()
     }
 
-    /// When its first frame met the ADC.
     pub(super) fn begins(&self) -> Option<LocalTime> {
         self.begins_ns.map(|nanos| LocalTime::ZERO + Span::from_nanos(nanos))
     }

@@ -15,21 +15,17 @@ use crate::hosts::{
     ChildEnded, ChildLimits, ChildState, HostError, HostTimeline, LabHost, UsedBetween,
 };
 
-/// What was measured of a call.
 pub(super) struct MeasuredCall {
-    /// Between the branches, or why there is nothing.
     pub(super) delays: Result<BranchDelays, String>,
     /// How far the clocks of both hosts were known, either way; nothing where they are one.
     pub(super) clock_uncertainty: Span,
     /// What the far end reports of the stream that it heard, if that can be read.
     pub(super) heard: Option<StreamReport>,
-    /// What the near end used while it was recorded.
     pub(super) used: Option<UsedBetween>,
     /// Percent of one processor that it had at most, if that was capped.
     pub(super) cap: Option<u32>,
-    /// What a bulk TCP flow carried beside it.
-    pub(super) bulk: Option<BulkRate>,
-    /// What a reader should know.
+    /// Mbit/s of a bulk TCP flow beside it.
+    pub(super) bulk: Option<f64>,
     pub(super) notes: Vec<String>,
 }
 
@@ -37,7 +33,6 @@ pub(super) struct MeasuredCall {
 const BEGINNING: Duration = Duration::from_secs(20);
 /// It has written its report by then.
 const ENDING: Duration = Duration::from_secs(20);
-/// From one look to the next.
 const LOOK: Duration = Duration::from_millis(20);
 /// What a tap has room for beyond what is asked of it: the other is started, and ended, meanwhile.
 const SPARE: Span = Span::from_secs(30);
@@ -48,10 +43,8 @@ const LONGEST_AUTO: Span = Span::from_secs(1);
 /// Exchanges of clocks before and after, and from one to the next between.
 const BURST: usize = 32;
 const APART: Duration = Duration::from_millis(200);
-/// Where the report of the far end lies.
 const REPORT: &str = "heard.json";
 
-/// Cables of this call, by their names.
 struct Cables {
     mouth: String,
     ear: String,
@@ -173,8 +166,7 @@ impl CallHosts {
         start(&mut self.far, &words, "serve")
     }
 
-    /// Starts the near end, with the share of a processor that it has by this; where this host caps nothing, with
-    /// as much as there is.
+    /// Starts the near end with its share of a processor, or with all of it if this host cannot cap it.
     fn start_call(
         &mut self,
         at: &str,
@@ -185,7 +177,7 @@ impl CallHosts {
         let program = |child| StartedTaut { child, role: "call" };
         let CallCase { period, periods, .. } = case;
         let mouth = format!("virtual:?cable={mouth}&period={period}&periods={periods}");
-        let words = ["call", at, "--transport", case.transport.word(), "--input", &mouth];
+        let words = ["call", at, "--transport", case.transport.name(), "--input", &mouth];
         let mut words: Vec<_> = words.map(str::to_owned).into_iter().chain(shape(case)).collect();
         words.extend(["--output", "null:", "--report", "none"].map(str::to_owned));
         if case.is_capped && options.cpu < 100 && self.uncapped.is_none() {
@@ -262,7 +254,6 @@ impl CallHosts {
     }
 }
 
-/// What both ends are told of the stream.
 fn shape(case: &CallCase) -> Vec<String> {
     let CallCase { rate, channels, period, coding, ptime, latency, .. } = case;
     let mut words = vec![
@@ -324,20 +315,12 @@ fn says(
     Err(host.refused(&format!("taut {} did not begin in time", program.role)))
 }
 
-/// Ends a program as Ctrl-C does.
 fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError> {
     if let ChildState::Ended(ended) = host.wait(program.child, Duration::ZERO)? {
         return Ok(ended);
     }
     host.interrupt(program.child)?;
     host.end_of(program.child, program.role, ENDING)
-}
-
-/// What a flow carried.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct BulkRate {
-    /// Of what the sink read, without headers and what was sent again, from the first byte on.
-    pub(super) megabits: f64,
 }
 
 /// A `taut` that was started at a host, and what it is called in complaints.
@@ -347,7 +330,6 @@ pub(super) struct StartedTaut {
     pub(super) role: &'static str,
 }
 
-/// Starts a `taut` of these words.
 pub(super) fn start(
     host: &mut LabHost,
     words: &[String],

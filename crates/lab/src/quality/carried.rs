@@ -1,5 +1,4 @@
-//! `taut lab quality`: whether what a stream carries is the sound that it was given, as `taut send` and
-//! `taut recv` are run by anybody, judged by `taut compare` where it was heard.
+//! Whether a stream carries the sound it was given: runs `taut send`, `taut recv` and `taut compare`.
 
 use core::time::Duration;
 
@@ -15,25 +14,20 @@ use crate::streams::{LabStream, StreamEnds};
 
 pub const QUESTION: &str = "is what is heard the sound that was sent?";
 
-/// A way of carrying it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CarriedCase {
     pub name: String,
-    /// Words for `taut send`.
     pub send: Vec<String>,
-    /// Words for `taut recv`.
     pub recv: Vec<String>,
     /// Whether it is played on a card of another clock, which it is resampled for.
     pub off_clock: bool,
 }
 
-/// Names of the cases that are run where no words are given.
 pub(super) const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
 /// By how much the clock of the card is fast that sound is resampled for.
 const FAST_PPM: u32 = 100;
 
 impl CarriedCase {
-    /// Those of these names; all of them, if there are none.
     pub(super) fn of(names: &[String]) -> Vec<Self> {
         let wanted = |name: &&str| names.is_empty() || names.iter().any(|wanted| wanted == name);
         let case = |name: &str| {
@@ -61,13 +55,10 @@ pub(super) enum SentSound {
     },
 }
 
-/// What a judge takes at most.
 const JUDGING: Duration = Duration::from_secs(300);
-/// Dropouts that are told one by one.
 const TOLD: usize = 10;
 
-/// Carries the sound in each of these ways, each without noise first and then with each of these noises; `plan` says all
-/// else of the stream. One that cannot be is a void row; a host that is gone ends it.
+/// Runs each case without noise, then with each noise. A failed run is a void row; a host that is gone ends it.
 pub(super) fn carry(
     ends: &mut StreamEnds,
     told: &mut Cases<'_>,
@@ -108,7 +99,6 @@ pub(super) fn carry(
     }
 }
 
-/// Silence, and each other noise once.
 pub(super) fn noises_of(asked: &[Noise]) -> Vec<Noise> {
     let mut noises = vec![Noise::SILENT];
     for noise in asked {
@@ -171,13 +161,11 @@ fn words(words: &[&str], last: impl ToString) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).chain([last.to_string()]).collect()
 }
 
-/// Runs `taut` there to its end.
 fn ran(host: &mut LabHost, words: &[String], role: &str) -> Result<ChildEnded, HostError> {
     let child = host.start(words, &[])?;
     host.end_of(child, role, JUDGING)
 }
 
-/// The figures of a judgement.
 fn row(name: &str, judged: &Value) -> ReportRow {
     let mut row = ReportRow::named(name);
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -6,25 +6,18 @@ use serde_json::Value;
 
 use crate::report::ReportRow;
 
-/// What noise did to the sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoiseEffect {
     /// Nothing: all frames arrived, and the verdict is that without noise.
     None,
     /// Frames were lost, and none without noise.
-    Lost {
-        /// In how many dropouts.
-        dropouts: u64,
-        /// How many in all.
-        frames: u64,
-    },
+    Lost { dropouts: u64, frames: u64 },
     /// No frame was lost, but the verdict is another one than without noise.
     Changed,
     /// Frames were lost without noise too, or one of the two was not measured.
     Unknown,
 }
 
-/// What a row reports of its sound.
 #[derive(Clone, Copy)]
 struct Judged<'a> {
     verdict: &'a str,
@@ -50,7 +43,6 @@ impl<'a> Judged<'a> {
 }
 
 impl NoiseEffect {
-    /// Compares the row with noise with the one without.
     pub(super) fn of(silent: &ReportRow, noisy: &ReportRow) -> Self {
         let (Some(silent), Some(noisy)) = (Judged::of(silent), Judged::of(noisy)) else {
             return Self::Unknown;
@@ -63,7 +55,6 @@ impl NoiseEffect {
         }
     }
 
-    /// Adds it to the row with noise.
     pub(super) fn add_to(self, row: &mut ReportRow) {
         let word = match self {
             Self::None => "none",

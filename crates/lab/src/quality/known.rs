@@ -7,8 +7,7 @@ use tautline_proto::units::Rate;
 
 /// Peak of all of it, 12 dB below full scale.
 const PEAK: f64 = 0.25;
-/// Sines, one for each channel: frequencies that repeat in no whole number of frames, so that each place
-/// is like no other.
+/// A sine for each channel, which repeats in no whole number of frames, so that each place is unique.
 const TONES: [f64; 2] = [997.31, 1499.77];
 /// Seconds of sines, of sweeps and of noise.
 const PARTS: [f64; 3] = [3.0, 1.5, 1.5];
@@ -17,11 +16,9 @@ const LOWEST: f64 = 40.0;
 /// Of the sweep's beginning and end, in seconds: what begins at once is no sweep.
 const FADE: f64 = 0.01;
 
-/// How long it lasts, in seconds.
 pub(super) const KNOWN_SECONDS: u32 = 6;
 
-/// Writes it as a WAV of two channels and so many bits: a sine, a logarithmic sweep and white noise, each
-/// channel another.
+/// Writes a stereo WAV of a sine, a logarithmic sweep and white noise, different in each channel.
 pub(super) fn write_known(path: &Path, rate: Rate, bits: u16) -> Result<(), hound::Error> {
     let spec = hound::WavSpec {
         channels: TONES.len() as u16,
@@ -42,7 +39,6 @@ pub(super) fn write_known(path: &Path, rate: Rate, bits: u16) -> Result<(), houn
     file.finalize()
 }
 
-/// Of full scale, at a time in seconds.
 fn sample(at: f64, channel: usize, rate: f64, random: &mut fastrand::Rng) -> f64 {
     let [tones, sweep, _] = PARTS;
     let (swept, left) = (at - tones, tones + sweep - at);

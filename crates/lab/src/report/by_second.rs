@@ -13,15 +13,12 @@ pub struct StreamBySecond {
     pub periods: u32,
     pub ptime_ns: i64,
     pub seconds: u32,
-    /// Packets that left in them.
     pub due: u64,
-    /// Packets that came after their deadline.
     pub late: Vec<SecondCount>,
     pub lost: Vec<SecondCount>,
     /// Packets that were there in time and were not played.
     pub unheard: Vec<SecondCount>,
-    /// Packets that were missing among those that left, at the seconds of their capture. Absent in reports of
-    /// a `taut` that did not tell them.
+    /// Packets missing among those that left, by the second of their capture; absent in older reports.
     #[serde(default)]
     pub never_sent: Option<Vec<SecondCount>>,
     /// Each stage, in the order of travel; then how late the threads of both devices woke.

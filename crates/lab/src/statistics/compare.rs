@@ -19,7 +19,6 @@ use serde::Serialize;
 
 pub use ranks::{Ranked, ranked};
 
-/// What was said of one figure of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SeriesComparison {
     /// Median of the second less that of the first.
@@ -33,17 +32,13 @@ pub struct SeriesComparison {
     pub verdict: SeriesDifference,
 }
 
-/// Whether two runs differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeriesDifference {
-    /// Too few intervals to tell.
     Unknown,
     /// Not beyond what chance and the runs' own uncertainty bring.
     None,
-    /// The second has less.
     Less,
-    /// The second has more.
     More,
 }
 
@@ -55,8 +50,7 @@ pub(crate) const CHANCE: f64 = 0.01;
 const NEGLIGIBLE: f64 = 0.147;
 const SAMPLES: usize = 2000;
 
-/// Compares values of intervals of two runs, whose difference means nothing up to `uncertainty`. The same
-/// runs always say the same.
+/// Compares the intervals of two runs; a difference up to `uncertainty` means nothing. Deterministic.
 pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesComparison {
     let difference = median(second) - median(first);
     if first.len() < LEAST || second.len() < LEAST {

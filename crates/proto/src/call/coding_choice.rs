@@ -6,9 +6,6 @@
 //! that fewer bits do not lessen is the path's own, and nothing to fall for. Where the other end said what becomes of the
 //! packets and says nothing more, though its sound comes, its words find no room beside that: then fewer bits are sent, too.
 
-use tautline_dsp::format::SampleFormat;
-
-use crate::codec::{Coder, Opus, OpusTuning};
 use crate::stream::Coding;
 use crate::time::{LocalTime, Span};
 
@@ -63,8 +60,6 @@ const IN_A_ROW: Span = Span::from_millis(2_500);
 /// What is taken for lost then: how much it is nobody says, and by half at a time the fewest bits are soon come to.
 const UNTOLD_LOST: f64 = 0.5;
 
-/// What lossless compression leaves: two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
-const LOSSLESS_LEFT: f64 = 0.66;
 /// Bits beside the sound of each packet: IPv4 and UDP 28 bytes, RTP 12, the sender's instants 20, the seal 16.
 const HEADS: f64 = 8.0 * 76.0;
 
@@ -92,16 +87,14 @@ struct CodingRung {
 impl CodingRung {
     /// Of a coding, from the least bit rate to this where there is a choice; `None` where it takes no such stream.
     fn new(terms: StreamTerms, most: Option<u32>) -> Option<Self> {
-        let bits = match (terms.coding.coder, most) {
-            (Some(Coder::Opus(opus)), Some(most)) => {
-                Some((Opus::moved_within(opus.tuning, terms.channels).0.min(most), most))
-            }
-            _ => None,
-        };
+        let bits = terms.coding.coder.zip(most).and_then(|(coder, most)| {
+            let (least, _) = coder.rules().adapted_bitrates(terms.channels)?;
+            Some((least.min(most), most))
+        });
         let terms = bits.map_or(terms, |(least, _)| terms.at_bitrate(least));
         let format = terms.format(0)?;
         let packets = f64::from(terms.rate.hertz()) / format.packet.count() as f64;
-        let left = if terms.coding.coder == Some(Coder::Lossless) { LOSSLESS_LEFT } else { 1.0 };
+        let left = terms.coding.coder.map_or(1.0, |coder| coder.rules().mean_share());
         let bytes = format.payload_bytes() as f64;
         Some(Self { terms, rate: packets * (8.0 * bytes * left + HEADS), bits })
     }
@@ -109,8 +102,7 @@ impl CodingRung {
     /// The same in packets of this time, or the shortest that it is tried in; `None` where it takes none such.
     fn in_packets_of(&self, ptime: Span) -> Option<Self> {
         let coding = self.terms.coding;
-        let tried = CodingChoice::LADDER.into_iter().find(|(one, _)| one.is_coded_as(coding));
-        let least = tried.map_or(Span::ZERO, |(_, least)| least);
+        let least = coding.row().adapts_from.unwrap_or_default();
         let terms = StreamTerms { ptime: ptime.max(least), ..self.terms }.coded(coding);
         Self::new(terms, self.bits.map(|(_, most)| most))
     }
@@ -129,10 +121,8 @@ impl CodingRung {
 
     /// What copies of earlier sound make good of what is lost.
     fn mended(&self, lost: f64) -> f64 {
-        match self.terms.coding.coder {
-            Some(Coder::Opus(Opus { tuning: OpusTuning::Voice, .. })) => lost.min(MENDED),
-            _ => 0.0,
-        }
+        let has_copies = self.terms.coding.coder.is_some_and(|coder| coder.rules().has_copies());
+        if has_copies { lost.min(MENDED) } else { 0.0 }
     }
 }
 
@@ -172,33 +162,22 @@ pub struct CodingChoice {
 }
 
 impl CodingChoice {
-    /// What is tried, the better first, and the shortest packets that it is tried in: where few bits are sent, heads are not
-    /// to be more than sound.
-    const LADDER: [(Coding, Span); 5] = [
-        (Coding { sample: SampleFormat::L24, coder: None }, Span::ZERO),
-        (Coding::LOSSLESS_24, Span::ZERO),
-        (Coding::LOSSLESS_16, Span::ZERO),
-        (Coding::OPUS, Span::from_millis(5)),
-        (Coding::OPUS_VOICE, Span::from_millis(20)),
-    ];
-
-    /// Begins with Opus, or where that is not had with the fewest bits, for a stream of this rate and these channels; `None`
-    /// where not two codings take such a stream.
+    /// Begins with the coding of the fewest bits that is good for any sound; `None` if fewer than two take such a stream.
     pub fn new(terms: &StreamTerms, now: LocalTime) -> Option<Self> {
-        let of = |(coding, least): (Coding, Span)| {
+        let of = |coding: Coding| {
+            let least = coding.row().adapts_from?;
             let terms = StreamTerms { ptime: terms.ptime.max(least), ..*terms };
             let terms = terms.coded(coding.usual_for(terms.channels));
-            let most = match coding.coder {
-                Some(Coder::Opus(opus)) => Some(Opus::moved_within(opus.tuning, terms.channels).1),
-                _ => None,
-            };
-            CodingRung::new(terms, most)
+            let within = coding.coder.and_then(|it| it.rules().adapted_bitrates(terms.channels));
+            CodingRung::new(terms, within.map(|(_, most)| most))
         };
-        let rungs: Vec<CodingRung> = Self::LADDER.into_iter().filter_map(of).collect();
-        let music = Coding::OPUS.usual_for(terms.channels);
-        let opus = rungs.iter().position(|rung| rung.terms.coding.is_coded_as(music));
-        let at = opus.unwrap_or(rungs.len().saturating_sub(1));
-        (rungs.len() > 1).then(|| Self::beginning(rungs, at, music.bitrate(), now))
+        let mut codings = Coding::ALL;
+        codings.sort_unstable_by_key(|coding| coding.row().rank);
+        let rungs: Vec<CodingRung> = codings.into_iter().filter_map(of).collect();
+        let first = rungs.iter().rposition(|rung| rung.terms.coding.row().begins);
+        let at = first.unwrap_or(rungs.len().saturating_sub(1));
+        let bitrate = rungs.get(at)?.terms.coding.usual_for(terms.channels).bitrate();
+        (rungs.len() > 1).then(|| Self::beginning(rungs, at, bitrate, now))
     }
 
     /// Keeps to the coding of these terms, and chooses its bit rate alone, from that of these on and up to the usual; `None`
@@ -413,6 +392,8 @@ impl CodingChoice {
 
 #[cfg(test)]
 mod tests {
+    use tautline_dsp::format::SampleFormat;
+
     use super::*;
     use crate::units::{Channels, Rate};
 
@@ -468,7 +449,8 @@ mod tests {
             refused.push(terms.coding.name());
             choice.refused(now);
         }
-        assert_eq!(refused.len(), CodingChoice::LADDER.len(), "{refused:?}");
+        let tried = Coding::ALL.into_iter().filter(|coding| coding.row().adapts_from.is_some());
+        assert_eq!(refused.len(), tried.count(), "{refused:?}");
         assert_eq!(choice.refused(now), None);
         assert_eq!(
             choice.observed(now + SETTLES, SpoiltShare { due: 100, lost: 1.0, late: 0.0 }),

@@ -116,12 +116,9 @@ fn off(seed: u64, unsure: f64, jitter: f64) -> (f64, f64) {
     let delay = 0.1 * rng.f64();
     let noise = 0.01 * rng.f64();
     let found = measured([&cards[0], &cards[1]], delay, &mut rng, noise);
-    assert!(
-        found.marks.marks_missed == 0 && found.marks.measured.count >= 100,
-        "{seed}: {found:?}"
-    );
-    let measured = found.marks.measured.p50_ns.unwrap() as f64;
-    (measured - 1e9 * delay, found.marks.uncertainty_95_ns.unwrap() as f64)
+    assert!(found.marks.missed == 0 && found.marks.measured().count >= 100, "{seed}: {found:?}");
+    let measured = found.marks.measured().p50_ns.unwrap() as f64;
+    (measured - 1e9 * delay, found.marks.uncertainty_95().unwrap().as_nanos() as f64)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::report::LabReport;
 
 fn measured(frames: i64) -> LabReport {
     let mut found = Loop { frames, blocks: 4000, ..Loop::default() }.measure();
-    found.marks.configured_ns = Some(5_000_000);
+    found.configured = Some(Span::from_millis(5));
     found.report(["here", "there"])
 }
 
@@ -50,8 +50,8 @@ fn marks_that_found_no_room_are_in_the_figures_and_told() {
         judge.heard(heard);
     }
     let found = MeasuredDelay::new([SETTINGS; 2], None, judge.finish(LocalTime::NEVER));
-    assert_eq!((found.marks.measured.count, found.delays.values().len()), (20, 5));
-    assert_eq!(found.marks.uncertainty_95_ns, None, "{found:?}");
+    assert_eq!((found.marks.measured().count, found.marks.delays.values().len()), (20, 5));
+    assert_eq!(found.marks.uncertainty_95(), None, "{found:?}");
     snapshot!(remarks(&found.clone().report(["here", "there"])));
 }
 
@@ -78,7 +78,7 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
         }
         let outcome = judge.finish(LocalTime::NEVER);
         let found = MeasuredDelay::new([SETTINGS; 2], None, outcome);
-        assert_eq!(found.marks.polarity, Some(told), "{turned}: {found:?}");
+        assert_eq!(found.marks.polarity(), Some(told), "{turned}: {found:?}");
     }
 }
 
@@ -100,7 +100,7 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
         let [output, input] =
             [0, 1].map(|end| DeviceFaults { xruns: xruns[end], skipped: skipped[end] });
         found.devices(output, input, 0);
-        (found.marks.bit_exact, found.marks.bits_changed_by)
+        (found.marks.bit_exact(), found.marks.exactness.and_then(Exactness::name))
     };
     assert_eq!(told(0, [3, 3], [0, 0]), (Some(true), None), "of xruns before, say");
     // Three each, of which the devices skipped 20 words, and which cut two each.

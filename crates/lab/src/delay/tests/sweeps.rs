@@ -61,10 +61,11 @@ fn measured_without(
 fn is_found(found: &MeasuredDelay, frames: usize) {
     let row = &found.marks;
     let known = SETTINGS.rate.span_of(Frames::from_len(frames)).as_nanos();
-    let (median, unsure) = (row.measured.p50_ns.unwrap(), row.uncertainty_ns.unwrap());
+    let (median, unsure) =
+        (row.measured().p50_ns.unwrap(), row.uncertainty.median().unwrap().as_nanos());
     assert!((median - known).abs() <= unsure - 6_000, "{row:?}");
-    assert!(row.measured.count >= 21 && row.marks_missed == 0, "{row:?}");
-    assert_eq!((row.dropped_frames, row.repeated_frames, row.bit_exact), (0, 0, None), "{row:?}");
+    assert!(row.measured().count >= 21 && row.missed == 0, "{row:?}");
+    assert_eq!((row.dropped_frames, row.repeated_frames, row.bit_exact()), (0, 0, None), "{row:?}");
 }
 
 fn with_noise(sound: &mut [f32]) {
@@ -80,8 +81,11 @@ fn a_sweep_is_found_to_a_twentieth_of_a_frame_and_stands_out_by_30_db() {
     for frames in [0, 1, 240, 20_001] {
         let found = measured(frames, |_| {});
         is_found(&found, frames);
-        assert!(found.marks.uncertainty_ns.unwrap() < 6_000 + 1_042 + 200, "{found:?}");
-        assert!(found.marks.peak_to_sidelobe_db.unwrap() > 30.0, "{:?}", found.marks);
+        assert!(
+            found.marks.uncertainty.median().unwrap().as_nanos() < 6_000 + 1_042 + 200,
+            "{found:?}"
+        );
+        assert!(found.marks.least_clear_db.unwrap() > 30.0, "{:?}", found.marks);
         assert!(found.marks.least_confidence.unwrap() > 0.999, "{:?}", found.marks);
     }
 }
@@ -90,7 +94,7 @@ fn a_sweep_is_found_to_a_twentieth_of_a_frame_and_stands_out_by_30_db() {
 fn a_sweep_is_found_in_noise_that_is_as_loud_as_it_is() {
     let found = measured(2000, |sound| with_noise(sound));
     is_found(&found, 2000);
-    let clear = found.marks.peak_to_sidelobe_db.unwrap();
+    let clear = found.marks.least_clear_db.unwrap();
     assert!((15.0..40.0).contains(&clear), "{:?}", found.marks);
 }
 
@@ -102,7 +106,7 @@ fn echoes_are_told_by_the_ratio_and_the_first_and_strongest_way_is_measured() {
         }
     });
     is_found(&found, 480);
-    let clear = found.marks.peak_to_sidelobe_db.unwrap();
+    let clear = found.marks.least_clear_db.unwrap();
     assert!((clear - 6.0).abs() < 0.3, "{:?}", found.marks);
 }
 
@@ -224,8 +228,9 @@ fn a_sweep_that_came_whole_before_frames_were_skipped_is_heard() {
     // From the silence after a sweep to the silence after the next, which is lost.
     let blocks = |frame: usize| (9 * spacing() + 17_000 + frame) / BLOCK;
     let found = measured_without(blocks(0)..blocks(spacing()), 0, |_| {});
-    let MarkCounts { measured, marks_missed, dropped_frames, .. } = found.marks;
-    assert_eq!((marks_missed, dropped_frames), (1, 0), "{found:?}");
+    let Outcome { missed, dropped_frames, .. } = found.marks;
+    let measured = found.marks.measured();
+    assert_eq!((missed, dropped_frames), (1, 0), "{found:?}");
     assert!(measured.count >= 21, "{found:?}");
 }
 
@@ -246,8 +251,8 @@ fn a_second_of_sweeps_is_played_on_until_they_are_found_and_what_is_played_then_
     // Of three seconds, in the time of the cards; the first sweep is played before the measurement begins.
     let (output, input) = Loop { frames: 240, blocks: 3000, ..Loop::default() }.cards();
     let found = measure(output, input, &options, &Stop::default()).unwrap();
-    let MarkCounts { measured, marks_played, marks_missed, .. } = found.marks;
-    assert_eq!((measured.count, marks_played, marks_missed), (1, 1, 0), "{found:?}");
+    let (measured, Outcome { played, missed, .. }) = (found.marks.measured(), &found.marks);
+    assert_eq!((measured.count, *played, *missed), (1, 1, 0), "{found:?}");
     assert_eq!(measured.max_ns.map(|delay| (delay + 500_000) / 1_000_000), Some(5), "{found:?}");
     snapshot!(remarks(&found.clone().report(["here", "there"])));
 }

@@ -10,11 +10,9 @@ pub struct Ranked {
     pub delta: f64,
 }
 
-/// Of so many values together every way to part them is counted: the normal curve is too wide there, and would
-/// never call ten values that all lie above ten others as unlikely as they are.
+/// Up to so many values every partition is counted: the normal curve is too wide for so few.
 const FEW: usize = 40;
-/// Of a correlation: greater ones come by chance in 5 of 100 runs of so many values (Anderson 1942), over their
-/// root.
+/// Correlation, times the root of the count, that chance exceeds in 5 of 100 runs (Anderson 1942).
 const CLEAR: f64 = 1.645;
 /// No correlation of values is taken for more.
 const MOST_ALIKE: f64 = 0.99;
@@ -71,8 +69,7 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
     (ranks, ties)
 }
 
-/// Of all ways to take so many of these ranks, the share of those whose sum is as far from the middle as this
-/// one.
+/// The share of all ways to take so many ranks whose sum is at least as far from the middle.
 fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
     let most: usize = doubled.iter().sum::<u64>() as usize;
     // How many ways lead to each sum, by how many were taken.

@@ -87,8 +87,8 @@ impl<'a> Section<'a> {
         let Coding { sample, coder } =
             Coding::find(|row| row.encoding.eq_ignore_ascii_case(map.coding))
                 .ok_or_else(|| line.fault(SdpFault::Coding(map.coding.to_owned())))?;
-        // A map of Opus has two channels whatever is in it (RFC 7587 §7).
-        let mono = matches!(coder, Some(Coder::Opus(_))) && self.says_mono(payload_type);
+        let mono = coder.and_then(|coder| coder.rules().mono_parameter());
+        let mono = mono.is_some_and(|parameter| self.has_parameter(payload_type, parameter));
         let channels = if mono { 1 } else { map.channels };
         Ok(SdpCoding {
             sample,
@@ -107,13 +107,13 @@ impl<'a> Section<'a> {
         Some(line.fault(SdpFault::Map(value.to_owned())))
     }
 
-    /// Whether the sender says that its Opus is mono (RFC 7587 §6.1).
-    fn says_mono(&self, payload_type: u8) -> bool {
+    /// Whether the `fmtp` of this payload type has this parameter.
+    fn has_parameter(&self, payload_type: u8, wanted: &str) -> bool {
         let parameters =
             self.values("fmtp").filter_map(|(_, text)| text.split_once(char::is_whitespace));
         parameters
             .filter(|(of, _)| of.parse() == Ok(payload_type))
             .flat_map(|(_, parameters)| parameters.split(';'))
-            .any(|parameter| parameter.trim().eq_ignore_ascii_case("sprop-stereo=0"))
+            .any(|parameter| parameter.trim().eq_ignore_ascii_case(wanted))
     }
 }

@@ -6,7 +6,7 @@ use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, Transpor
 
 use super::decimal;
 use super::{Description, LINK_OFFSET, Reference, SdpCrypto};
-use crate::codec::{Coder, Coding, Opus, OpusTuning};
+use crate::codec::{Coder, Coding};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
@@ -47,8 +47,8 @@ impl Description {
             add("crypto", format!("{} {key}", index + 1));
         }
         add("rtpmap", self.rtpmap());
-        if let Some(Coder::Opus(opus)) = self.coder {
-            add("fmtp", self.opus_parameters(opus));
+        if let Some(fmtp) = self.coder.and_then(|coder| coder.rules().fmtp(self.channels)) {
+            add("fmtp", format!("{} {fmtp}", self.payload_type));
         }
         if let Some(packet) = self.packet {
             add("ptime", self.ptime(packet));
@@ -97,21 +97,10 @@ impl Description {
 
     fn rtpmap(&self) -> String {
         let coding = Coding { sample: self.sample, coder: self.coder }.row().encoding;
-        // Whatever is in it, its clock is of 48 kHz and its channels are two (RFC 7587 §4.1, §7).
-        if let Some(Coder::Opus(_)) = self.coder {
-            return format!("{} {coding}/48000/2", self.payload_type);
-        }
-        format!("{} {coding}/{}/{}", self.payload_type, self.rate.hertz(), self.channels)
-    }
-
-    /// What RFC 7587 §6.1 has a sender say; a mono stream says so, as two channels stand in its map.
-    fn opus_parameters(&self, opus: Opus) -> String {
-        let stereo = u8::from(self.channels.count() > 1);
-        let fec = u8::from(opus.tuning == OpusTuning::Voice);
-        format!(
-            "{} stereo={stereo};sprop-stereo={stereo};useinbandfec={fec};cbr=1",
-            self.payload_type
-        )
+        let as_it_is = (self.rate, self.channels.count());
+        let mapped = |coder: Coder| coder.rules().rtpmap(self.rate, self.channels);
+        let (rate, channels) = self.coder.map_or(as_it_is, mapped);
+        format!("{} {coding}/{}/{channels}", self.payload_type, rate.hertz())
     }
 
     /// Two decimals, as AES67 has it, or as many as say the frames without doubt.
