@@ -8,6 +8,7 @@ use tautline_api::call::{CallAddress, CallLine, DialError, LineEnd};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
 use tautline_io::clock::now;
+use tautline_proto::call::adaptation::{Adaptation, begin_with_few_bits};
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
@@ -15,7 +16,6 @@ use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::adaptation::{Adaptation, begin_with_few_bits};
 use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
 use crate::microphone::Microphone;
@@ -577,9 +577,9 @@ impl Caller {
         // If the line is lost, or no sound comes, more is amiss than that reports find no room.
         let heard = self.endpoint.as_ref().map(|endpoint| endpoint.link.heard());
         let heard = heard.filter(|_| self.decides.has_line());
-        let watched = self.watched.newest();
+        let counts = self.watched.counts();
         let adaptation = self.adaptation.as_mut();
-        let wanted = adaptation.and_then(|one| one.poll(&call.terms, heard, watched, now()));
+        let wanted = adaptation.and_then(|one| one.poll(&call.terms, heard, counts, now()));
         let Some(terms) = wanted else { return };
         if self.ask_for(terms).is_err()
             && let Some(adaptation) = &mut self.adaptation

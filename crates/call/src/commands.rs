@@ -6,6 +6,7 @@ use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
 use tautline_io::clock::now;
+use tautline_proto::call::adaptation::Adaptation;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
@@ -13,7 +14,6 @@ use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
-use crate::adaptation::Adaptation;
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
 use crate::terms::latency_by;
