@@ -12,6 +12,7 @@ use tautline_proto::call::adaptation::{Adaptation, begin_with_few_bits};
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
+use tautline_proto::call::transport::TransportNumbers;
 use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
@@ -20,7 +21,7 @@ use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
 use crate::microphone::Microphone;
 use crate::terms::offer;
-use crate::transport::{CallerTransport, TransportKeys, finished};
+use crate::transport::{CallerSockets, TransportKeys, finished};
 use crate::{
     CallEvent, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side, Standing,
     Watched, running,
@@ -106,7 +107,7 @@ pub(crate) struct Caller {
     pub(crate) devices: DevicePair,
     connection: Connection,
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) transport: Option<CallerTransport>,
+    pub(crate) transport: Option<CallerSockets>,
     pub(crate) keys: Option<TransportKeys>,
     /// Whether anything was received, of sound that is over.
     heard: bool,
@@ -374,7 +375,7 @@ impl Caller {
                     }
                     self.adopt(&terms, common)?;
                     if let Some(transport) = &mut self.transport {
-                        transport.allow(&terms.paths);
+                        transport.decides.allow(&terms.paths, now());
                     }
                     self.adapt(&terms);
                     let adaptation = self.adaptation.as_mut();
@@ -394,7 +395,9 @@ impl Caller {
                     }
                 }
                 CallerStep::Unheard(number) => {
-                    self.transport.iter_mut().for_each(|transport| transport.unheard(number));
+                    if let Some(transport) = &mut self.transport {
+                        transport.decides.unheard(number, now());
+                    }
                 }
                 CallerStep::TurnedAway(why) => {
                     self.transport = None;
@@ -408,7 +411,8 @@ impl Caller {
 
     fn begin(&mut self, call: &AgreedCall, common: &mut Common) -> Result<(), Error> {
         let Some(line) = self.connection() else { return Ok(()) };
-        let keys = TransportKeys::new(*line.secret(), line.peer());
+        let (secret, called) = (*line.secret(), line.peer());
+        let keys = TransportKeys { secret, called, numbers: TransportNumbers::default() };
         self.keys = Some(keys);
         self.told = None;
         let (asked, kept) = (self.config.end.latency, call.terms.latency.kept());
@@ -419,8 +423,7 @@ impl Caller {
         }
         match &mut self.endpoint {
             Some(endpoint) if call.terms.sound() => {
-                self.transport =
-                    Some(CallerTransport::begin(&mut endpoint.link, call, keys, false)?);
+                self.transport = Some(CallerSockets::begin(&mut endpoint.link, call, keys, false)?);
                 self.adopt(&call.terms, common)?;
                 self.adaptation.iter_mut().for_each(|adaptation| {
                     adaptation.answered(&call.terms);
@@ -475,11 +478,11 @@ impl Caller {
             watched: Some(&self.watched),
         };
         let (endpoint, mut transport) = Endpoint::begin(&setup, sound, &common.stop, |link| {
-            CallerTransport::begin(link, call, keys, true)
+            CallerSockets::begin(link, call, keys, true)
         })?;
-        transport.begun();
+        transport.decides.begun(now());
         (self.endpoint, self.transport) = (Some(endpoint), Some(transport));
-        self.keys.iter_mut().for_each(|keys| keys.asked = 0);
+        self.keys.iter_mut().for_each(|keys| keys.numbers.begin());
         common.begun();
         Ok(())
     }
@@ -513,7 +516,7 @@ impl Caller {
     fn hold(&mut self) -> Result<(), Error> {
         self.adaptation = None;
         if let (Some(transport), Some(keys)) = (self.transport.take(), &mut self.keys) {
-            keys.used = keys.used.max(Some(transport.used()));
+            keys.numbers.end(&transport.decides);
         }
         let Some(endpoint) = self.endpoint.take() else { return Ok(()) };
         self.heard |= endpoint.link.heard() > 0;
@@ -531,17 +534,16 @@ impl Caller {
         let (Some(transport), Some(endpoint)) = (&mut self.transport, &mut self.endpoint) else {
             return Ok(());
         };
-        let (before, _) = transport.now();
-        let moved = transport.turn(&mut endpoint.link)?;
-        let (path, _) = transport.now();
+        let before = transport.decides.used();
+        let silent = transport.turn(&mut endpoint.link, now())?;
+        let (port, used) = (transport.port(), transport.decides.used());
         // If the control connection is lost, too, more is amiss than that UDP does not pass.
-        let silent = transport.silent().filter(|_| self.decides.has_line());
-        if let Some((way, port)) = silent {
+        if let Some(way) = silent.filter(|_| self.decides.has_line()) {
             self.tell(CallEvent::NoDatagrams(way, port));
         }
-        if moved {
-            if path != before {
-                self.tell(CallEvent::MovedTo(path));
+        if used != before {
+            if used.0 != before.0 {
+                self.tell(CallEvent::MovedTo(used.0));
             }
             self.adaptation.iter_mut().for_each(|adaptation| adaptation.moved(now()));
             self.tell_path();
@@ -551,7 +553,8 @@ impl Caller {
 
     /// Tells the other end the transport. A connection is known by its ticket, too.
     fn tell_path(&mut self) {
-        if let Some((path, number)) = self.transport.as_ref().map(CallerTransport::now) {
+        if let Some(transport) = &self.transport {
+            let (path, number) = transport.decides.used();
             self.decides.go_by(path, number);
         }
     }
@@ -609,7 +612,7 @@ impl Caller {
 
     pub(crate) fn standing(&self) -> Standing {
         match &self.transport {
-            Some(transport) => Standing::By(transport.now().0),
+            Some(transport) => Standing::By(transport.decides.used().0),
             None if self.endpoint.is_none() && self.decides.call().is_some() => Standing::Held,
             None => Standing::None,
         }
@@ -620,11 +623,12 @@ impl Caller {
         let (Some(transport), Some(endpoint)) = (&self.transport, &self.endpoint) else {
             return false;
         };
-        !self.heard && endpoint.link.heard() == 0 && now() >= transport.began + span
+        !self.heard && endpoint.link.heard() == 0 && now() >= transport.decides.began() + span
     }
 
     fn unheard(&self) -> Error {
-        let by_udp = self.transport.as_ref().is_some_and(CallerTransport::is_by_udp_alone);
+        let transport = self.transport.as_ref();
+        let by_udp = transport.is_some_and(|transport| transport.decides.is_by_udp_alone());
         let fix = match by_udp {
             true => "let UDP pass between here and there, or leave --transport out",
             false => "see what taut serve says there",

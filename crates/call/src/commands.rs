@@ -17,7 +17,6 @@ use tautline_proto::time::Span;
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
 use crate::terms::latency_by;
-use crate::transport::CallerTransport;
 use crate::{CallEvent, Standing, bits_in_words};
 
 /// A change that the user asks for.
@@ -196,8 +195,8 @@ impl Caller {
         if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) = self.decides.call() {
             words += &format!(", sends {}, hears {}", coded(there), coded(back));
         }
-        if let Some((path, _)) = self.transport.as_ref().map(CallerTransport::now) {
-            words += &format!(", by {}", path.name());
+        if let Some(transport) = &self.transport {
+            words += &format!(", by {}", transport.decides.used().0.name());
         }
         words += if open { ", open" } else { ", muted" };
         if let [_, Some(stream)] = self.watched.newest() {
@@ -300,7 +299,7 @@ impl Caller {
 
     pub(crate) fn counts(&mut self, sound: bool) {
         if let (true, None, Some(keys)) = (sound, &self.endpoint, &mut self.keys) {
-            keys.asked = keys.asked.saturating_add(1);
+            keys.numbers.ask();
         }
     }
 }

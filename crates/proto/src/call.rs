@@ -17,6 +17,7 @@ pub mod message;
 pub mod packets;
 pub mod path;
 pub mod terms;
+pub mod transport;
 pub mod window;
 
 use core::fmt;
