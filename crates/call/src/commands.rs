@@ -65,6 +65,17 @@ fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
 }
 
+fn not_asked(not: NotAsked) -> CannotChange {
+    match not {
+        NotAsked::NoLine => {
+            said("the control connection is lost; say it again once the call goes on")
+        }
+        NotAsked::Ending => CannotChange::Busy,
+        NotAsked::NoPackets(why) => said(why.to_string()),
+        NotAsked::Older => said("the taut there has no auto:TIME; say latency auto, or update it"),
+    }
+}
+
 fn coded(terms: &StreamTerms) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
     format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding))
@@ -157,21 +168,13 @@ impl Caller {
     }
 
     pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
-        let Some(call) = self.decides.call() else {
+        if self.decides.call().is_none() {
             // An offer that is not answered yet holds the other; the call is changed once there is one.
             self.held_next = (!self.decides.begins_held(held)).then_some(held);
             return Ok(Changed::Held(held));
-        };
-        let asked = self.decides.asked();
-        let ends = asked.is_some_and(|asked| !asked.sound()) && call.terms.sound();
-        if ends && !held {
-            // It is unknown whether the sound is over there.
-            return Err(CannotChange::Busy);
         }
-        // A hold is no part of a request that may yet be refused.
-        let mut terms = asked.filter(|_| !held).unwrap_or(&call.terms).clone();
-        terms.paths = if held { Vec::new() } else { self.paths.to_vec() };
-        self.ask_for(terms)?;
+        self.decides.hold(held, self.paths).map_err(not_asked)?;
+        self.counts(!held);
         self.asked = Some(Changed::Held(held));
         Ok(Changed::Held(held))
     }
@@ -284,15 +287,7 @@ impl Caller {
 
     pub(crate) fn ask_for(&mut self, terms: CallTerms) -> Result<(), CannotChange> {
         let sound = terms.sound();
-        self.decides.change(terms).map_err(|not| match not {
-            NotAsked::NoLine => {
-                said("the control connection is lost; say it again once the call goes on")
-            }
-            NotAsked::NoPackets(why) => said(why.to_string()),
-            NotAsked::Older => {
-                said("the taut there has no auto:TIME; say latency auto, or update it")
-            }
-        })?;
+        self.decides.change(terms).map_err(not_asked)?;
         self.counts(sound);
         Ok(())
     }
