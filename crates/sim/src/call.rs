@@ -97,8 +97,8 @@ pub struct Call {
     /// Of events, control connections, calls and connections that carry sound.
     numbers: [u64; 3],
     connecting: u32,
-    /// Ends that answer nothing, and take nothing in.
-    gone: Option<Side>,
+    /// Whether the end that is called is gone.
+    gone: bool,
     offer: CallOffer,
     /// At the end that calls.
     caller: CallerEnd,
@@ -131,7 +131,7 @@ impl Call {
             events: BTreeMap::new(),
             numbers: [0; 3],
             connecting: 0,
-            gone: None,
+            gone: false,
             offer: offer.clone(),
             caller: CallerEnd::new(offer.clone(), LocalTime::ZERO),
             line: None,
@@ -179,14 +179,14 @@ impl Call {
         }
     }
 
-    /// An end answers nothing any more.
-    pub const fn vanish(&mut self, side: Side) {
-        self.gone = Some(side);
+    /// The end that is called does nothing any more.
+    pub const fn vanish_called(&mut self) {
+        self.gone = true;
     }
 
     /// The end that is called is started again, and knows of no call.
     pub fn start_called(&mut self) {
-        self.gone = None;
+        self.gone = false;
         self.answering = Answering::new(self.offer.clone(), vec![7_000]);
         (self.sounds[1], self.has_sounded) = (None, false);
     }
@@ -203,10 +203,9 @@ impl Call {
             if self.is_at(BEAT) {
                 self.beat();
             }
-            for side in [Caller, Called] {
-                if self.gone != Some(side) {
-                    self.send(side);
-                }
+            self.send(Caller);
+            if !self.gone {
+                self.send(Called);
             }
             self.now = self.now.after(STEP);
         }
@@ -229,22 +228,22 @@ impl Call {
 
     /// A connection is made in so many round trips, or is not.
     fn connect(&mut self, limit: Span, round_trips: i64, event: impl FnOnce(bool) -> Event) {
-        let fails = self.network.is_down(self.now).is_some() || self.gone == Some(Called);
+        let fails = self.network.is_down(self.now).is_some() || self.gone;
         let takes = if fails { limit } else { self.network.way.times(2 * round_trips) };
         self.at(self.now.after(takes), event(!fails));
     }
 
     fn happen(&mut self, event: Event) {
         let now = self.local();
-        let to = match &event {
+        let is_called = match &event {
             Event::Said(to, ..)
             | Event::Gone(to, _)
             | Event::Packet(to, ..)
-            | Event::Report(to, _) => *to,
-            Event::Ticket(_) | Event::Probe(_) => Called,
-            Event::Dialled(_) | Event::Connected(..) | Event::ProbeBack(_) => Caller,
+            | Event::Report(to, _) => *to == Called,
+            Event::Ticket(_) | Event::Probe(_) => true,
+            Event::Dialled(_) | Event::Connected(..) | Event::ProbeBack(_) => false,
         };
-        if self.gone == Some(to) {
+        if is_called && self.gone {
             return;
         }
         match event {
@@ -297,13 +296,11 @@ impl Call {
     /// Both ends' drivers look.
     fn beat(&mut self) {
         let now = self.local();
-        if self.gone != Some(Caller) {
-            self.caller.poll(now);
-            self.take_steps();
-            self.turn_transport();
-            self.adapt();
-        }
-        if self.gone != Some(Called) {
+        self.caller.poll(now);
+        self.take_steps();
+        self.turn_transport();
+        self.adapt();
+        if !self.gone {
             self.answering.poll(now);
             let heard = self.sounds[1].as_ref().map(|sound| sound.heard);
             if let Some(number) = heard.and_then(|heard| self.follows.poll(heard, now)) {

@@ -118,7 +118,7 @@ fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
     let network = Network { datagrams: [lossy(), lossy()], way: WAY, down: Vec::new() };
     let mut call = Call::new(network, &offer(), 1);
     call.run(Span::from_secs(20));
-    call.vanish(Side::Called);
+    call.vanish_called();
     call.run(Span::from_secs(60));
     let told = format!("{:?}", call.log);
     let away = millis(&call, "away");
@@ -138,16 +138,4 @@ fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
     assert_eq!(millis(&call, "turned away: that call is over here; call anew").len(), 1);
     assert_eq!(millis(&call, "begins").len(), 2, "{:?}", call.log);
     assert!(call.sends(Side::Caller).is_some() && call.sends(Side::Called).is_some());
-}
-
-#[test]
-fn a_caller_that_vanishes_is_kept_for_a_minute() {
-    let network = Network { datagrams: [lossy(), lossy()], way: WAY, down: Vec::new() };
-    let mut call = Call::new(network, &offer(), 1);
-    call.run(Span::from_secs(20));
-    call.vanish(Side::Caller);
-    call.run(Span::from_secs(90));
-    let (away, over) = (millis(&call, "away there"), millis(&call, "over there"));
-    assert!(matches!(away[..], [23_000..=24_060]), "{:?}", call.log);
-    assert_eq!(over, [away[0] + 60_000], "{:?}", call.log);
 }
