@@ -3,6 +3,7 @@
 
 use tautline_proto::call::LINE_DEAD;
 use tautline_proto::call::adaptation::begin_with_few_bits;
+use tautline_proto::call::caller::NotAsked;
 use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::stream::{Coding, PTIME_RANGE};
 use tautline_proto::time::Span;
@@ -62,6 +63,7 @@ fn eventful(seed: u64) -> Call {
     assert_eq!(used, [(CallPath::Tcp, 1); 2], "{:?}", call.log);
     call.run(Span::from_secs(110));
     call.hold(true).unwrap();
+    assert_eq!(call.hold(false), Err(NotAsked::Ending), "the hold is not answered yet");
     call.run(Span::from_secs(115));
     assert!([Side::Caller, Side::Called].iter().all(|side| call.sends(*side).is_none()));
     call.hold(false).unwrap();
