@@ -64,7 +64,7 @@ type Transport = (CallPath, u32);
 enum Event {
     Dialled(bool),
     Connected(u32, bool),
-    Said(Side, LineId, CallMessage),
+    Said(Side, LineId, Box<CallMessage>),
     Gone(Side, LineId),
     Packet(Side, Transport, Counts),
     Ticket(u32),
@@ -256,7 +256,7 @@ impl Call {
             }
             Event::Dialled(false) => self.caller.line_lost(now),
             Event::Said(Caller, line, message) if self.line == Some(line) => {
-                self.caller.said(message, now);
+                self.caller.said(*message, now);
             }
             Event::Gone(Caller, line) if self.line == Some(line) => {
                 self.line = None;
@@ -265,7 +265,7 @@ impl Call {
             Event::Said(Called, line, message) => {
                 self.numbers[2] += 1;
                 let fresh = CallId([self.numbers[2] as u8; 16]);
-                self.answering.said(line, message, fresh, now);
+                self.answering.said(line, *message, fresh, now);
             }
             Event::Gone(Called, line) => self.answering.gone(line, now),
             Event::Said(..) | Event::Gone(..) => {}
@@ -405,7 +405,7 @@ impl Call {
             }
             CallerStep::Say(message) => {
                 if let Some(line) = self.line {
-                    self.carry(Event::Said(Called, line, message));
+                    self.carry(Event::Said(Called, line, message.into()));
                 }
             }
             CallerStep::Close => {
@@ -490,7 +490,9 @@ impl Call {
     fn take_answerers(&mut self, step: AnsweringStep) {
         let now = self.local();
         match step {
-            AnsweringStep::Say(line, message) => self.carry(Event::Said(Caller, line, message)),
+            AnsweringStep::Say(line, message) => {
+                self.carry(Event::Said(Caller, line, message.into()));
+            }
             AnsweringStep::Close(line) => self.carry(Event::Gone(Caller, line)),
             AnsweringStep::Begin { terms, .. } => {
                 self.follows = CalledTransport::new(now);

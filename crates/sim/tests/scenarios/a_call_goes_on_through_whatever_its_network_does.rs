@@ -59,14 +59,14 @@ fn eventful(seed: u64) -> Call {
     call.run(Span::from_secs(1));
     assert_eq!(coded(&call), ["opus"; 2]);
     call.run(Span::from_secs(40));
-    let used = [Side::Caller, Side::Called].map(|side| call.sends(side).unwrap().1);
+    let used = [Side::Caller, Side::Called].map(|side| call.sends(side).expect("sound").1);
     assert_eq!(used, [(CallPath::Tcp, 1); 2], "{:?}", call.log);
     call.run(Span::from_secs(110));
-    call.hold(true).unwrap();
+    call.hold(true).expect("a line");
     assert_eq!(call.hold(false), Err(NotAsked::Ending), "the hold is not answered yet");
     call.run(Span::from_secs(115));
     assert!([Side::Caller, Side::Called].iter().all(|side| call.sends(*side).is_none()));
-    call.hold(false).unwrap();
+    call.hold(false).expect("a line");
     call.run(Span::from_secs(150));
     call
 }
