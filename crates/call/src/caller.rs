@@ -7,20 +7,21 @@ use std::time::Duration;
 use tautline_api::call::{CallAddress, CallLine, DialError, LineEnd};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
-use tautline_io::clock::now;
+use tautline_io::clock;
+use tautline_proto::call::adaptation::{Adaptation, begin_with_few_bits};
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
+use tautline_proto::call::transport::TransportNumbers;
 use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::adaptation::{Adaptation, begin_with_few_bits};
 use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
 use crate::microphone::Microphone;
 use crate::terms::offer;
-use crate::transport::{CallerTransport, TransportKeys, finished};
+use crate::transport::{CallerSockets, TransportKeys, finished};
 use crate::{
     CallEvent, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side, Standing,
     Watched, running,
@@ -106,7 +107,7 @@ pub(crate) struct Caller {
     pub(crate) devices: DevicePair,
     connection: Connection,
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) transport: Option<CallerTransport>,
+    pub(crate) transport: Option<CallerSockets>,
     pub(crate) keys: Option<TransportKeys>,
     /// Whether anything was received, of sound that is over.
     heard: bool,
@@ -154,7 +155,7 @@ impl Caller {
             config: Arc::clone(config),
             host: address.to_string(),
             address,
-            decides: CallerEnd::new(offer, now()).held(config.held),
+            decides: CallerEnd::new(offer, clock::now()).held(config.held),
             trust: Arc::clone(trust),
             key: None,
             look_at: LocalTime::ZERO,
@@ -219,24 +220,27 @@ impl Caller {
     }
 
     fn go_on(&mut self, common: &mut Common) -> Result<Option<CallOver>, Error> {
-        self.receive();
+        let now = clock::now();
+        self.receive(now);
         loop {
-            self.decides.poll(now());
+            self.decides.poll(now);
             if let Some(over) = self.take_steps(common)? {
                 return Ok(Some(over));
             }
-            if !self.is_done(&common.stop) {
+            if !self.is_done(&common.stop, clock::now()) {
                 break;
             }
             self.decides.hang_up(CallReason::new("the caller hung up"));
         }
+        // To open devices takes a while.
+        let now = clock::now();
         self.watched.look();
-        self.turn_transport()?;
-        self.turn_trust();
-        if let Err(why) = self.set_open(common.microphone.is_open(now())) {
+        self.turn_transport(now)?;
+        self.turn_trust(now);
+        if let Err(why) = self.set_open(common.microphone.is_open(now)) {
             self.tell(CallEvent::CannotChange(why));
         }
-        self.turn_coding();
+        self.turn_coding(now);
         let recordings = self.endpoint.as_mut().and_then(|endpoint| endpoint.recordings.as_mut());
         if let Some(recordings) = recordings {
             recordings.turn();
@@ -244,63 +248,63 @@ impl Caller {
         Ok(None)
     }
 
-    fn is_done(&mut self, stop: &Stop) -> bool {
+    fn is_done(&mut self, stop: &Stop, now: LocalTime) -> bool {
         let sounds = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.link.heard() > 0)
-            || self.is_unheard_for(BEGUN_UNHEARD);
+            || self.is_unheard_for(BEGUN_UNHEARD, now);
         if let (Some(duration), true, LocalTime::NEVER) =
             (self.config.end.duration, sounds, self.ends)
         {
-            self.ends = now() + duration;
+            self.ends = now + duration;
         }
         let endpoint = self.endpoint.as_ref();
         if self.ends == LocalTime::NEVER && endpoint.is_some_and(Endpoint::has_sent_all) {
             // The last sound has yet to be played there.
-            self.ends = now() + LAST_WORDS;
+            self.ends = now + LAST_WORDS;
         }
-        stop.is_requested() || endpoint.is_some_and(Endpoint::is_over) || now() >= self.ends
+        stop.is_requested() || endpoint.is_some_and(Endpoint::is_over) || now >= self.ends
     }
 
     /// Takes a control connection that was made, and what it received.
-    fn receive(&mut self) {
+    fn receive(&mut self, now: LocalTime) {
         let dialled = match &mut self.connection {
             Connection::Dialling(thread) => finished(thread),
             Connection::Down(..) | Connection::Up(_) => None,
         };
         match dialled {
             Some(Ok(line)) => {
-                self.decides.connected(line.version(), now());
+                self.decides.connected(line.version(), now);
                 self.key = Some(line.key());
                 self.connection = Connection::Up(Box::new(line));
             }
-            Some(Err(error)) => self.not_connected(error),
+            Some(Err(error)) => self.not_connected(error, now),
             None => {}
         }
         if let Connection::Up(line) = &mut self.connection {
             let decides = &mut self.decides;
-            let received = line.hear(&mut |message| decides.said(message, now()));
+            let received = line.hear(&mut |message| decides.said(message, now));
             if let Err(why) = received {
-                self.lost(why);
+                self.lost(why, now);
             }
         }
     }
 
-    fn lost(&mut self, why: LineEnd) {
+    fn lost(&mut self, why: LineEnd, now: LocalTime) {
         let told = why.to_string();
         let error = match why {
             LineEnd::Refused(error) => Some(error),
             _ => None,
         };
         self.connection = Connection::Down(Some(told), error);
-        self.decides.line_lost(now());
+        self.decides.line_lost(now);
     }
 
     /// No connection was made: a call that there is goes on, and the next is.
-    fn not_connected(&mut self, error: DialError) {
+    fn not_connected(&mut self, error: DialError, now: LocalTime) {
         if self.decides.call().is_some() {
             self.tell_once(error.to_string());
         }
         self.connection = Connection::Down(None, Some(error));
-        self.decides.line_lost(now());
+        self.decides.line_lost(now);
     }
 
     fn dial(&mut self) -> Result<(), Error> {
@@ -311,7 +315,7 @@ impl Caller {
             // Its sound goes on.
             Err(error) if self.decides.call().is_some() => {
                 self.tell_once(no_thread(error).to_string());
-                self.decides.line_lost(now());
+                self.decides.line_lost(clock::now());
             }
             Err(error) => return Err(no_thread(error)),
         }
@@ -322,7 +326,7 @@ impl Caller {
         if let Connection::Up(line) = &mut self.connection
             && let Err(why) = line.say(message)
         {
-            self.lost(why);
+            self.lost(why, clock::now());
         }
     }
 
@@ -374,7 +378,7 @@ impl Caller {
                     }
                     self.adopt(&terms, common)?;
                     if let Some(transport) = &mut self.transport {
-                        transport.allow(&terms.paths);
+                        transport.decides.allow(&terms.paths, clock::now());
                     }
                     self.adapt(&terms);
                     let adaptation = self.adaptation.as_mut();
@@ -384,7 +388,7 @@ impl Caller {
                 }
                 CallerStep::Kept(why) => {
                     // What is chosen here is tried until something is taken.
-                    if !self.adaptation.as_mut().is_some_and(|one| one.refused(now())) {
+                    if !self.adaptation.as_mut().is_some_and(|one| one.refused(clock::now())) {
                         // A later request is still to be answered.
                         let asked = self.asked.take_if(|_| self.decides.asked().is_none());
                         self.tell(CallEvent::Refused(asked, why));
@@ -394,7 +398,9 @@ impl Caller {
                     }
                 }
                 CallerStep::Unheard(number) => {
-                    self.transport.iter_mut().for_each(|transport| transport.unheard(number));
+                    if let Some(transport) = &mut self.transport {
+                        transport.decides.unheard(number, clock::now());
+                    }
                 }
                 CallerStep::TurnedAway(why) => {
                     self.transport = None;
@@ -408,7 +414,8 @@ impl Caller {
 
     fn begin(&mut self, call: &AgreedCall, common: &mut Common) -> Result<(), Error> {
         let Some(line) = self.connection() else { return Ok(()) };
-        let keys = TransportKeys::new(*line.secret(), line.peer());
+        let (secret, called) = (*line.secret(), line.peer());
+        let keys = TransportKeys { secret, called, numbers: TransportNumbers::default() };
         self.keys = Some(keys);
         self.told = None;
         let (asked, kept) = (self.config.end.latency, call.terms.latency.kept());
@@ -419,8 +426,7 @@ impl Caller {
         }
         match &mut self.endpoint {
             Some(endpoint) if call.terms.sound() => {
-                self.transport =
-                    Some(CallerTransport::begin(&mut endpoint.link, call, keys, false)?);
+                self.transport = Some(CallerSockets::begin(&mut endpoint.link, call, keys, false)?);
                 self.adopt(&call.terms, common)?;
                 self.adaptation.iter_mut().for_each(|adaptation| {
                     adaptation.answered(&call.terms);
@@ -456,12 +462,12 @@ impl Caller {
         self.decides.offers(offer_of(&self.config, &choice));
         self.watched = Watched::default();
         self.adaptation = match self.auto {
-            true => Adaptation::new(&call.terms, now()),
-            false => Adaptation::in_bits(&call.terms, self.bitrate, now()),
+            true => Adaptation::new(&call.terms, clock::now()),
+            false => Adaptation::in_bits(&call.terms, self.bitrate, clock::now()),
         };
         let sound = common.sound(&self.devices)?;
         // A user who muted while there was no sound is not heard.
-        self.open = common.microphone.is_open(now());
+        self.open = common.microphone.is_open(clock::now());
         let setup = Setup {
             config: &self.config.end,
             side: Side::Caller,
@@ -475,11 +481,11 @@ impl Caller {
             watched: Some(&self.watched),
         };
         let (endpoint, mut transport) = Endpoint::begin(&setup, sound, &common.stop, |link| {
-            CallerTransport::begin(link, call, keys, true)
+            CallerSockets::begin(link, call, keys, true)
         })?;
-        transport.begun();
+        transport.decides.begun(clock::now());
         (self.endpoint, self.transport) = (Some(endpoint), Some(transport));
-        self.keys.iter_mut().for_each(|keys| keys.asked = 0);
+        self.keys.iter_mut().for_each(|keys| keys.numbers.begin());
         common.begun();
         Ok(())
     }
@@ -513,7 +519,7 @@ impl Caller {
     fn hold(&mut self) -> Result<(), Error> {
         self.adaptation = None;
         if let (Some(transport), Some(keys)) = (self.transport.take(), &mut self.keys) {
-            keys.used = keys.used.max(Some(transport.used()));
+            keys.numbers.end(&transport.decides);
         }
         let Some(endpoint) = self.endpoint.take() else { return Ok(()) };
         self.heard |= endpoint.link.heard() > 0;
@@ -527,23 +533,22 @@ impl Caller {
     }
 
     /// Moves the sound to another transport, if the present one does not carry.
-    fn turn_transport(&mut self) -> Result<(), Error> {
+    fn turn_transport(&mut self, now: LocalTime) -> Result<(), Error> {
         let (Some(transport), Some(endpoint)) = (&mut self.transport, &mut self.endpoint) else {
             return Ok(());
         };
-        let (before, _) = transport.now();
-        let moved = transport.turn(&mut endpoint.link)?;
-        let (path, _) = transport.now();
+        let before = transport.decides.used();
+        let silent = transport.turn(&mut endpoint.link, now)?;
+        let (port, used) = (transport.port(), transport.decides.used());
         // If the control connection is lost, too, more is amiss than that UDP does not pass.
-        let silent = transport.silent().filter(|_| self.decides.has_line());
-        if let Some((way, port)) = silent {
+        if let Some(way) = silent.filter(|_| self.decides.has_line()) {
             self.tell(CallEvent::NoDatagrams(way, port));
         }
-        if moved {
-            if path != before {
-                self.tell(CallEvent::MovedTo(path));
+        if used != before {
+            if used.0 != before.0 {
+                self.tell(CallEvent::MovedTo(used.0));
             }
-            self.adaptation.iter_mut().for_each(|adaptation| adaptation.moved(now()));
+            self.adaptation.iter_mut().for_each(|adaptation| adaptation.moved(now));
             self.tell_path();
         }
         Ok(())
@@ -551,15 +556,16 @@ impl Caller {
 
     /// Tells the other end the transport. A connection is known by its ticket, too.
     fn tell_path(&mut self) {
-        if let Some((path, number)) = self.transport.as_ref().map(CallerTransport::now) {
+        if let Some(transport) = &self.transport {
+            let (path, number) = transport.decides.used();
             self.decides.go_by(path, number);
         }
     }
 
     /// Hangs up, with a control connection or without, if the host is no longer trusted: a handshake looks at the list once.
-    fn turn_trust(&mut self) {
-        let Some(key) = self.key.filter(|_| now() >= self.look_at) else { return };
-        self.look_at = now() + LOOK_EVERY;
+    fn turn_trust(&mut self, now: LocalTime) {
+        let Some(key) = self.key.filter(|_| now >= self.look_at) else { return };
+        self.look_at = now + LOOK_EVERY;
         let why = match self.trust.trusts_still(key, self.address.0.name.as_deref()) {
             Ok(true) => return,
             Ok(false) => None,
@@ -570,16 +576,16 @@ impl Caller {
     }
 
     /// Asks for another coding, if the network carries more or less than the present one.
-    fn turn_coding(&mut self) {
+    fn turn_coding(&mut self, now: LocalTime) {
         let Some(call) = self.decides.call().filter(|_| self.decides.asked().is_none()) else {
             return;
         };
         // If the line is lost, or no sound comes, more is amiss than that reports find no room.
         let heard = self.endpoint.as_ref().map(|endpoint| endpoint.link.heard());
         let heard = heard.filter(|_| self.decides.has_line());
-        let watched = self.watched.newest();
+        let counts = self.watched.counts();
         let adaptation = self.adaptation.as_mut();
-        let wanted = adaptation.and_then(|one| one.poll(&call.terms, heard, watched, now()));
+        let wanted = adaptation.and_then(|one| one.poll(&call.terms, heard, counts, now));
         let Some(terms) = wanted else { return };
         if self.ask_for(terms).is_err()
             && let Some(adaptation) = &mut self.adaptation
@@ -591,7 +597,7 @@ impl Caller {
     /// Has the bit rate follow the network if the coding does not.
     fn adapt(&mut self, terms: &CallTerms) {
         if self.adaptation.is_none() && terms.sound() && self.decides.asked().is_none() {
-            self.adaptation = Adaptation::in_bits(terms, self.bitrate, now());
+            self.adaptation = Adaptation::in_bits(terms, self.bitrate, clock::now());
         }
     }
 
@@ -609,22 +615,23 @@ impl Caller {
 
     pub(crate) fn standing(&self) -> Standing {
         match &self.transport {
-            Some(transport) => Standing::By(transport.now().0),
+            Some(transport) => Standing::By(transport.decides.used().0),
             None if self.endpoint.is_none() && self.decides.call().is_some() => Standing::Held,
             None => Standing::None,
         }
     }
 
     /// Whether this call has had sound for so long, and never received any.
-    fn is_unheard_for(&self, span: Span) -> bool {
+    fn is_unheard_for(&self, span: Span, now: LocalTime) -> bool {
         let (Some(transport), Some(endpoint)) = (&self.transport, &self.endpoint) else {
             return false;
         };
-        !self.heard && endpoint.link.heard() == 0 && now() >= transport.began + span
+        !self.heard && endpoint.link.heard() == 0 && now >= transport.decides.began() + span
     }
 
     fn unheard(&self) -> Error {
-        let by_udp = self.transport.as_ref().is_some_and(CallerTransport::is_by_udp_alone);
+        let transport = self.transport.as_ref();
+        let by_udp = transport.is_some_and(|transport| transport.decides.is_by_udp_alone());
         let fix = match by_udp {
             true => "let UDP pass between here and there, or leave --transport out",
             false => "see what taut serve says there",
@@ -658,7 +665,7 @@ impl Caller {
             None => self.keys.is_some(),
         };
         // A user who hangs up before that gave the sound no time to come.
-        let unheard = self.is_unheard_for(LAST_WORDS).then(|| self.unheard());
+        let unheard = self.is_unheard_for(LAST_WORDS, clock::now()).then(|| self.unheard());
         let ended = self.endpoint.take().map(Endpoint::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         let (mut reports, before) = core::mem::take(&mut self.ended).finish();

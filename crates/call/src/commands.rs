@@ -6,6 +6,7 @@ use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
 use tautline_io::clock::now;
+use tautline_proto::call::adaptation::Adaptation;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
 use tautline_proto::latency::{LatencyRule, enough_latency};
@@ -13,11 +14,9 @@ use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 
-use crate::adaptation::Adaptation;
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
 use crate::terms::latency_by;
-use crate::transport::CallerTransport;
 use crate::{CallEvent, Standing, bits_in_words};
 
 /// A change that the user asks for.
@@ -64,6 +63,17 @@ fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
         _ => None,
     };
     Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
+}
+
+fn not_asked(not: NotAsked) -> CannotChange {
+    match not {
+        NotAsked::NoLine => {
+            said("the control connection is lost; say it again once the call goes on")
+        }
+        NotAsked::Ending => CannotChange::Busy,
+        NotAsked::NoPackets(why) => said(why.to_string()),
+        NotAsked::Older => said("the taut there has no auto:TIME; say latency auto, or update it"),
+    }
 }
 
 fn coded(terms: &StreamTerms) -> String {
@@ -158,21 +168,13 @@ impl Caller {
     }
 
     pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
-        let Some(call) = self.decides.call() else {
+        if self.decides.call().is_none() {
             // An offer that is not answered yet holds the other; the call is changed once there is one.
             self.held_next = (!self.decides.begins_held(held)).then_some(held);
             return Ok(Changed::Held(held));
-        };
-        let asked = self.decides.asked();
-        let ends = asked.is_some_and(|asked| !asked.sound()) && call.terms.sound();
-        if ends && !held {
-            // It is unknown whether the sound is over there.
-            return Err(CannotChange::Busy);
         }
-        // A hold is no part of a request that may yet be refused.
-        let mut terms = asked.filter(|_| !held).unwrap_or(&call.terms).clone();
-        terms.paths = if held { Vec::new() } else { self.paths.to_vec() };
-        self.ask_for(terms)?;
+        self.decides.hold(held, self.paths).map_err(not_asked)?;
+        self.counts(!held);
         self.asked = Some(Changed::Held(held));
         Ok(Changed::Held(held))
     }
@@ -196,8 +198,8 @@ impl Caller {
         if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) = self.decides.call() {
             words += &format!(", sends {}, hears {}", coded(there), coded(back));
         }
-        if let Some((path, _)) = self.transport.as_ref().map(CallerTransport::now) {
-            words += &format!(", by {}", path.name());
+        if let Some(transport) = &self.transport {
+            words += &format!(", by {}", transport.decides.used().0.name());
         }
         words += if open { ", open" } else { ", muted" };
         if let [_, Some(stream)] = self.watched.newest() {
@@ -285,22 +287,14 @@ impl Caller {
 
     pub(crate) fn ask_for(&mut self, terms: CallTerms) -> Result<(), CannotChange> {
         let sound = terms.sound();
-        self.decides.change(terms).map_err(|not| match not {
-            NotAsked::NoLine => {
-                said("the control connection is lost; say it again once the call goes on")
-            }
-            NotAsked::NoPackets(why) => said(why.to_string()),
-            NotAsked::Older => {
-                said("the taut there has no auto:TIME; say latency auto, or update it")
-            }
-        })?;
+        self.decides.change(terms).map_err(not_asked)?;
         self.counts(sound);
         Ok(())
     }
 
     pub(crate) fn counts(&mut self, sound: bool) {
         if let (true, None, Some(keys)) = (sound, &self.endpoint, &mut self.keys) {
-            keys.asked = keys.asked.saturating_add(1);
+            keys.numbers.ask();
         }
     }
 }

@@ -13,7 +13,6 @@ use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
 use tautline_proto::call::message::CallReason;
-use tautline_proto::call::path::PathSilence;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::{LocalTime, Span};
@@ -22,7 +21,7 @@ use tautline_serving::{ApiServer, CalledLine, LineEvent, Listening, ServingNews,
 use crate::devices::SharedDevices;
 use crate::endpoint::{Endpoint, Setup};
 use crate::terms::offer;
-use crate::transport::{CalledTransport, bind, use_tcp, use_udp};
+use crate::transport::{CalledKeys, bind, use_tcp, use_udp};
 use crate::{
     BEAT, CallEvent, CallView, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event,
     Side, Standing, Watched, running,
@@ -93,11 +92,9 @@ pub struct Server {
 /// The call of one seat.
 struct Call {
     who: String,
-    transport: CalledTransport,
+    transport: CalledKeys,
     /// While it has sound.
     endpoint: Option<Endpoint>,
-    /// Whether any of it arrives.
-    silence: PathSilence,
     watched: Watched,
     /// The Nth sound that there was; 0 if it had none. Each sound has keys of its own.
     number: u64,
@@ -200,12 +197,9 @@ impl Server {
         self.answering.poll(now());
         self.turn_trust();
         for (seat, call) in &mut self.calls {
-            // Once in each second in which nothing arrives by UDP.
-            let number = call.transport.number();
-            if let Some(endpoint) = &call.endpoint
-                && call.silence.poll(endpoint.link.heard(), number, now())
-                && call.transport.path == CallPath::Udp
-            {
+            let heard = call.endpoint.as_ref().map(|endpoint| endpoint.link.heard());
+            let poll = |heard| call.transport.decides.poll(heard, now());
+            if let Some(number) = heard.and_then(poll) {
                 self.answering.unheard(*seat, number);
             }
         }
@@ -355,7 +349,7 @@ impl Server {
         terms: CallTerms,
     ) -> Result<(), Error> {
         let Some(line) = self.connections.get(&line) else { return Ok(()) };
-        let (who, transport) = (who(line), CalledTransport::of(line.secret, call));
+        let (who, transport) = (who(line), CalledKeys::of(line.secret, call, now()));
         self.end(seat);
         let (mut stale, socket) = ([0; 1], self.sockets.get(seat));
         for _ in 0..MAX_STALE {
@@ -367,7 +361,6 @@ impl Server {
             who: who.clone(),
             transport,
             endpoint: None,
-            silence: PathSilence::new(now()),
             watched: Watched::default(),
             number: 0,
         };
@@ -410,7 +403,7 @@ impl Server {
         };
         let socket = clone(socket)?;
         let part = self.shared.take()?;
-        if call.number > 0 && !call.transport.sounds_anew() {
+        if call.number > 0 && !call.transport.sounds_again() {
             return Err(running("no keys are left for this call; call anew"));
         }
         let keys = call.transport.keys();
@@ -436,7 +429,7 @@ impl Server {
         self.sounds += 1;
         call.number = self.sounds;
         call.endpoint = Some(endpoint);
-        call.silence = PathSilence::new(now());
+        call.transport.decides.begun(now());
         Ok(())
     }
 
@@ -466,7 +459,7 @@ impl Server {
         let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
             return Ok(());
         };
-        let is_new = call.transport.goes_by(path, number);
+        let is_new = call.transport.announced(path, number);
         let Some(endpoint) = call.endpoint.as_mut().filter(|_| is_new) else { return Ok(()) };
         self.config.end.tell(Event::Call(call.who.clone(), CallEvent::MovedTo(path)));
         let keys = call.transport.keys();
@@ -513,7 +506,7 @@ impl Server {
 impl Call {
     fn view(&self) -> CallView<'_> {
         let standing = match self.endpoint {
-            Some(_) => Standing::By(self.transport.path),
+            Some(_) => Standing::By(self.transport.decides.used().0),
             None => Standing::Held,
         };
         self.watched.view(&self.who, standing)
@@ -521,7 +514,7 @@ impl Call {
 
     /// Sends back probes of UDP, while the sound goes by TCP.
     fn answer_probes(&self, socket: &UdpSocket) {
-        if self.transport.path == CallPath::Udp {
+        if self.transport.decides.used().0 == CallPath::Udp {
             return;
         }
         let (mut probe, probes) = ([0; PROBE_BYTES + 1], &self.transport.probes);

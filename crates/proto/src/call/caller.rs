@@ -76,6 +76,8 @@ pub enum CallOver {
 pub enum NotAsked {
     /// There is no line to ask on.
     NoLine,
+    /// It is not known yet whether the sound is over there.
+    Ending,
     /// Nobody can make packets of them.
     NoPackets(NoPackets),
     /// The other end's taut has no word for them.
@@ -369,6 +371,19 @@ impl CallerEnd {
         }
         self.ask(terms, false);
         Ok(())
+    }
+
+    /// Asks for a call without sound, or for sound by these paths and by the terms that were asked for last.
+    pub fn hold(&mut self, held: bool, paths: &[CallPath]) -> Result<(), NotAsked> {
+        let Some(call) = &self.call else { return Err(NotAsked::NoLine) };
+        let asked = self.asked().filter(|_| !held);
+        if asked.is_some_and(|asked| !asked.sound()) && call.terms.sound() {
+            return Err(NotAsked::Ending);
+        }
+        // A hold is no part of a request that may yet be refused.
+        let mut terms = asked.unwrap_or(&call.terms).clone();
+        terms.paths = if held { Vec::new() } else { paths.to_vec() };
+        self.change(terms)
     }
 
     fn ask(&mut self, terms: CallTerms, again: bool) {

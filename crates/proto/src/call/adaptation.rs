@@ -3,10 +3,9 @@
 
 use core::cmp::Reverse;
 
-use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
-use tautline_proto::call::terms::{CallOffer, CallTerms, StreamTerms};
-use tautline_proto::time::{LocalTime, Span};
-use tautline_report::snapshot::StreamSnapshot;
+use super::coding_choice::{CodingChoice, SpoiltShare};
+use super::terms::{CallOffer, CallTerms, StreamTerms};
+use crate::time::{LocalTime, Span};
 
 /// From one look to the next.
 const EVERY: Span = Span::from_secs(1);
@@ -17,7 +16,7 @@ const MOVED: Span = Span::from_secs(3);
 const ENOUGH: u64 = 10;
 
 /// Has a call begin with a coding that all networks carry, if the other end has one: the fewest bits first.
-pub(crate) fn begin_with_few_bits(offer: &mut CallOffer) {
+pub fn begin_with_few_bits(offer: &mut CallOffer) {
     for stream in [&mut offer.there, &mut offer.back] {
         stream.codings.sort_by_key(|coding| {
             let row = coding.row();
@@ -26,16 +25,25 @@ pub(crate) fn begin_with_few_bits(offer: &mut CallOffer) {
     }
 }
 
+/// Packets of one direction so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PacketCounts {
+    /// Sent here, if the other end reports what became of them.
+    pub sent: Option<u64>,
+    /// Due, lost and late, as far as that is known.
+    pub fate: Option<[u64; 3]>,
+}
+
+#[derive(Debug)]
 struct AdaptedStream {
     choice: CodingChoice,
-    /// Packets due, lost and late at the last look.
-    counted: Option<[u64; 3]>,
-    /// Packets sent at the last look, if the other end reports their fate.
-    sent: Option<u64>,
+    /// At the last look.
+    counted: PacketCounts,
 }
 
 /// Both directions of a call, if they have a choice.
-pub(crate) struct Adaptation {
+#[derive(Debug)]
+pub struct Adaptation {
     /// There, and back.
     streams: [Option<AdaptedStream>; 2],
     next: LocalTime,
@@ -53,13 +61,13 @@ pub(crate) struct Adaptation {
 
 impl Adaptation {
     /// Of the coding; `None` without a choice.
-    pub(crate) fn new(terms: &CallTerms, now: LocalTime) -> Option<Self> {
+    pub fn new(terms: &CallTerms, now: LocalTime) -> Option<Self> {
         let choices = [&terms.there, &terms.back].map(|terms| CodingChoice::new(terms, now));
         choices.iter().all(Option::is_some).then(|| Self::by(choices, terms, now))
     }
 
     /// Of the bit rate alone, up to `most` if the user chose that; `None` without a choice.
-    pub(crate) fn in_bits(terms: &CallTerms, most: Option<u32>, now: LocalTime) -> Option<Self> {
+    pub fn in_bits(terms: &CallTerms, most: Option<u32>, now: LocalTime) -> Option<Self> {
         let choices = [&terms.there, &terms.back].map(|terms| match most {
             Some(most) => CodingChoice::of_bits_up_to(terms, most, now),
             None => CodingChoice::of_bits(terms, now),
@@ -68,7 +76,7 @@ impl Adaptation {
     }
 
     fn by(choices: [Option<CodingChoice>; 2], terms: &CallTerms, now: LocalTime) -> Self {
-        let stream = |choice| AdaptedStream { choice, counted: None, sent: None };
+        let stream = |choice| AdaptedStream { choice, counted: PacketCounts::default() };
         Self {
             streams: choices.map(|choice| choice.map(stream)),
             next: now + EVERY,
@@ -81,26 +89,26 @@ impl Adaptation {
     }
 
     /// The sound goes by another path from now on.
-    pub(crate) fn moved(&mut self, now: LocalTime) {
+    pub fn moved(&mut self, now: LocalTime) {
         self.settles = now + MOVED;
     }
 
     /// Whether the present codings are tried in packets of this time.
-    pub(crate) fn tries(&mut self, ptime: Span) -> bool {
+    pub fn tries(&mut self, ptime: Span) -> bool {
         self.streams.iter_mut().flatten().all(|stream| stream.choice.tries(ptime))
     }
 
     /// The user asked for packets of this time: once they are agreed on, all is tried in them.
-    pub(crate) const fn asks_for(&mut self, ptime: Span) {
+    pub const fn asks_for(&mut self, ptime: Span) {
         self.ptime = Some(ptime);
     }
 
     /// Other terms to ask for, if it is time. `heard` counts received packets, while there is a control connection.
-    pub(crate) fn poll(
+    pub fn poll(
         &mut self,
         terms: &CallTerms,
         heard: Option<u64>,
-        measured: [Option<&StreamSnapshot>; 2],
+        counts: [Option<PacketCounts>; 2],
         now: LocalTime,
     ) -> Option<CallTerms> {
         if now < self.next {
@@ -111,29 +119,16 @@ impl Adaptation {
             self.streams
                 .iter_mut()
                 .flatten()
-                .for_each(|stream| (stream.counted, stream.sent) = (None, None));
+                .for_each(|stream| stream.counted = PacketCounts::default());
             self.heard = None;
             return None;
         }
         let before = core::mem::replace(&mut self.heard, heard);
         let is_there = heard.zip(before).is_some_and(|(heard, before)| heard > before);
-        for (way, (stream, measured)) in self.streams.iter_mut().zip(measured).enumerate() {
-            let (Some(stream), Some(measured)) = (stream, measured) else { continue };
-            let count = |name| measured.counters.get(name).copied();
-            let (sent, [due, lost, late]) = match way {
-                0 => {
-                    let told = ["receiver_expected", "receiver_lost", "receiver_late"].map(count);
-                    (count("packets_sent"), told)
-                }
-                _ => {
-                    let [received, lost, late] = ["packets_received", "lost", "late"].map(count);
-                    // A late packet is among those that were received, and not among those that are lost.
-                    let due = received.zip(lost).map(|(received, lost)| received + lost);
-                    (None, [due, lost, late])
-                }
-            };
-            let counted = due.zip(lost).zip(late).map(|((due, lost), late)| [due, lost, late]);
-            stream.look(now, is_there, sent, counted);
+        for (stream, counts) in self.streams.iter_mut().zip(counts) {
+            if let (Some(stream), Some(counts)) = (stream, counts) {
+                stream.look(now, is_there, counts);
+            }
         }
         for (way, stream) in self.streams.iter().enumerate() {
             let chosen = stream.as_ref().and_then(|stream| stream.choice.terms());
@@ -150,7 +145,7 @@ impl Adaptation {
     }
 
     /// The request was accepted: whether the user should know.
-    pub(crate) fn answered(&mut self, terms: &CallTerms) -> bool {
+    pub fn answered(&mut self, terms: &CallTerms) -> bool {
         let alike = |now: &StreamTerms, told: &StreamTerms| {
             now.coding.is_coded_as(told.coding) && now.ptime == told.ptime
         };
@@ -164,13 +159,13 @@ impl Adaptation {
     }
 
     /// The request was lost: whether there was one.
-    pub(crate) fn dropped(&mut self) -> bool {
+    pub fn dropped(&mut self) -> bool {
         self.ptime = None;
         self.asked.take().is_some()
     }
 
     /// The other end refused: whether that answers a request made here.
-    pub(crate) fn refused(&mut self, now: LocalTime) -> bool {
+    pub fn refused(&mut self, now: LocalTime) -> bool {
         self.ptime = None;
         let Some(way) = self.asked.take() else { return false };
         if let Some(Some(stream)) = self.streams.get_mut(way) {
@@ -183,20 +178,15 @@ impl Adaptation {
 }
 
 impl AdaptedStream {
-    /// Takes the counters of a stream: packets sent, if the other end reports what became of them, and packets due, lost and
-    /// late. `is_there` if packets of the other end arrived since the last look.
-    fn look(
-        &mut self,
-        now: LocalTime,
-        is_there: bool,
-        sent: Option<u64>,
-        counted: Option<[u64; 3]>,
-    ) {
-        let sent_before = core::mem::replace(&mut self.sent, sent);
-        let sent = sent.zip(sent_before).map_or(0, |(sent, before)| sent.saturating_sub(before));
-        let [due, lost, late] = counted.map_or([0; 3], |counted| {
-            let before = self.counted.replace(counted).unwrap_or(counted);
-            core::array::from_fn(|of| counted[of].saturating_sub(before[of]))
+    /// `is_there` if packets of the other end arrived since the last look.
+    fn look(&mut self, now: LocalTime, is_there: bool, counts: PacketCounts) {
+        let before = self.counted;
+        self.counted = PacketCounts { fate: counts.fate.or(before.fate), ..counts };
+        let sent = counts.sent.zip(before.sent);
+        let sent = sent.map_or(0, |(sent, before)| sent.saturating_sub(before));
+        let fates = counts.fate.zip(before.fate);
+        let [due, lost, late] = fates.map_or([0; 3], |(counts, before)| {
+            core::array::from_fn(|of| counts[of].saturating_sub(before[of]))
         });
         if due < ENOUGH {
             if is_there && sent >= ENOUGH {

@@ -1,0 +1,604 @@
+//! A call: the machines of both ends ([`tautline_proto::call`]), the connections that they make, and what the network does
+//! to datagrams and to everything.
+
+use std::collections::BTreeMap;
+
+use tautline_proto::call::CallId;
+use tautline_proto::call::adaptation::{Adaptation, PacketCounts};
+use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
+use tautline_proto::call::message::{CALL_VERSION, CallMessage};
+use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamTerms};
+use tautline_proto::call::transport::{
+    CalledTransport, CallerTransport, TransportNumbers, TransportStep,
+};
+use tautline_proto::time::{LocalTime, Span};
+
+use crate::clock::TrueTime;
+use crate::link::{Path, PathModel};
+
+/// From one look to the next: no packets are shorter, and all are whole ones of it.
+const STEP: Span = Span::from_micros(2_500);
+/// Drivers look at their machines so often.
+const BEAT: Span = Span::from_millis(20);
+const REPORT_EVERY: Span = Span::from_millis(500);
+/// For a control connection, and for one that is to carry sound.
+const DIAL_LIMIT: Span = Span::from_secs(5);
+const CONNECT_LIMIT: Span = Span::from_secs(2);
+/// A packet is late that takes so much longer than the network at best.
+const SPARE: Span = Span::from_millis(60);
+/// RTP, instants and encryption; and a compound packet of RTCP.
+const HEADS: usize = 48;
+const REPORT_BYTES: usize = 260;
+
+/// What is between both ends.
+#[derive(Debug, Clone)]
+pub struct Network {
+    /// What happens to datagrams there and back.
+    pub datagrams: [PathModel; 2],
+    /// What a connection takes one way.
+    pub way: Span,
+    /// Nothing passes, in order; what a connection was to carry comes right after.
+    pub down: Vec<(TrueTime, TrueTime)>,
+}
+
+impl Network {
+    fn is_down(&self, now: TrueTime) -> Option<TrueTime> {
+        self.down.iter().find(|(from, to)| (*from..*to).contains(&now)).map(|(_, to)| *to)
+    }
+}
+
+/// Either end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Caller,
+    Called,
+}
+
+use Side::{Called, Caller};
+
+/// Packets due, lost and late.
+type Counts = [u64; 3];
+type Transport = (CallPath, u32);
+
+enum Event {
+    Dialled(bool),
+    Connected(u32, bool),
+    Said(Side, LineId, Box<CallMessage>),
+    Gone(Side, LineId),
+    Packet(Side, Transport, Counts),
+    Ticket(u32),
+    Probe(u64),
+    ProbeBack(u64),
+    Report(Side, Counts),
+}
+
+/// The sound of one end.
+struct Sound {
+    terms: StreamTerms,
+    transport: Transport,
+    sent: u64,
+    /// What became of what was sent, and lost packets after which none came yet.
+    fate: Counts,
+    missing: u64,
+    heard: u64,
+    /// As far as it is known from what was received, and from reports of the other end.
+    received: Option<Counts>,
+    told: Option<Counts>,
+    heard_at: TrueTime,
+}
+
+/// See the module.
+pub struct Call {
+    network: Network,
+    paths: [Path; 2],
+    now: TrueTime,
+    events: BTreeMap<(TrueTime, u64), Event>,
+    /// Of events, control connections, calls and connections that carry sound.
+    numbers: [u64; 3],
+    connecting: u32,
+    /// Whether the end that is called is gone.
+    gone: bool,
+    offer: CallOffer,
+    /// At the end that calls.
+    caller: CallerEnd,
+    line: Option<LineId>,
+    transport: Option<CallerTransport>,
+    used: TransportNumbers,
+    adaptation: Option<Adaptation>,
+    /// At the end that is called.
+    answering: Answering,
+    follows: CalledTransport,
+    has_sounded: bool,
+    sounds: [Option<Sound>; 2],
+    /// The longest silence while there was sound.
+    pub silences: [Span; 2],
+    /// What happened.
+    pub log: Vec<(Span, String)>,
+}
+
+impl Call {
+    pub fn new(mut network: Network, offer: &CallOffer, seed: u64) -> Self {
+        for path in &mut network.datagrams {
+            path.outages.extend(&network.down);
+            path.outages.sort_by_key(|(from, _)| *from);
+        }
+        let [there, back] = network.datagrams.clone();
+        Self {
+            paths: [Path::new(there, seed), Path::new(back, seed + 1)],
+            network,
+            now: TrueTime::ZERO,
+            events: BTreeMap::new(),
+            numbers: [0; 3],
+            connecting: 0,
+            gone: false,
+            offer: offer.clone(),
+            caller: CallerEnd::new(offer.clone(), LocalTime::ZERO),
+            line: None,
+            transport: None,
+            used: TransportNumbers::default(),
+            adaptation: None,
+            answering: Answering::new(offer.clone(), vec![7_000]),
+            follows: CalledTransport::new(LocalTime::ZERO),
+            has_sounded: false,
+            sounds: [None, None],
+            silences: [Span::ZERO; 2],
+            log: Vec::new(),
+        }
+    }
+
+    fn local(&self) -> LocalTime {
+        LocalTime::ZERO + self.now.since(TrueTime::ZERO)
+    }
+
+    fn log(&mut self, what: impl Into<String>) {
+        self.log.push((self.now.since(TrueTime::ZERO), what.into()));
+    }
+
+    /// When this happened.
+    pub fn when(&self, what: &str) -> Vec<Span> {
+        self.log.iter().filter(|(_, one)| one == what).map(|(when, _)| *when).collect()
+    }
+
+    /// What this end sends, and by which transport; `None` without sound.
+    pub fn sends(&self, side: Side) -> Option<(StreamTerms, Transport)> {
+        self.sounds[side as usize].as_ref().map(|sound| (sound.terms, sound.transport))
+    }
+
+    /// Asks for a call without sound, or with.
+    pub fn hold(&mut self, held: bool) -> Result<(), NotAsked> {
+        self.caller.hold(held, &self.offer.paths)?;
+        self.counts(!held);
+        Ok(())
+    }
+
+    /// As the end that is called counts sound that begins.
+    fn counts(&mut self, sound: bool) {
+        if sound && self.transport.is_none() {
+            self.used.ask();
+        }
+    }
+
+    /// The end that is called does nothing any more.
+    pub const fn vanish_called(&mut self) {
+        self.gone = true;
+    }
+
+    /// The end that is called is started again, and knows of no call.
+    pub fn start_called(&mut self) {
+        self.gone = false;
+        self.answering = Answering::new(self.offer.clone(), vec![7_000]);
+        (self.sounds[1], self.has_sounded) = (None, false);
+    }
+
+    /// Lets time pass until then.
+    pub fn run(&mut self, until: Span) {
+        while self.now.since(TrueTime::ZERO) < until {
+            while let Some(event) = self.events.first_entry()
+                && event.key().0 <= self.now
+            {
+                let event = event.remove();
+                self.happen(event);
+            }
+            if self.is_at(BEAT) {
+                self.beat();
+            }
+            self.send(Caller);
+            if !self.gone {
+                self.send(Called);
+            }
+            self.now = self.now.after(STEP);
+        }
+    }
+
+    fn is_at(&self, every: Span) -> bool {
+        self.now.as_nanos() % every.as_nanos() == 0
+    }
+
+    fn at(&mut self, at: TrueTime, event: Event) {
+        self.numbers[0] += 1;
+        self.events.insert((at, self.numbers[0]), event);
+    }
+
+    /// By a connection.
+    fn carry(&mut self, event: Event) {
+        let from = self.network.is_down(self.now).unwrap_or(self.now);
+        self.at(from.after(self.network.way), event);
+    }
+
+    /// A connection is made in so many round trips, or is not.
+    fn connect(&mut self, limit: Span, round_trips: i64, event: impl FnOnce(bool) -> Event) {
+        let fails = self.network.is_down(self.now).is_some() || self.gone;
+        let takes = if fails { limit } else { self.network.way.times(2 * round_trips) };
+        self.at(self.now.after(takes), event(!fails));
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = self.local();
+        let is_called = match &event {
+            Event::Said(to, ..)
+            | Event::Gone(to, _)
+            | Event::Packet(to, ..)
+            | Event::Report(to, _) => *to == Called,
+            Event::Ticket(_) | Event::Probe(_) => true,
+            Event::Dialled(_) | Event::Connected(..) | Event::ProbeBack(_) => false,
+        };
+        if is_called && self.gone {
+            return;
+        }
+        match event {
+            Event::Dialled(true) => {
+                self.numbers[1] += 1;
+                let line = LineId(self.numbers[1]);
+                self.line = Some(line);
+                self.answering.came(line, [1; 32], now);
+                self.caller.connected(CALL_VERSION, now);
+            }
+            Event::Dialled(false) => self.caller.line_lost(now),
+            Event::Said(Caller, line, message) if self.line == Some(line) => {
+                self.caller.said(*message, now);
+            }
+            Event::Gone(Caller, line) if self.line == Some(line) => {
+                self.line = None;
+                self.caller.line_lost(now);
+            }
+            Event::Said(Called, line, message) => {
+                self.numbers[2] += 1;
+                let fresh = CallId([self.numbers[2] as u8; 16]);
+                self.answering.said(line, *message, fresh, now);
+            }
+            Event::Gone(Called, line) => self.answering.gone(line, now),
+            Event::Said(..) | Event::Gone(..) => {}
+            Event::Connected(number, made) if number == self.connecting => self.connected(made),
+            Event::Connected(..) => {}
+            Event::Packet(to, transport, counts) => self.receive(to, transport, counts),
+            Event::Ticket(number) => {
+                if self.follows.expected().any(|expected| expected == number) {
+                    self.follows.goes_by_tcp(number);
+                    self.follow();
+                }
+            }
+            Event::Probe(probe) if self.follows.used().0 == CallPath::Tcp => {
+                self.datagram(Called, 64, Event::ProbeBack(probe));
+            }
+            Event::Probe(_) => {}
+            Event::ProbeBack(probe) => {
+                self.transport.iter_mut().for_each(|transport| transport.probe_back(probe));
+            }
+            Event::Report(to, counts) => {
+                let sound = self.sounds[to as usize].iter_mut();
+                sound.for_each(|sound| sound.told = Some(counts));
+            }
+        }
+        self.take_steps();
+    }
+
+    /// Both ends' drivers look.
+    fn beat(&mut self) {
+        let now = self.local();
+        self.caller.poll(now);
+        self.take_steps();
+        self.turn_transport();
+        self.adapt();
+        if !self.gone {
+            self.answering.poll(now);
+            let heard = self.sounds[1].as_ref().map(|sound| sound.heard);
+            if let Some(number) = heard.and_then(|heard| self.follows.poll(heard, now)) {
+                self.answering.unheard(0, number);
+            }
+        }
+        self.take_steps();
+    }
+
+    fn turn_transport(&mut self) {
+        let now = self.local();
+        let (Some(transport), Some(sound)) = (&mut self.transport, &self.sounds[0]) else { return };
+        transport.observe(sound.heard, sound.sent, false, now);
+        while let Some(step) = self.transport.as_mut().and_then(|transport| transport.poll(now)) {
+            match step {
+                TransportStep::Connect => self.make_connection(),
+                TransportStep::UseUdp => self.moved(),
+                TransportStep::Probe(probe) => self.datagram(Caller, 64, Event::Probe(probe)),
+                TransportStep::Report(way) => self.log(format!("no datagrams: {way:?}")),
+                TransportStep::UsedUp => self.log("no number is left"),
+            }
+        }
+    }
+
+    fn make_connection(&mut self) {
+        self.connecting += 1;
+        let number = self.connecting;
+        self.connect(CONNECT_LIMIT, 1, |made| Event::Connected(number, made));
+    }
+
+    fn connected(&mut self, made: bool) {
+        let now = self.local();
+        let Some(transport) = self.transport.as_mut().filter(|one| one.is_connecting()) else {
+            return;
+        };
+        match made.then(|| transport.connected(now)).flatten() {
+            Some(number) => {
+                transport.goes_by_tcp();
+                self.carry(Event::Ticket(number));
+                self.moved();
+            }
+            None => transport.not_connected(now),
+        }
+    }
+
+    /// The caller goes by another transport from now on, and announces that.
+    fn moved(&mut self) {
+        let (now, Some(transport)) = (self.local(), &self.transport) else { return };
+        let used = transport.used();
+        self.sounds[0].iter_mut().for_each(|sound| sound.transport = used);
+        self.adaptation.iter_mut().for_each(|adaptation| adaptation.moved(now));
+        self.caller.go_by(used.0, used.1);
+        self.log(format!("by {}", used.0.name()));
+    }
+
+    fn follow(&mut self) {
+        let used = self.follows.used();
+        self.sounds[1].iter_mut().for_each(|sound| sound.transport = used);
+    }
+
+    fn adapt(&mut self) {
+        let (now, has_line) = (self.local(), self.caller.has_line());
+        let (Some(call), Some(sound), Some(adaptation)) =
+            (self.caller.call(), &self.sounds[0], &mut self.adaptation)
+        else {
+            return;
+        };
+        if self.caller.asked().is_some() {
+            return;
+        }
+        let there = PacketCounts { sent: Some(sound.sent), fate: sound.told };
+        let back = PacketCounts { sent: None, fate: sound.received };
+        let heard = has_line.then_some(sound.heard);
+        let wanted = adaptation.poll(&call.terms, heard, [Some(there), Some(back)], now);
+        if let Some(terms) = wanted
+            && self.caller.change(terms).is_err()
+        {
+            self.adaptation.iter_mut().for_each(|adaptation| {
+                adaptation.dropped();
+            });
+        }
+    }
+
+    fn take_steps(&mut self) {
+        loop {
+            if let Some(step) = self.caller.step() {
+                self.take_callers(step);
+            } else if let Some(step) = self.answering.step() {
+                self.take_answerers(step);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn take_callers(&mut self, step: CallerStep) {
+        let now = self.local();
+        match step {
+            CallerStep::Dial => {
+                self.log("dials");
+                self.connect(DIAL_LIMIT, 2, Event::Dialled);
+            }
+            CallerStep::Say(message) => {
+                if let Some(line) = self.line {
+                    self.carry(Event::Said(Called, line, message.into()));
+                }
+            }
+            CallerStep::Close => {
+                if let Some(line) = self.line.take() {
+                    self.carry(Event::Gone(Called, line));
+                }
+            }
+            CallerStep::Away => self.log("away"),
+            CallerStep::Begin(call) => {
+                self.used = TransportNumbers::default();
+                self.log("begins");
+                (self.transport, self.sounds[0]) = (None, None);
+                self.adopt(&call.terms);
+            }
+            CallerStep::Resumed => {
+                self.log("resumes");
+                if let Some((path, number)) = self.transport.as_ref().map(CallerTransport::used) {
+                    self.caller.go_by(path, number);
+                }
+            }
+            CallerStep::Again(terms) => self.counts(terms.sound()),
+            CallerStep::Change(terms) => {
+                self.adopt(&terms);
+                if let Some(transport) = &mut self.transport {
+                    transport.allow(&terms.paths, now);
+                }
+                self.adaptation.iter_mut().for_each(|adaptation| {
+                    adaptation.answered(&terms);
+                });
+            }
+            CallerStep::Dropped(_) => {
+                self.adaptation.iter_mut().for_each(|adaptation| {
+                    adaptation.dropped();
+                });
+            }
+            CallerStep::Kept(_) => {
+                self.adaptation.iter_mut().for_each(|adaptation| {
+                    adaptation.refused(now);
+                });
+            }
+            CallerStep::Unheard(number) => {
+                self.transport.iter_mut().for_each(|transport| transport.unheard(number, now));
+            }
+            CallerStep::TurnedAway(why) => {
+                self.transport = None;
+                self.log(format!("turned away: {}", why.as_str()));
+            }
+            CallerStep::Over(over) => self.log(format!("over: {over:?}")),
+        }
+    }
+
+    /// The caller sounds by these terms from now on, or not at all.
+    fn adopt(&mut self, terms: &CallTerms) {
+        let now = self.local();
+        match (&mut self.sounds[0], terms.sound()) {
+            (Some(sound), true) => sound.terms = terms.there,
+            (None, true) => {
+                let Some(number) = self.used.first() else { return self.log("no number is left") };
+                let (mut transport, step) =
+                    CallerTransport::begin(&terms.paths, number, [0; 2], now);
+                transport.begun(now);
+                self.used.begin();
+                self.sounds[0] = Some(Sound::new(terms.there, transport.used(), self.now));
+                self.transport = Some(transport);
+                self.adaptation = Adaptation::new(terms, now);
+                self.log("sounds");
+                match step {
+                    TransportStep::Connect => self.make_connection(),
+                    _ => self.moved(),
+                }
+            }
+            (_, false) => {
+                if let Some(transport) = self.transport.take() {
+                    self.used.end(&transport);
+                }
+                (self.adaptation, self.sounds[0]) = (None, None);
+                self.log("silent");
+            }
+        }
+    }
+
+    fn take_answerers(&mut self, step: AnsweringStep) {
+        let now = self.local();
+        match step {
+            AnsweringStep::Say(line, message) => {
+                self.carry(Event::Said(Caller, line, message.into()));
+            }
+            AnsweringStep::Close(line) => self.carry(Event::Gone(Caller, line)),
+            AnsweringStep::Begin { terms, .. } => {
+                self.follows = CalledTransport::new(now);
+                (self.has_sounded, self.sounds[1]) = (false, None);
+                self.sound_there(&terms);
+            }
+            AnsweringStep::Change { terms, .. } => self.sound_there(&terms),
+            AnsweringStep::Path { path, transport, .. } => {
+                if self.follows.announced(path, transport) {
+                    self.follow();
+                }
+            }
+            AnsweringStep::Away { .. } => self.log("away there"),
+            AnsweringStep::Resumed { .. } => self.log("resumed there"),
+            AnsweringStep::End { .. } => {
+                self.sounds[1] = None;
+                self.log("over there");
+            }
+            AnsweringStep::Refused { why, .. } => self.log(format!("refused: {}", why.as_str())),
+        }
+    }
+
+    /// The end that is called sounds by these terms from now on, or not at all.
+    fn sound_there(&mut self, terms: &CallTerms) {
+        match (&mut self.sounds[1], terms.sound()) {
+            (Some(sound), true) => sound.terms = terms.back,
+            (None, true) => {
+                if core::mem::replace(&mut self.has_sounded, true) && !self.follows.sounds_again() {
+                    return self.log("no number is left there");
+                }
+                self.follows.begun(self.local());
+                self.sounds[1] = Some(Sound::new(terms.back, self.follows.used(), self.now));
+            }
+            (_, false) => self.sounds[1] = None,
+        }
+    }
+
+    fn datagram(&mut self, from: Side, bytes: usize, event: Event) {
+        let mut came = None;
+        self.paths[from as usize].carry(bytes, self.now, |at| came = came.or(Some(at)));
+        if let Some(at) = came {
+            self.at(at, event);
+        }
+    }
+
+    /// Sends a packet and a report, if they are due.
+    fn send(&mut self, from: Side) {
+        let to = if from == Caller { Called } else { Caller };
+        let reports = self.is_at(REPORT_EVERY);
+        let now = self.now;
+        let latest = now.after(self.network.way + SPARE);
+        let by_tcp = self.network.is_down(now).unwrap_or(now).after(self.network.way);
+        let Some(sound) = &mut self.sounds[from as usize] else { return };
+        let transport = sound.transport;
+        if now.as_nanos() % sound.terms.ptime.as_nanos() == 0 {
+            let bytes = sound.terms.format(0).map_or(0, |format| format.payload_bytes()) + HEADS;
+            let mut came = (transport.0 == CallPath::Tcp).then_some(by_tcp);
+            if transport.0 == CallPath::Udp {
+                self.paths[from as usize].carry(bytes, now, |at| came = came.or(Some(at)));
+            }
+            sound.sent += 1;
+            if let Some(at) = came {
+                let [due, lost, late] = &mut sound.fate;
+                *due += 1 + sound.missing;
+                *lost += core::mem::take(&mut sound.missing);
+                *late += u64::from(at > latest);
+                let fate = sound.fate;
+                self.at(at, Event::Packet(to, transport, fate));
+            } else {
+                sound.missing += 1;
+            }
+        }
+        let received = self.sounds[from as usize].as_ref().and_then(|sound| sound.received);
+        if let Some(counts) = received.filter(|_| reports) {
+            match transport.0 {
+                CallPath::Udp => self.datagram(from, REPORT_BYTES, Event::Report(to, counts)),
+                CallPath::Tcp => self.carry(Event::Report(to, counts)),
+            }
+        }
+    }
+
+    /// Each transport has keys of its own: an end takes what came by the one that it uses.
+    fn receive(&mut self, to: Side, transport: Transport, counts: Counts) {
+        let now = self.now;
+        let sound = self.sounds[to as usize].as_mut();
+        if let Some(sound) = sound.filter(|sound| sound.transport == transport) {
+            let silence = &mut self.silences[to as usize];
+            *silence = (*silence).max(now.since(sound.heard_at));
+            (sound.heard, sound.heard_at) = (sound.heard + 1, now);
+            sound.received = Some(counts);
+        }
+    }
+}
+
+impl Sound {
+    const fn new(terms: StreamTerms, transport: Transport, now: TrueTime) -> Self {
+        Self {
+            terms,
+            transport,
+            sent: 0,
+            fate: [0; 3],
+            missing: 0,
+            heard: 0,
+            received: None,
+            told: None,
+            heard_at: now,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Under test: a whole call, from dial to resume, over a network that loses datagrams, lets none pass, becomes narrow and is
+//! gone for a while; and a peer that vanishes.
+
+use tautline_proto::call::LINE_DEAD;
+use tautline_proto::call::adaptation::begin_with_few_bits;
+use tautline_proto::call::caller::NotAsked;
+use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
+use tautline_proto::stream::{Coding, PTIME_RANGE};
+use tautline_proto::time::Span;
+use tautline_proto::units::{Channels, Rate};
+use tautline_sim::call::{Call, Network, Side};
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Bottleneck, Jitter, Loss, PathModel};
+
+const WAY: Span = Span::from_millis(20);
+
+fn at(second: i64) -> TrueTime {
+    TrueTime::ZERO.after(Span::from_secs(second))
+}
+
+/// Whatever there is, and at first what takes few bits.
+pub(super) fn offer() -> CallOffer {
+    let stream = StreamAbilities {
+        rates: vec![Rate::HZ_48000],
+        channels: vec![Channels::STEREO],
+        codings: Coding::ALL.to_vec(),
+        ptimes: (Span::from_micros(2_500), PTIME_RANGE.1),
+        takes: None,
+    };
+    let paths = vec![CallPath::Udp, CallPath::Tcp];
+    let mut offer = CallOffer { there: stream.clone(), back: stream, paths, latency: None };
+    begin_with_few_bits(&mut offer);
+    offer
+}
+
+/// With jitter and a loss of 1 %.
+fn lossy() -> PathModel {
+    let jitter = Jitter::Uniform(Span::from_millis(10));
+    PathModel { jitter, loss: Loss::random(0.01), ..PathModel::ideal(WAY) }
+}
+
+/// Milliseconds at which something happened.
+fn millis(call: &Call, what: &str) -> Vec<i64> {
+    call.when(what).into_iter().map(|when| when.as_nanos() / 1_000_000).collect()
+}
+
+fn coded(call: &Call) -> [&'static str; 2] {
+    [Side::Caller, Side::Called]
+        .map(|side| call.sends(side).map_or("", |(sent, _)| sent.coding.name()))
+}
+
+/// A call of 150 s: 20 s without datagrams, 10 s without a network, and a hold of 5 s.
+fn eventful(seed: u64) -> Call {
+    let outages = vec![(at(30), at(50))];
+    let path = PathModel { outages, ..lossy() };
+    let network =
+        Network { datagrams: [path.clone(), path], way: WAY, down: vec![(at(80), at(90))] };
+    let mut call = Call::new(network, &offer(), seed);
+    call.run(Span::from_secs(1));
+    assert_eq!(coded(&call), ["opus"; 2]);
+    call.run(Span::from_secs(40));
+    let used = [Side::Caller, Side::Called].map(|side| call.sends(side).expect("sound").1);
+    assert_eq!(used, [(CallPath::Tcp, 1); 2], "{:?}", call.log);
+    call.run(Span::from_secs(110));
+    call.hold(true).expect("a line");
+    assert_eq!(call.hold(false), Err(NotAsked::Ending), "the hold is not answered yet");
+    call.run(Span::from_secs(115));
+    assert!([Side::Caller, Side::Called].iter().all(|side| call.sends(*side).is_none()));
+    call.hold(false).expect("a line");
+    call.run(Span::from_secs(150));
+    call
+}
+
+#[test]
+fn a_call_goes_on_through_whatever_its_network_does() {
+    for seed in 0..4 {
+        let call = eventful(seed);
+        let told = format!("seed {seed}: {:?}, {:?}", call.silences, call.log);
+        assert_eq!(millis(&call, "begins").len(), 1, "one call all the while: {told}");
+        // Without datagrams by TCP, and back.
+        let by_tcp = millis(&call, "by tcp");
+        assert!((30_900..=31_300).contains(&by_tcp[0]), "{told}");
+        let by_udp = millis(&call, "by udp");
+        assert!((50_000..=52_100).contains(&by_udp[1]), "{told}");
+        // Without a network the control connection is found dead, and made again after the longest pause at most.
+        let (away, resumes) = (millis(&call, "away"), millis(&call, "resumes"));
+        assert!(matches!(away[..], [83_000..=84_100]), "{told}");
+        assert!(matches!(resumes[..], [90_000..=97_000]), "{told}");
+        assert!(call.silences.iter().all(|silence| *silence < Span::from_millis(10_200)), "{told}");
+        // Sound that is resumed has keys of its own, at both ends.
+        assert_eq!(millis(&call, "silent"), [110_040], "{told}");
+        assert_eq!(millis(&call, "sounds")[1..], [115_040], "{told}");
+        let [there, back] = [Side::Caller, Side::Called].map(|side| call.sends(side).unwrap().1);
+        assert_eq!(there, back, "{told}");
+        assert!(there.0 == CallPath::Udp && there.1 >= 3, "{told}");
+        let again = eventful(seed);
+        assert_eq!((again.silences, &again.log), (call.silences, &call.log), "{told}");
+    }
+}
+
+#[test]
+fn a_call_over_a_narrow_network_is_coded_in_what_it_carries_and_back() {
+    let narrow = |rate| PathModel {
+        bottleneck: Some(Bottleneck { rate, queue: (rate / 32) as usize }),
+        ..PathModel::ideal(WAY)
+    };
+    let changes = vec![(at(40), narrow(450_000)), (at(100), narrow(100_000_000))];
+    let path = PathModel { changes, ..narrow(100_000_000) };
+    let network = Network { datagrams: [path.clone(), path], way: WAY, down: Vec::new() };
+    let mut call = Call::new(network, &offer(), 1);
+    for (second, coding) in [(40, "l24"), (60, "opus"), (95, "opus"), (300, "l24")] {
+        call.run(Span::from_secs(second));
+        assert_eq!(coded(&call), [coding; 2], "after {second} s: {:?}", call.log);
+    }
+    assert_eq!(millis(&call, "away"), [0; 0], "{:?}", call.log);
+}
+
+#[test]
+fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
+    let network = Network { datagrams: [lossy(), lossy()], way: WAY, down: Vec::new() };
+    let mut call = Call::new(network, &offer(), 1);
+    call.run(Span::from_secs(20));
+    call.vanish_called();
+    call.run(Span::from_secs(60));
+    let told = format!("{:?}", call.log);
+    let away = millis(&call, "away");
+    let dead = 20_000 + LINE_DEAD.as_nanos() / 1_000_000;
+    assert!(matches!(away[..], [away] if (dead - 1_000..=dead + 60).contains(&away)), "{told}");
+    // Each dial takes 5 s that no one answers.
+    let mut dials = millis(&call, "dials");
+    dials[0] = away[0];
+    let pauses: Vec<_> = dials.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let expected = [250, 5_500, 6_000, 7_000, 7_000, 7_000];
+    assert!(pauses.len() >= 5, "{told}");
+    for (pause, expected) in pauses.iter().zip(expected) {
+        assert!((expected..=expected + 40).contains(pause), "{pauses:?}: {told}");
+    }
+    call.start_called();
+    call.run(Span::from_secs(70));
+    assert_eq!(millis(&call, "turned away: that call is over here; call anew").len(), 1);
+    assert_eq!(millis(&call, "begins").len(), 2, "{:?}", call.log);
+    assert!(call.sends(Side::Caller).is_some() && call.sends(Side::Called).is_some());
+}
