@@ -146,8 +146,9 @@ fn options(flags: &ImpairFlags) -> Result<RelayOptions, Failure> {
     let (listen, to) = (flags.listen.resolve()?, flags.to.resolve()?);
     refuse_loop(flags, &listen, &to)?;
     let path = flags.preset.map_or(PathModel::ideal(Span::ZERO), |preset| preset.path());
+    let trace = flags.trace.as_deref().map(read_trace).transpose()?;
     let mut there = flags.changes.of(path).map_err(|error| Failure::usage(error.to_string()))?;
-    if let Some(trace) = flags.trace.as_deref().map(read_trace).transpose()? {
+    if let Some(trace) = trace {
         there.trace = Some(if flags.once { trace.once() } else { trace });
     }
     let (from, onward) = (by_udp(&flags.listen, &listen)?, by_udp(&flags.to, &to)?);
