@@ -3,9 +3,9 @@
 //!
 //! The caller dials, by `line`; the serving crate has the other end. Nothing here blocks but dialling.
 
+mod connection;
 mod dial;
 mod keys;
-mod line;
 mod probe;
 mod words;
 
@@ -16,9 +16,9 @@ use tautline_proto::call::message::{CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VER
 
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
+pub use connection::{CallConnection, ConnectionEnd, LineBuffer, LineTooLong, MOST_LINE};
 pub use dial::DialError;
 pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh_call};
-pub use line::{CallLine, LineBuffer, LineEnd, LineTooLong, MOST_LINE};
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
 pub use words::{CallNonsense, read, written};
 

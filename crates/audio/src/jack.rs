@@ -2,8 +2,8 @@
 //! runs; none is started. The server's rate and buffer are the device's. No thread that matters waits for the server:
 //! `clerk` has one that can be given up.
 
-mod clerk;
 mod client;
+mod client_thread;
 mod cycle;
 mod cycle_clock;
 mod latency;
@@ -28,8 +28,8 @@ use tautline_proto::device::{
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 
-use self::clerk::{Clerk, NoClient};
 use self::client::{Client, JackStatus};
+use self::client_thread::{ClientThread, NoClient};
 use self::cycle::Adaptor;
 use self::library::{Library, SERVER_FAILED, VERSION_ERROR};
 pub use self::signals::ServerWord;
@@ -123,7 +123,7 @@ fn enter<T: Send + 'static>(
     directions: Directions,
     patience: Duration,
     work: impl FnOnce(&mut Client) -> Result<T, DeviceError> + Send + 'static,
-) -> Result<(Clerk, T), DeviceError> {
+) -> Result<(ClientThread, T), DeviceError> {
     let library = Library::get()
         .map_err(|error| DeviceError { tried: format!("{spec}: {}", error.tried), ..error })?;
     let longest = Client::longest_name(library);
@@ -139,7 +139,8 @@ fn enter<T: Send + 'static>(
     let name = text(&spec.client)?;
     let server = spec.server.as_deref().map(text).transpose()?;
     let open = move || Client::open(library, &name, server.as_deref(), directions);
-    Clerk::begin(spec.server.as_deref(), patience, open, work).map_err(|failed| match failed {
+    ClientThread::begin(spec.server.as_deref(), patience, open, work).map_err(|failed| match failed
+    {
         NoClient::Work(error) => error,
         NoClient::Refused(refused) => not_taken_in(spec, refused),
         NoClient::Thread(error) => spawn_error(&spec.to_string(), &error),
@@ -275,7 +276,7 @@ struct JackDevice {
     notes: Notes,
     latency: StreamLatency,
     /// `None` only until it is opened. It closes the client on drop, which may take long.
-    clerk: Option<Clerk>,
+    clerk: Option<ClientThread>,
     pace: Option<ClockId>,
     word: ServerWord,
     has_run: bool,
@@ -294,7 +295,7 @@ impl JackDevice {
         Ok(self)
     }
 
-    fn enter(&self) -> Result<Clerk, DeviceError> {
+    fn enter(&self) -> Result<ClientThread, DeviceError> {
         let (spec, directions, wanted) = (self.spec.clone(), self.directions, self.settings);
         let work = move |client: &mut Client| {
             let found = settings(&spec, client, wanted.channels)?;
@@ -315,7 +316,7 @@ impl JackDevice {
         Ok(clerk)
     }
 
-    fn wait(&self, clerk: &Clerk, stop: &Stop) -> Ended {
+    fn wait(&self, clerk: &ClientThread, stop: &Stop) -> Ended {
         let signals = clerk.signals();
         let mut watch = CallWatch::new(signals.seat.calls(), now());
         let mut period = self.settings.period;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tautline_api::call::{CallAddress, CallLine, DialError, LineEnd};
+use tautline_api::call::{CallAddress, CallConnection, ConnectionEnd, DialError};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
 use tautline_io::clock;
@@ -88,8 +88,8 @@ enum Connection {
     Down(Option<String>, Option<DialError>),
     /// The connection is made on a thread, as that takes seconds if the host does not answer. Dropped, it is closed as
     /// soon as it is made.
-    Dialling(Option<JoinHandle<Result<CallLine, DialError>>>),
-    Up(Box<CallLine>),
+    Dialling(Option<JoinHandle<Result<CallConnection, DialError>>>),
+    Up(Box<CallConnection>),
 }
 
 /// See the module.
@@ -192,7 +192,7 @@ impl Caller {
         }
     }
 
-    pub(crate) fn connection(&self) -> Option<&CallLine> {
+    pub(crate) fn connection(&self) -> Option<&CallConnection> {
         match &self.connection {
             Connection::Up(up) => Some(up),
             Connection::Down(..) | Connection::Dialling(_) => None,
@@ -288,10 +288,10 @@ impl Caller {
         }
     }
 
-    fn lost(&mut self, why: LineEnd, now: LocalTime) {
+    fn lost(&mut self, why: ConnectionEnd, now: LocalTime) {
         let told = why.to_string();
         let error = match why {
-            LineEnd::Refused(error) => Some(error),
+            ConnectionEnd::Refused(error) => Some(error),
             _ => None,
         };
         self.connection = Connection::Down(Some(told), error);
@@ -309,7 +309,7 @@ impl Caller {
 
     fn dial(&mut self) -> Result<(), Error> {
         let (address, trust) = (self.address.clone(), Arc::clone(&self.trust));
-        let dial = move || CallLine::dial(&address, &trust, DIAL_LIMIT);
+        let dial = move || CallConnection::dial(&address, &trust, DIAL_LIMIT);
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
             Ok(thread) => self.connection = Connection::Dialling(Some(thread)),
             // Its sound goes on.

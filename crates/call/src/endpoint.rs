@@ -21,7 +21,7 @@ use tautline_io::clock::thread_time;
 use tautline_io::control::Control;
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::muxed::{LineSwitch, LineTransport, Muxed, muxed};
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
@@ -297,7 +297,7 @@ fn send_plan(
     let link: Box<dyn Link> = match ringed {
         true => {
             let below = WireOptions::below(config.scheduler, udp.ring_packets());
-            Box::new(Ringed::start(link, below)?)
+            Box::new(ThreadedLink::start(link, below)?)
         }
         false => Box::new(link),
     };

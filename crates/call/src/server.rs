@@ -11,12 +11,14 @@ use tautline_api::trust::{HostKey, TrustStore};
 use tautline_io::clock::now;
 use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::{LocalTime, Span};
-use tautline_serving::{ApiServer, CalledLine, LineEvent, Listening, ServingNews, serve_calls};
+use tautline_serving::{
+    ApiServer, CalledConnection, ConnectionEvent, Listening, ServingNews, serve_calls,
+};
 
 use crate::devices::SharedDevices;
 use crate::endpoint::{Endpoint, Setup};
@@ -67,7 +69,7 @@ pub struct Server {
     config: ServerConfig,
     devices: DevicePair,
     server: ApiServer,
-    happened: Receiver<LineEvent>,
+    happened: Receiver<ConnectionEvent>,
     answering: Answering,
     /// A UDP port for each seat.
     sockets: Vec<UdpSocket>,
@@ -80,7 +82,7 @@ pub struct Server {
     sounds: u64,
     recorded: u32,
     shared: SharedDevices,
-    connections: BTreeMap<LineId, CalledLine>,
+    connections: BTreeMap<ConnectionId, CalledConnection>,
     /// When a connection that belongs to no call is reported again.
     strangers_told: LocalTime,
     trust: Arc<TrustStore>,
@@ -218,7 +220,7 @@ impl Server {
         let (mut gone, until) = (0, now() + FAREWELL);
         while gone < connections && now() < until {
             match self.happened.recv_timeout(left(until)) {
-                Ok(event) => gone += usize::from(matches!(event, LineEvent::Gone(..))),
+                Ok(event) => gone += usize::from(matches!(event, ConnectionEvent::Gone(..))),
                 Err(_) => break,
             }
         }
@@ -256,13 +258,13 @@ impl Server {
         self.unreadable = unreadable;
     }
 
-    fn take(&mut self, event: LineEvent) -> Result<(), Error> {
+    fn take(&mut self, event: ConnectionEvent) -> Result<(), Error> {
         match event {
-            LineEvent::Came(line) => {
+            ConnectionEvent::Came(line) => {
                 self.answering.came(line.id, line.peer.bytes(), now());
                 self.connections.insert(line.id, line);
             }
-            LineEvent::Said(line, message) => {
+            ConnectionEvent::Said(line, message) => {
                 let fresh = fresh_call().ok_or_else(|| {
                     running(
                         "the system gives no random bytes; see whether getrandom is allowed here",
@@ -270,10 +272,10 @@ impl Server {
                 })?;
                 self.answering.said(line, message, fresh, now());
             }
-            LineEvent::Media { ticket, stream, from, place: _ } => {
+            ConnectionEvent::Media { ticket, stream, from, place: _ } => {
                 self.take_connection(&ticket, stream, from)
             }
-            LineEvent::Gone(line, why) => {
+            ConnectionEvent::Gone(line, why) => {
                 if let (Some(why), Some(whose)) = (why, self.connections.get(&line)) {
                     self.tell(who(whose), CallEvent::Fault(why));
                 }
@@ -344,7 +346,7 @@ impl Server {
     fn begin(
         &mut self,
         seat: usize,
-        line: LineId,
+        line: ConnectionId,
         call: CallId,
         terms: CallTerms,
     ) -> Result<(), Error> {
@@ -560,7 +562,7 @@ fn left(until: LocalTime) -> Duration {
     Duration::from_nanos((until - now()).max(Span::ZERO).as_nanos().unsigned_abs())
 }
 
-fn who(line: &CalledLine) -> String {
+fn who(line: &CalledConnection) -> String {
     let address = line.from.ip().to_canonical();
     match &line.name {
         Some(name) => format!("{name} ({address})"),

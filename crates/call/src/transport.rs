@@ -9,7 +9,7 @@ use tautline_api::call::{CallKeys, MediaTicket, PROBE_BYTES, PathProbes, ProbeWa
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::srtp::{MasterKey, NoMasterKey, Profile, SrtpSeal};
 use tautline_io::clock::now;
-use tautline_io::link::muxed::{FarAddress, MuxedLine, Seals};
+use tautline_io::link::muxed::{FarAddress, MuxedTransport, Seals};
 use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::{TcpOptions, TcpWatch};
 use tautline_io::udp::{UdpOptions, any};
@@ -52,7 +52,7 @@ pub(crate) fn use_udp(
     far: FarAddress,
     (keys, side): (&CallKeys, Side),
 ) -> Result<(), Error> {
-    link.switch.exchange(MuxedLine::udp(socket, &link.udp, far, seals(keys, side)?)?);
+    link.switch.exchange(MuxedTransport::udp(socket, &link.udp, far, seals(keys, side)?)?);
     Ok(())
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn use_tcp(
         grows_window: true,
         ..TcpOptions::default()
     };
-    let (line, watch) = MuxedLine::tcp(stream, &options, seals(keys, side)?)?;
+    let (line, watch) = MuxedTransport::tcp(stream, &options, seals(keys, side)?)?;
     link.switch.exchange(line);
     Ok(watch)
 }

@@ -44,7 +44,7 @@ pub(crate) use tautline_ui::readers::{
 pub(crate) use tautline_ui::report_file::{PlainKind, ReportKind};
 pub(crate) use trust::{Id, SrtpKey, TrustFlags};
 pub(crate) use values::coding_in_line;
-use values::{CodingOrAuto, RungOrAuto, coding_or_auto, fragment, link, pacing};
+use values::{CodingOrAuto, PacingOrAuto, coding_or_auto, fragment, link, pacing};
 pub(crate) use work::{Plugins, WorkFlags};
 
 /// Carries sound between machines and proves when it arrives.
@@ -203,7 +203,7 @@ pub(crate) struct Send {
     pub(crate) link: LinkKind,
     /// What spaces packets: a queue that lets each go at its launch time, or a thread
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network", value_parser = pacing())]
-    pub(crate) pacing: RungOrAuto,
+    pub(crate) pacing: PacingOrAuto,
     /// Have the kernel stamp one packet in so many as it leaves, for the report and the ledger [default: 20 a second]
     #[arg(long, value_name = "N", help_heading = "Network",
           value_parser = clap::value_parser!(u32).range(1..))]

@@ -1,6 +1,6 @@
 //! How packets leave and arrive: interfaces, their queues, and how they gather packets.
 
-use tautline_engine::plan::pacing::{PacingRung, heeded};
+use tautline_engine::plan::pacing::{PacingMode, heeded};
 use tautline_io::network::ethtool::Moderation;
 use tautline_io::network::qdisc::{QdiscPlace, QueueDiscipline};
 use tautline_proto::time::Span;
@@ -161,10 +161,10 @@ pub(crate) fn pacing(
     of_it.peek()?;
     let has_etf = of_it.any(|queue| queue.kind == "etf");
     let (what, better) = match heeded(all, interface.index).first() {
-        Some(PacingRung::Offload) => {
+        Some(PacingMode::Offload) => {
             (format!("the card of {name} is told to launch packets itself"), None)
         }
-        Some(PacingRung::Etf) => {
+        Some(PacingMode::Etf) => {
             let what = format!("{name} keeps launch times by etf, to some microseconds");
             (what, offloaded(name, lacking))
         }

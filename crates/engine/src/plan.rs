@@ -45,13 +45,13 @@ tautline_dsp::named_enum! {
     /// Who makes the system calls.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum LinkKind {
-        /// Ringed where packets of one period are to be spaced ([`is_spaced`]), else direct.
+        /// Threaded where packets of one period are to be spaced ([`is_spaced`]), else direct.
         #[default]
         Auto = "auto",
         /// The device's thread.
         Direct = "direct",
         /// A wire thread, which spaces the packets of a period.
-        Ringed = "ringed",
+        Threaded = "ringed",
     }
 }
 
@@ -61,7 +61,7 @@ impl LinkKind {
         match self {
             Self::Auto => is_spaced(format, period),
             Self::Direct => false,
-            Self::Ringed => true,
+            Self::Threaded => true,
         }
     }
 }

@@ -279,7 +279,7 @@ mod exclusive {
             let road = Road {
                 period: 480,
                 latency: Span::from_millis(50),
-                link: LinkKind::Ringed,
+                link: LinkKind::Threaded,
                 ringed_receiver: true,
                 ..Road::short()
             };

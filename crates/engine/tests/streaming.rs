@@ -103,11 +103,11 @@ impl Process for Jump {
 
 #[test]
 fn streams_are_mixed_with_maps_and_volumes() {
-    for link in [LinkKind::Direct, LinkKind::Ringed] {
+    for link in [LinkKind::Direct, LinkKind::Threaded] {
         let swap = "2,1";
         let road = Road {
             link,
-            ringed_receiver: link == LinkKind::Ringed,
+            ringed_receiver: link == LinkKind::Threaded,
             streams: 2,
             gain: Gain::from_db(-6.0).unwrap(),
             maps: (swap.parse().unwrap(), swap.parse().unwrap()),

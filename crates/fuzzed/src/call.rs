@@ -1,7 +1,7 @@
 use tautline_api::call::{LineBuffer, MOST_LINE, read, written};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamAbilities};
@@ -33,7 +33,7 @@ const MAX_STEPS: usize = 64;
 struct Honest {
     caller: CallerEnd,
     lines: u64,
-    line: Option<LineId>,
+    line: Option<ConnectionId>,
     there: Option<(usize, CallTerms)>,
 }
 
@@ -62,7 +62,7 @@ impl Honest {
         match (step, self.line) {
             (CallerStep::Dial, _) => {
                 self.lines += 1;
-                let line = LineId(HONEST_LINES + self.lines);
+                let line = ConnectionId(HONEST_LINES + self.lines);
                 answering.came(line, [9; 32], now);
                 self.line = Some(line);
                 self.caller.connected(CALL_VERSION, now);
@@ -161,7 +161,7 @@ pub fn call(bytes: &[u8]) {
     });
     for (number, message) in messages.into_iter().enumerate() {
         let now = start + Span::from_millis(number as i64 * 37);
-        let line = LineId(number as u64 % 3);
+        let line = ConnectionId(number as u64 % 3);
         if number < 3 {
             answering.came(line, [number as u8 % 2; 32], now);
         }

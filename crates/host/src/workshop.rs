@@ -3,7 +3,7 @@
 mod request;
 mod standby;
 mod stream;
-mod told;
+mod stream_report;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use tautline_proto::wire::avtp::maap::SUBTYPE as MAAP;
 use crate::link::OpenError;
 use crate::link::destinations::Outbound;
 use crate::link::direct::{DirectLink, DirectRoom};
-use crate::link::ringed::{Ringed, Spacing, WireOptions};
+use crate::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use crate::socket::address::RawAddress;
 use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers};
 use crate::socket::interface;
@@ -118,7 +118,7 @@ pub fn open_stream(
     let direct = DirectLink::open_ethernet(options)?;
     let outbound = options.outbound(direct.place().network(), device.is_some());
     let wire = |device| WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
-    let link = Ringed::boxed(direct, device.map(wire))?;
+    let link = ThreadedLink::boxed(direct, device.map(wire))?;
     Ok(OpenedStream { link, control: None, outbound, local: None })
 }
 

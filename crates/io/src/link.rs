@@ -1,5 +1,5 @@
 //! What every link does, whether the device's thread makes the system calls
-//! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does ([`Ringed`](crate::link::ringed::Ringed)).
+//! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does ([`ThreadedLink`](crate::link::threaded::ThreadedLink)).
 
 pub mod awaiting;
 pub mod destinations;
@@ -8,7 +8,7 @@ pub mod divided;
 pub mod event_queue;
 pub mod launch_probe;
 pub mod muxed;
-pub mod ringed;
+pub mod threaded;
 
 use std::os::fd::{AsFd, BorrowedFd};
 

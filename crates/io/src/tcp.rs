@@ -4,12 +4,12 @@
 //! at once (`TCP_NOTSENT_LOWAT`); packets that wait here longer than [`TcpOptions::most_wait`] are dropped, oldest
 //! first, in whole frames ([decision 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
 //!
-//! A connection is a [`MuxedLine`](crate::link::muxed::MuxedLine); [`keep`] connects, accepts and replaces lost ones.
+//! A connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport); [`keep`] connects, accepts and replaces lost ones.
 
 mod connection;
 pub mod keep;
-mod line;
 mod outflow;
+mod transport;
 
 use std::io;
 

@@ -20,10 +20,11 @@ pub use self::open::{
 use self::open::{adopt, open};
 use crate::link::OpenError;
 use crate::link::direct::{DirectLink, DirectRoom};
-use crate::link::muxed::line::{
-    FarAddress, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
-};
 use crate::link::muxed::peer::PeerAddress;
+use crate::link::muxed::transport::{
+    FarAddress, Hears, MuxedTransport, ReceivingTransport, ReportTransport, Seals,
+    SendingTransport, Speak,
+};
 pub use crate::socket::address::any;
 use crate::socket::descriptor::Socket;
 pub use crate::socket::interface::interface_label;
@@ -78,7 +79,7 @@ fn room_for(options: &UdpOptions) -> DirectRoom {
     }
 }
 
-impl MuxedLine {
+impl MuxedTransport {
     /// A bound UDP socket. Of `options` only the largest datagram, the batch, the packets per second and DSCP are used.
     pub fn udp(
         socket: impl Into<OwnedFd>,
@@ -106,7 +107,8 @@ impl MuxedLine {
         let at = if let FarAddress::At(at) = far { Some(at) } else { None };
         let peer = Arc::new(PeerAddress::new(at));
         let link = DirectLink::over_socket(another()?, &options, seals.sending)?;
-        let sending = SendingLine { link: Box::new(link), peer: Some(Arc::clone(&peer)), seen: 0 };
+        let sending =
+            SendingTransport { link: Box::new(link), peer: Some(Arc::clone(&peer)), seen: 0 };
         let hears = UdpOptions { most_destinations: 0, ..options };
         let link = DirectLink::over_socket(another()?, &hears, seals.receiving)?;
         let hears = match far {
@@ -114,15 +116,19 @@ impl MuxedLine {
             FarAddress::Newest => Hears::Newest(Arc::clone(&peer)),
         };
         let [one, other] = seals.reports;
-        let report = |seal| -> Result<ReportLine, OpenError> {
+        let report = |seal| -> Result<ReportTransport, OpenError> {
             let socket = Socket::adopt(another()?).map_err(|error| {
                 let tried = "taking over a UDP socket for RTCP".to_owned();
                 OpenError::new(tried, &error, "hand over a UDP socket that is bound")
             })?;
-            Ok(ReportLine { way: Box::new(Datagrams(socket)), seal, peer: Some(Arc::clone(&peer)) })
+            Ok(ReportTransport {
+                way: Box::new(Datagrams(socket)),
+                seal,
+                peer: Some(Arc::clone(&peer)),
+            })
         };
         let reports = [report(one)?, report(other)?];
-        let receiving = ReceivingLine { link: Box::new(link), hears };
+        let receiving = ReceivingTransport { link: Box::new(link), hears };
         Ok(Self { sending, receiving, reports, peer: Some(peer) })
     }
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::memory::{lock, release_start};
 use tautline_io::thread::stall::StallMonitor;
@@ -29,7 +29,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     let options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     let (direct, control) = open_pair(&options).unwrap();
     let wire = WireOptions::below(Scheduler::Fifo(70), options.ring_packets());
-    let ringed = Ringed::start(DirectLink::open(&options).unwrap(), wire).unwrap();
+    let ringed = ThreadedLink::start(DirectLink::open(&options).unwrap(), wire).unwrap();
     let witness = StallMonitor::start();
     assert!(status("VmLck") > 0);
     // A receiver may have 12 MB in all; what is here leaves most of it to audio and reports.

@@ -5,7 +5,7 @@
 //! due to be handed over a fixed time from that instant, which one depends on the device; so lateness
 //! is from the earliest hand-over of the run, and what the fixed time is stands beside it.
 
-mod clerk;
+mod client;
 mod figures;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use crate::answer::{Answer, Reporting, check_room};
 use crate::devices::{DevicePace, at_ports, open_measured};
 use crate::kept::lock_memory;
 use crate::report::{HostDescription, LabReport, ReportRow};
-use clerk::{Call, clerk};
+use client::{Call, clerk};
 
 const HELP: &str = r#"Examples:
   # A card, both ways:

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args};
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::address::{Address, StreamPlace};
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_engine::plan::sockets::hearing_by_ethernet;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
@@ -85,7 +85,7 @@ pub struct IntervalFlags {
     rungs: bool,
     /// Only by this one; any number of times
     #[arg(long, value_name = "HOW", requires = "rungs", help_heading = "Rungs")]
-    pacing: Vec<PacingRung>,
+    pacing: Vec<PacingMode>,
     /// Audio time in one packet
     #[arg(long, value_name = "TIME", default_value = "125us", value_parser = span,
           help_heading = "Rungs")]
@@ -126,7 +126,7 @@ pub struct LoopFlags {
     to: Address,
     /// What spaces them
     #[arg(long, value_name = "HOW")]
-    pacing: PacingRung,
+    pacing: PacingMode,
     /// Coding of samples
     #[arg(long, value_name = "CODING", value_parser = sample_format())]
     format: SampleFormat,
@@ -206,7 +206,7 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
         ..LabStream::default()
     };
     let mut rungs =
-        if flags.pacing.is_empty() { PacingRung::ALL.to_vec() } else { flags.pacing.clone() };
+        if flags.pacing.is_empty() { PacingMode::ALL.to_vec() } else { flags.pacing.clone() };
     // The least regular first: what follows is to be better.
     rungs.sort_unstable_by_key(|rung| core::cmp::Reverse(*rung));
     run_streams(
@@ -222,7 +222,7 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
 }
 
 /// Why nothing was measured of any of these rungs, if nothing was.
-fn nothing_of(rungs: &[PacingRung], report: &LabReport) -> Option<String> {
+fn nothing_of(rungs: &[PacingMode], report: &LabReport) -> Option<String> {
     let whys = rungs.iter().map(|rung| {
         let row = report.rows.iter().find(|row| row.name == rung.name());
         row.map_or(Some("asked to stop before it was sent"), |row| row.void.as_deref())

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::call_lines::{LineCaller, LineOffice};
+use crate::call_connections::{CallConnections, ConnectedCaller};
 use crate::guests::{Closed, Guest, SHOWING};
 use crate::news::{ServingNews, TellServing, TurnedAway};
 use crate::routes::{Caller, ProvenKey};
@@ -43,7 +43,7 @@ pub(crate) struct Reception {
     pub(crate) router: Router,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) trust: Option<Arc<TrustStore>>,
-    pub(crate) office: Option<LineOffice>,
+    pub(crate) office: Option<CallConnections>,
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) tell: TellServing,
 }
@@ -85,7 +85,7 @@ impl Reception {
         stream: TcpStream,
         from: SocketAddr,
         guest: Guest,
-    ) -> Option<(TlsStream<TcpStream>, LineCaller, Guest)> {
+    ) -> Option<(TlsStream<TcpStream>, ConnectedCaller, Guest)> {
         let mut first = [0];
         let Ok(Ok(1)) = timeout(SHOWING, stream.peek(&mut first)).await else { return None };
         if first == [HANDSHAKE] {
@@ -109,7 +109,7 @@ impl Reception {
         stream: TcpStream,
         from: SocketAddr,
         guest: Guest,
-    ) -> Option<(TlsStream<TcpStream>, LineCaller, Guest)> {
+    ) -> Option<(TlsStream<TcpStream>, ConnectedCaller, Guest)> {
         let config = self.tls.clone()?;
         let accept = TlsAcceptor::from(config).accept(stream).into_fallible();
         let mut stream = match timeout(SHOWING, accept).await {
@@ -134,7 +134,7 @@ impl Reception {
             let local = tcp.local_addr().ok()?;
             let hosts = self.trust.as_ref().and_then(|trust| trust.trusted().hosts().ok());
             let name = hosts.and_then(|hosts| hosts.name(peer).map(str::to_owned));
-            let caller = LineCaller { from, local, peer, name, secret };
+            let caller = ConnectedCaller { from, local, peer, name, secret };
             return guest.begin().then_some((stream, caller, guest));
         }
         let proven = peer_key(connection).zip(connection_secret(connection));

@@ -6,7 +6,7 @@
 //! the loopback interface, and TLS with pinned keys to everybody. What has not shown yet that it is trusted
 //! gets little time, little memory and few connections.
 
-mod call_lines;
+mod call_connections;
 mod connection;
 mod guests;
 mod listen;
@@ -15,7 +15,7 @@ mod owners;
 mod routes;
 mod server;
 
-pub use call_lines::{CalledLine, LineEvent, LineTeller, MediaPlace};
+pub use call_connections::{CalledConnection, ConnectionEvent, ConnectionEventSender, MediaPlace};
 pub use listen::{ListenError, Listening};
 pub use news::{ApiAsker, ServingNews, THIS_MACHINE, TurnedAway};
 pub use routes::{ApiCall, OPENAPI};

@@ -14,7 +14,7 @@ use tautline_api::v1::Workshop;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use crate::call_lines::{LineEvent, LineOffice};
+use crate::call_connections::{CallConnections, ConnectionEvent};
 use crate::connection::Reception;
 use crate::guests::Guests;
 use crate::listen::{ListenError, Listening};
@@ -79,16 +79,16 @@ pub fn serve_telling(
 /// called.
 pub fn serve_calls(
     listening: &Listening,
-    events: SyncSender<LineEvent>,
+    events: SyncSender<ConnectionEvent>,
     tell: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
-    start(listening, without_workshop(), Some(LineOffice::new(events)), Arc::new(tell))
+    start(listening, without_workshop(), Some(CallConnections::new(events)), Arc::new(tell))
 }
 
 fn start(
     listening: &Listening,
     router: Router,
-    office: Option<LineOffice>,
+    office: Option<CallConnections>,
     tell: TellServing,
 ) -> Result<ApiServer, ListenError> {
     listening.check()?;

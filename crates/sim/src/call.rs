@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tautline_proto::call::CallId;
 use tautline_proto::call::adaptation::{Adaptation, PacketCounts};
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamTerms};
@@ -64,8 +64,8 @@ type Transport = (CallPath, u32);
 enum Event {
     Dialled(bool),
     Connected(u32, bool),
-    Said(Side, LineId, Box<CallMessage>),
-    Gone(Side, LineId),
+    Said(Side, ConnectionId, Box<CallMessage>),
+    Gone(Side, ConnectionId),
     Packet(Side, Transport, Counts),
     Ticket(u32),
     Probe(u64),
@@ -102,7 +102,7 @@ pub struct Call {
     offer: CallOffer,
     /// At the end that calls.
     caller: CallerEnd,
-    line: Option<LineId>,
+    line: Option<ConnectionId>,
     transport: Option<CallerTransport>,
     used: TransportNumbers,
     adaptation: Option<Adaptation>,
@@ -249,7 +249,7 @@ impl Call {
         match event {
             Event::Dialled(true) => {
                 self.numbers[1] += 1;
-                let line = LineId(self.numbers[1]);
+                let line = ConnectionId(self.numbers[1]);
                 self.line = Some(line);
                 self.answering.came(line, [1; 32], now);
                 self.caller.connected(CALL_VERSION, now);

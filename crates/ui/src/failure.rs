@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tautline_api::trust::TrustError;
 use tautline_engine::error::RunError;
 use tautline_engine::plan::address::AddressError;
-use tautline_engine::plan::pacing::RungRefused;
+use tautline_engine::plan::pacing::PacingRefused;
 use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 
@@ -126,8 +126,8 @@ impl From<OpenError> for Failure {
     }
 }
 
-impl From<RungRefused> for Failure {
-    fn from(error: RungRefused) -> Self {
+impl From<PacingRefused> for Failure {
+    fn from(error: PacingRefused) -> Self {
         Self::open(format!("{error}; see `taut doctor`, or leave --pacing out"))
     }
 }

@@ -3,7 +3,7 @@ use core::ffi::c_int;
 use tautline_engine::error::RunError;
 use tautline_engine::plan::address::AddressError;
 use tautline_engine::plan::claim::ClaimError;
-use tautline_engine::plan::pacing::RungRefused;
+use tautline_engine::plan::pacing::PacingRefused;
 use tautline_io::link::OpenError;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl From<ClaimError> for Complaint {
     }
 }
 
-impl From<RungRefused> for Complaint {
-    fn from(error: RungRefused) -> Self {
+impl From<PacingRefused> for Complaint {
+    fn from(error: PacingRefused) -> Self {
         Self::unusable(format!("{error}; see `taut doctor`, or leave the key pacing out"))
     }
 }
@@ -68,13 +68,13 @@ impl From<RunError> for Complaint {
 mod tests {
     use tautline_trial::snapshot;
 
-    use tautline_engine::plan::pacing::PacingRung;
+    use tautline_engine::plan::pacing::PacingMode;
 
     use super::*;
 
     #[test]
     fn a_rung_that_is_not_to_be_had_is_answered_with_the_key_that_asked_for_it() {
-        let refused = RungRefused { rung: PacingRung::Etf, why: "there is none".to_owned() };
+        let refused = PacingRefused { rung: PacingMode::Etf, why: "there is none".to_owned() };
         let Complaint { errno, sentence } = refused.into();
         assert_eq!(errno, libc::EINVAL);
         snapshot!(sentence);

@@ -8,7 +8,7 @@ use tautline_engine::offload::attendant::Standing as Seen;
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::offload::returns::{Cause, Damage, StandIn};
 
-use crate::client_thread::standing::ClerkStanding;
+use crate::client_thread::standing::ClientStanding;
 use crate::options::OffloadOptions;
 use crate::record::RunRecord;
 use crate::shelf::ShelfOffer;
@@ -18,7 +18,7 @@ pub(crate) struct RunReported<'a> {
     pub(crate) offer: &'a ShelfOffer,
     pub(crate) options: &'a OffloadOptions,
     pub(crate) rate: u32,
-    pub(crate) standing: &'a ClerkStanding,
+    pub(crate) standing: &'a ClientStanding,
     pub(crate) seen: Seen,
     pub(crate) rendered: bool,
     pub(crate) verdict: Option<TwinVerdict>,

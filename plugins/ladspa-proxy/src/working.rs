@@ -19,7 +19,7 @@ use tautline_proto::units::Rate;
 
 use crate::ahead::Ahead;
 use crate::block::HostPorts;
-use crate::client_thread::standing::ClerkStanding;
+use crate::client_thread::standing::ClientStanding;
 use crate::client_thread::{self, Desk, StreamErrand};
 use crate::client_thread::{OrderBehind, StreamOrder};
 use crate::options::{OffloadOptions, WaitOffline};
@@ -35,7 +35,7 @@ const DATAGRAM_BYTES: usize = 1400;
 const RENDER_WAIT: Span = Span::from_secs(10);
 pub(crate) struct Working {
     pub(crate) offloaded: Offloaded,
-    pub(crate) standing: Arc<ClerkStanding>,
+    pub(crate) standing: Arc<ClientStanding>,
     pub(crate) desks: Vec<Arc<Desk>>,
     pub(crate) twin: Option<Twin>,
     pub(crate) ahead: Ahead,
@@ -114,7 +114,7 @@ impl Working {
             datagram_bytes: DATAGRAM_BYTES,
         };
         let (offloaded, attendant) = Offloaded::new(config).map_err(|error| error.to_string())?;
-        let standing = Arc::new(ClerkStanding::new(attendant));
+        let standing = Arc::new(ClientStanding::new(attendant));
         if history < options.history && options.history > OffloadOptions::default().history {
             standing.say(format!(
                 "a worker keeps no more than {history} blocks of this plugin, and a history of {} was asked for; that \

@@ -2,7 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::packets::USUAL_PTIMES;
@@ -15,7 +15,7 @@ use tautline_proto::units::{Channels, Rate};
 
 use super::*;
 
-const LINE: LineId = LineId(1);
+const LINE: ConnectionId = ConnectionId(1);
 
 /// A call that sounds, and its two ends.
 struct SoundingCall {

@@ -15,7 +15,7 @@ use tautline_engine::control::requests;
 use tautline_engine::monitor::note::messages::claimed;
 use tautline_engine::plan::address::{Address, MOST_AHEAD, Resolved};
 use tautline_engine::plan::claim::{ClaimError, ClaimedAddress};
-use tautline_engine::plan::pacing::{self, Paced, PacingRung};
+use tautline_engine::plan::pacing::{self, Paced, PacingMode};
 use tautline_engine::plan::sockets::{LinkOptions, sending_by_ethernet, sending_by_tcp};
 use tautline_engine::plan::too_long::too_long;
 use tautline_engine::plan::{LinkKind, SendPlan, lay, sockets};
@@ -426,12 +426,12 @@ fn tell_details(
 /// Who hands packets over.
 fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     let wanted = match flags.pacing {
-        Some(PacingRung::Sleep) => LinkKind::Ringed,
-        Some(PacingRung::Batch) => LinkKind::Direct,
+        Some(PacingMode::Sleep) => LinkKind::Threaded,
+        Some(PacingMode::Batch) => LinkKind::Direct,
         _ => flags.link,
     };
     if flags.link != LinkKind::Auto && flags.link != wanted {
-        let (pacing, link) = (flags.pacing.map_or("auto", PacingRung::name), wanted.name());
+        let (pacing, link) = (flags.pacing.map_or("auto", PacingMode::name), wanted.name());
         return Err(Failure::usage(format!(
             "--pacing {pacing} is --link {link}; leave --link out"
         )));

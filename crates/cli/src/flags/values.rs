@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tautline_engine::plan::LinkKind;
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_io::udp::FragmentPolicy;
 use tautline_proto::stream::Coding;
 
@@ -58,23 +58,23 @@ pub(super) fn link() -> impl TypedValueParser<Value = LinkKind> {
     let help = |kind| match kind {
         LinkKind::Auto => "Ringed where a period holds several packets, else direct",
         LinkKind::Direct => "The device's thread",
-        LinkKind::Ringed => "A wire thread",
+        LinkKind::Threaded => "A wire thread",
     };
     one_of(LinkKind::ALL.map(|kind| (kind.name(), help(kind), kind)))
 }
 
 /// `None` is `auto`.
-pub(crate) type RungOrAuto = Option<PacingRung>;
+pub(crate) type PacingOrAuto = Option<PacingMode>;
 
-pub(super) fn pacing() -> impl TypedValueParser<Value = RungOrAuto> {
+pub(super) fn pacing() -> impl TypedValueParser<Value = PacingOrAuto> {
     let help = |rung| match rung {
-        PacingRung::Offload => "Launch times, kept by the card",
-        PacingRung::Etf => "Launch times, kept by the kernel's etf",
-        PacingRung::Fq => "Launch times, kept by the kernel's fq",
-        PacingRung::Sleep => "A wire thread that sleeps until each departure",
-        PacingRung::Batch => "Nothing: all packets of a period leave at once",
+        PacingMode::Offload => "Launch times, kept by the card",
+        PacingMode::Etf => "Launch times, kept by the kernel's etf",
+        PacingMode::Fq => "Launch times, kept by the kernel's fq",
+        PacingMode::Sleep => "A wire thread that sleeps until each departure",
+        PacingMode::Batch => "Nothing: all packets of a period leave at once",
     };
     let auto = "The most regular that a probe finds here, if the latency has room for it";
-    let rungs = PacingRung::ALL.map(|rung| (rung.name(), help(rung), Some(rung)));
+    let rungs = PacingMode::ALL.map(|rung| (rung.name(), help(rung), Some(rung)));
     one_of([("auto", auto, None)].into_iter().chain(rungs))
 }

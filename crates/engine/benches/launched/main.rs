@@ -23,7 +23,7 @@ use std::sync::Barrier;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::{now, processor_time, sleep_until, thread_time};
-use tautline_io::link::ringed::Spacing;
+use tautline_io::link::threaded::Spacing;
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_proto::device::Settings;
 use tautline_proto::stream::StreamFormat;

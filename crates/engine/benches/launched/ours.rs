@@ -11,7 +11,7 @@ use tautline_engine::send_engine::SendEngine;
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::{self, EthernetOptions};
 use tautline_io::link::OpenError;
-use tautline_io::link::ringed::Spacing;
+use tautline_io::link::threaded::Spacing;
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_stream;

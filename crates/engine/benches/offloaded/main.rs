@@ -72,7 +72,7 @@ struct Taken {
 fn compare(count: usize) {
     let workers = Workers::start(count);
     let mut direct = Ours::open(&workers.ours[..count], Kind::Direct);
-    let mut ringed = Ours::open(&workers.ours[count..], Kind::Ringed);
+    let mut ringed = Ours::open(&workers.ours[count..], Kind::ThreadedLink);
     let mut bare = Bare::open(&workers.bare, false);
     let mut copying = Bare::open(&workers.bare, true);
     let [mut idle, mut one, mut other, mut plain, mut copied] = [(); 5].map(|()| Taken::default());

@@ -9,7 +9,7 @@ use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::clock::now;
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::time::Span;
@@ -32,7 +32,7 @@ pub(crate) const SET: SoundSet = SoundSet {
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Direct,
-    Ringed,
+    ThreadedLink,
 }
 
 /// As many plugins, each at a worker of its own.
@@ -49,9 +49,9 @@ impl Ours {
             let link = DirectLink::open(&UdpOptions::sender(vec![*worker])).unwrap();
             let link: Box<dyn Link> = match kind {
                 Kind::Direct => Box::new(link),
-                Kind::Ringed => {
+                Kind::ThreadedLink => {
                     let wire = WireOptions::below(Scheduler::Fifo(70), 256);
-                    Box::new(Ringed::start(link, wire).unwrap())
+                    Box::new(ThreadedLink::start(link, wire).unwrap())
                 }
             };
             assert!(plugin.attach(Which::Worker, Far::new(link, STREAM)).is_none());

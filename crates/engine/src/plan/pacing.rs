@@ -11,7 +11,7 @@ use tautline_io::ethernet::EthernetOptions;
 use tautline_io::link::OpenError;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::launch_probe::{LaunchProbe, probe, wakes};
-use tautline_io::link::ringed::Spacing;
+use tautline_io::link::threaded::Spacing;
 use tautline_io::network::qdisc::{QueueDiscipline, queue_disciplines};
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::thread::{Scheduler, spawn};
@@ -27,7 +27,7 @@ use crate::plan::sockets::LinkOptions;
 tautline_dsp::named_enum! {
     /// A rung, the most regular first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum PacingRung {
+    pub enum PacingMode {
         /// An `etf` whose card launches packets itself.
         Offload = "etf-offload",
         /// An `etf` in the kernel.
@@ -42,7 +42,7 @@ tautline_dsp::named_enum! {
     unknown: "`{}` is no rung of the pacing ladder; use one of etf-offload, etf, fq, sleep, batch"
 }
 
-impl PacingRung {
+impl PacingMode {
     const fn queue(self) -> &'static str {
         match self {
             Self::Offload => "an etf whose card launches packets (offload)",
@@ -65,9 +65,9 @@ impl PacingRung {
 /// A rung that was asked for is not to be had. How it was asked for, and so how another is, whoever tells it knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("launching packets by {rung}: {why}")]
-pub struct RungRefused {
+pub struct PacingRefused {
     /// The rung.
-    pub rung: PacingRung,
+    pub rung: PacingMode,
     /// What was found in its way.
     pub why: String,
 }
@@ -76,7 +76,7 @@ pub struct RungRefused {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paced {
     /// The rung.
-    pub rung: PacingRung,
+    pub rung: PacingMode,
     /// Its launch times, if it has any.
     pub launch: Option<LaunchOptions>,
     /// How a wire thread spaces them.
@@ -95,7 +95,7 @@ impl Paced {
 }
 
 /// The rungs whose launch times an interface heeds, by its queues or a VLAN's card's: the most regular first.
-pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingRung> {
+pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingMode> {
     queues(all, &[interface]).into_iter().map(|queue| queue.rung).collect()
 }
 
@@ -107,10 +107,10 @@ const WORTH: i64 = 4;
 /// 100 ms where a queue heeds launch times: for ordinary threads, before the stream.
 pub fn pace(
     by: &mut LinkOptions,
-    (link, asked): (LinkKind, Option<PacingRung>),
+    (link, asked): (LinkKind, Option<PacingMode>),
     (format, period): (&StreamFormat, Frames),
     (spare, scheduler): (Span, Scheduler),
-) -> Result<Paced, RungRefused> {
+) -> Result<Paced, PacingRefused> {
     let spaced = link.spaces(format, period);
     let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
     // It hands over when that disturbs no launch, whenever the device's thread is done.
@@ -126,7 +126,7 @@ pub fn pace(
         by,
         asked,
         PacedStream { packet, packets, spare, scheduler, launched_by_wire, one_by_one },
-        if spaced { PacingRung::Sleep } else { PacingRung::Batch },
+        if spaced { PacingMode::Sleep } else { PacingMode::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
     // What is launched does not pass it by, and is not to be probed without launch times.
@@ -192,19 +192,19 @@ impl PacedStream {
 
 fn climb(
     link: &LinkOptions,
-    asked: Option<PacingRung>,
+    asked: Option<PacingMode>,
     wanted: PacedStream,
-    otherwise: PacingRung,
-) -> Result<Paced, RungRefused> {
+    otherwise: PacingMode,
+) -> Result<Paced, PacingRefused> {
     let plain = Paced {
         rung: otherwise,
         launch: None,
         spacing: Spacing::default(),
-        by_wire_thread: otherwise == PacingRung::Sleep,
+        by_wire_thread: otherwise == PacingMode::Sleep,
         why: String::new(),
     };
     if let Some(rung) = asked.filter(|rung| rung.clock().is_none()) {
-        let by_wire_thread = rung == PacingRung::Sleep;
+        let by_wire_thread = rung == PacingMode::Sleep;
         let spacing = if by_wire_thread { sleeping(wanted) } else { Spacing::default() };
         let why = "it was asked for".to_owned();
         return Ok(Paced { rung, spacing, by_wire_thread, why, ..plain });
@@ -241,7 +241,7 @@ fn climb(
         });
     }
     match asked {
-        Some(rung) => Err(RungRefused { rung, why: why.join("; ") }),
+        Some(rung) => Err(PacingRefused { rung, why: why.join("; ") }),
         None => {
             let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
             // As of launch times: only where that is worth what it takes.
@@ -252,7 +252,7 @@ fn climb(
             let why = why.join("; ");
             Ok(match sleeping.filter(worth) {
                 Some(spacing) => {
-                    Paced { rung: PacingRung::Sleep, spacing, by_wire_thread: true, why, ..plain }
+                    Paced { rung: PacingMode::Sleep, spacing, by_wire_thread: true, why, ..plain }
                 }
                 None => Paced { why, ..plain },
             })
@@ -364,7 +364,7 @@ mod tests {
     use crate::plan::sockets::any_by_ethernet;
 
     /// The rung, and how packets are spaced, of stereo in packets of so many frames at a period of 48.
-    fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingRung, Spacing) {
+    fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingMode, Spacing) {
         let format = StreamFormat {
             coder: None,
             rate: Rate::HZ_48000,
@@ -376,7 +376,7 @@ mod tests {
         let (mut by, period) = (by, Frames::new(48));
         let paced =
             pace(&mut by, (link, None), (&format, period), (spare, Scheduler::Other)).unwrap();
-        assert_eq!(paced.by_wire_thread, paced.rung == PacingRung::Sleep, "{paced:?}");
+        assert_eq!(paced.by_wire_thread, paced.rung == PacingMode::Sleep, "{paced:?}");
         (paced.rung, paced.spacing)
     }
 
@@ -392,16 +392,16 @@ mod tests {
     fn without_a_queue_that_launches_packets_of_a_period_leave_one_by_one_by_ethernet() {
         let roomy = Span::from_secs(1);
         let (rung, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
-        assert_eq!((rung, spacing.together), (PacingRung::Sleep, 1));
+        assert_eq!((rung, spacing.together), (PacingMode::Sleep, 1));
         assert!(spacing.lead > Span::ZERO);
         // One packet is all that there is to leave.
-        assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingRung::Batch);
-        assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingRung::Batch);
+        assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingMode::Batch);
+        assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingMode::Batch);
         // A latency that leaves no time for a thread to be late.
-        assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingRung::Batch);
+        assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingMode::Batch);
         // By UDP, which no network keeps room for, short ones go together.
         let to = "127.0.0.1:9".parse().unwrap();
         let by_udp = LinkOptions::Udp(Box::new(UdpOptions::sender(vec![to])));
-        assert_eq!(paced(by_udp, LinkKind::Auto, 6, roomy).0, PacingRung::Batch);
+        assert_eq!(paced(by_udp, LinkKind::Auto, 6, roomy).0, PacingMode::Batch);
     }
 }

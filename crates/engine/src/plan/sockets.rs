@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use tautline_dsp::format::SampleFormat;
 use tautline_io::ethernet::{self, EthernetOptions, interface_number, own_address};
 use tautline_io::link::OpenError;
-use tautline_io::link::ringed::Spacing;
+use tautline_io::link::threaded::Spacing;
 use tautline_io::socket::launch::{LaunchClock, LaunchOptions};
 use tautline_io::tcp::{TcpOptions, keep};
 use tautline_io::thread::Scheduler;

@@ -16,7 +16,7 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::locked;
 use super::standby::Standby;
-use super::told::StreamTold;
+use super::stream_report::StreamReport;
 use super::{BEGINNING, MOST_IN_A_ROW, StopLooks, pause};
 use super::{TellWork, WorkNews};
 use crate::admission::CoreAdmission;
@@ -47,7 +47,7 @@ pub(super) struct StreamSockets {
 }
 
 pub(super) struct StreamProcess {
-    told: Arc<Mutex<StreamTold>>,
+    told: Arc<Mutex<StreamReport>>,
     halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,7 +65,7 @@ impl StreamProcess {
         let halt = Halt::new().map_err(|error| failed("making an event descriptor", &error))?;
         let notes = ChildNotes::new().map_err(|error| failed("making shared memory", &error))?;
         let udp_port = sockets.own.local_addr().map_or(0, |address| address.port());
-        let told = StreamTold::new(&plan, &setting.plugin, &setting.controls, udp_port);
+        let told = StreamReport::new(&plan, &setting.plugin, &setting.controls, udp_port);
         let told = Arc::new(Mutex::new(told));
         let (tell, hear) = sync_channel(1);
         let keeper = Keeper {
@@ -138,7 +138,7 @@ struct Keeper {
     plan: Plan,
     sockets: StreamSockets,
     setting: StreamSetting,
-    told: Arc<Mutex<StreamTold>>,
+    told: Arc<Mutex<StreamReport>>,
     halt: Halt,
     notes: ChildNotes,
     first: Option<SyncSender<First>>,

@@ -10,7 +10,7 @@ use tautline_proto::stream::Outgoing;
 use crate::clock::now;
 use crate::link::destinations::Destinations;
 use crate::link::event_queue::{EventSender, LinkEvent};
-use crate::link::muxed::line::Half;
+use crate::link::muxed::transport::Half;
 use crate::link::{Datagram, Link, LinkCounters, OpenError, Pollable, TransmitStamp, queue_from};
 use crate::socket::batch::Batch;
 use crate::socket::descriptor::Socket;

@@ -2,7 +2,7 @@
 //! when a call is made again, or goes on by TCP instead of UDP.
 //!
 //! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both:
-//! sessions skip foreign ones), and the [`LineSwitch`]. A transport is a [`MuxedLine`]; without one halves send and
+//! sessions skip foreign ones), and the [`LineSwitch`]. A transport is a [`MuxedTransport`]; without one halves send and
 //! receive nothing. Everything is reported to come from the one place that they were made with. Each half takes the
 //! next line as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
 //!
@@ -11,8 +11,8 @@
 
 pub mod halves;
 pub(crate) mod held;
-pub mod line;
 pub mod peer;
+pub mod transport;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub use crate::link::muxed::halves::MuxedSender;
 use crate::link::muxed::halves::WatchedDescriptors;
 use crate::link::muxed::halves::{LineCall, Outbox, Sorting};
 use crate::link::muxed::held::{LineGiver, held};
-pub use crate::link::muxed::line::{FarAddress, MuxedLine, Seals};
-use crate::link::muxed::line::{ReceivingLine, ReportLine, SendingLine};
 pub use crate::link::muxed::peer::is_report;
 use crate::link::muxed::peer::{Newest, PeerAddress};
+pub use crate::link::muxed::transport::{FarAddress, MuxedTransport, Seals};
+use crate::link::muxed::transport::{ReceivingTransport, ReportTransport, SendingTransport};
 use crate::link::{LinkCounters, OpenError};
 use crate::thread::halt::EventDescriptor;
 use crate::thread::memory;
@@ -51,9 +51,9 @@ pub struct Muxed {
 
 /// Gives the halves another line: the end of an ordinary thread.
 pub struct LineSwitch {
-    sending: LineGiver<SendingLine>,
-    receiving: LineGiver<ReceivingLine>,
-    reports: [LineGiver<ReportLine>; 2],
+    sending: LineGiver<SendingTransport>,
+    receiving: LineGiver<ReceivingTransport>,
+    reports: [LineGiver<ReportTransport>; 2],
     bell: Arc<EventDescriptor>,
     call: Arc<LineCall>,
     peer: Option<Arc<PeerAddress>>,
@@ -77,7 +77,7 @@ impl LineTransport {
         }
     }
 
-    fn set(&self, line: &MuxedLine) {
+    fn set(&self, line: &MuxedTransport) {
         let by = if line.peer.is_some() { Self::UDP } else { Self::TCP };
         self.0.store(by, Ordering::Relaxed);
     }
@@ -141,7 +141,7 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
 
 impl LineSwitch {
     /// Gives all halves this line instead of the last one, which a later call or [`LineSwitch::collect`] drops.
-    pub fn exchange(&mut self, line: MuxedLine) {
+    pub fn exchange(&mut self, line: MuxedTransport) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
         let [report, other_report] = line.reports;

@@ -13,8 +13,10 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::now;
 use crate::control::Control;
 use crate::link::destinations::Outbound;
-use crate::link::muxed::{LineSwitch, Muxed, MuxedControl, MuxedLine, MuxedReceiver, Seals, muxed};
-use crate::link::ringed::{Ringed, WireOptions};
+use crate::link::muxed::{
+    LineSwitch, Muxed, MuxedControl, MuxedReceiver, MuxedTransport, Seals, muxed,
+};
+use crate::link::threaded::{ThreadedLink, WireOptions};
 use crate::link::{Datagram, Link, OpenError};
 use crate::socket::address::unbound_mend;
 use crate::socket::descriptor::{poll, readable};
@@ -44,7 +46,7 @@ pub fn connect_stream(
 ) -> Result<OpenedStream, OpenError> {
     let seals = StreamSeals::of_sender(seal);
     let first = connect(to, FIRST_ANSWER).map_err(|error| not_connected(to, &error))?;
-    let (line, watch) = MuxedLine::tcp(first, options, seals.lend())?;
+    let (line, watch) = MuxedTransport::tcp(first, options, seals.lend())?;
     let Muxed { sending, receiving, controls: [control, _], mut switch } =
         muxed(options.datagram_bytes, to.into())?;
     switch.exchange(line);
@@ -58,7 +60,7 @@ pub fn connect_stream(
     let keeper = ConnectionKeeper::start(move |stop| {
         keep_connected((to, options, seals), (switch, watch), stop);
     })?;
-    let link = Ringed::boxed(sending, device.map(|device| wire(device, &options)))?;
+    let link = ThreadedLink::boxed(sending, device.map(|device| wire(device, &options)))?;
     // Only reports come.
     let control = KeptControl { control, receiving: Some(receiving), _keeper: keeper };
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
@@ -89,7 +91,7 @@ pub fn listen_stream(
     let keeper = ConnectionKeeper::start(move |stop| {
         keep_listening(&listener, (options, seals), switch, stop);
     })?;
-    let link = Ringed::boxed(receiving, device.map(|device| wire(device, &options)))?;
+    let link = ThreadedLink::boxed(receiving, device.map(|device| wire(device, &options)))?;
     let control = KeptControl { control, receiving: None, _keeper: keeper };
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }
@@ -188,7 +190,7 @@ fn keep_connected(
         }
         let line = connect(to, ANSWER)
             .ok()
-            .and_then(|stream| MuxedLine::tcp(stream, &options, seals.lend()).ok());
+            .and_then(|stream| MuxedTransport::tcp(stream, &options, seals.lend()).ok());
         match line {
             Some((line, newer)) => {
                 switch.exchange(line);
@@ -219,7 +221,7 @@ fn keep_listening(
         {
             continue;
         }
-        if let Ok((line, watch)) = MuxedLine::tcp(stream, &options, seals.lend()) {
+        if let Ok((line, watch)) = MuxedTransport::tcp(stream, &options, seals.lend()) {
             switch.exchange(line);
             // A silent sender that is alive comes again.
             held.iter().for_each(TcpWatch::close);

@@ -8,7 +8,7 @@ use tautline_proto::endpoint::{Endpoint, Host};
 
 use crate::link::OpenError;
 use crate::link::destinations::Outbound;
-use crate::link::ringed::Spacing;
+use crate::link::threaded::Spacing;
 use crate::network::route;
 use crate::socket::address::{RawAddress, any, unbound_mend};
 use crate::socket::descriptor::{Socket, buffer_bytes, buffered_packets, set_buffers, set_option};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use crate::control::Control;
 use crate::link::destinations::Outbound;
 use crate::link::direct::DirectLink;
-use crate::link::ringed::{Ringed, WireOptions};
+use crate::link::threaded::{ThreadedLink, WireOptions};
 use crate::link::{Link, OpenError};
 use crate::socket::seal::Seal;
 use crate::thread::Scheduler;
@@ -60,7 +60,7 @@ pub fn open_sealed_stream(
     let local = Some((direct.local(), control.local()));
     let outbound = options.outbound(device.is_some());
     let wire = |device| WireOptions::below(device, options.ring_packets()).spacing(options.spacing);
-    let link = Ringed::boxed(direct, device.map(wire))?;
+    let link = ThreadedLink::boxed(direct, device.map(wire))?;
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local })
 }
 

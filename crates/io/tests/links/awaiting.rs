@@ -9,7 +9,7 @@ use tautline_io::link::Link;
 use tautline_io::link::awaiting::await_any;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::time::{LocalTime, Span};
@@ -59,7 +59,7 @@ fn a_link_over_a_socket_that_was_handed_over_answers_where_it_is_asked_from() {
 fn a_wire_thread_wakes_whoever_waits_for_what_it_hands_on() {
     let link = handed_over();
     let address = link.local();
-    let mut link = Ringed::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
+    let mut link = ThreadedLink::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
     answers_where_it_is_asked_from(&mut link, address);
 }
 
@@ -67,7 +67,7 @@ fn a_wire_thread_wakes_whoever_waits_for_what_it_hands_on() {
 fn what_came_before_the_wait_ends_it_at_once() {
     let link = handed_over();
     let address = link.local();
-    let mut link = Ringed::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
+    let mut link = ThreadedLink::start(link, WireOptions::below(Scheduler::Other, 16)).unwrap();
     let asks = UdpSocket::bind("127.0.0.1:0").unwrap();
     asks.send_to(&[1], address).unwrap();
     while link.counters().received == 0 {

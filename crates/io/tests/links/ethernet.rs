@@ -6,7 +6,7 @@ use tautline_io::clock::now;
 use tautline_io::ethernet::{EthernetAddress, EthernetOptions};
 use tautline_io::link::Link;
 use tautline_io::link::direct::DirectLink;
-use tautline_io::link::ringed::Spacing;
+use tautline_io::link::threaded::Spacing;
 use tautline_proto::packet::StreamId;
 use tautline_proto::wire::avtp::ETHERTYPE;
 

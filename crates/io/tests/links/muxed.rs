@@ -6,9 +6,9 @@ use tautline_io::clock::now;
 use tautline_io::control::{Control, wait};
 use tautline_io::link::event_queue::{LinkReports, telling};
 use tautline_io::link::muxed::{
-    FarAddress, Muxed, MuxedControl, MuxedLine, Seals, is_report, muxed,
+    FarAddress, Muxed, MuxedControl, MuxedTransport, Seals, is_report, muxed,
 };
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, LinkCounters};
 use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::TcpOptions;
@@ -48,14 +48,14 @@ fn seals(key: u8) -> Seals {
 
 pub(crate) const FAR: Endpoint = Endpoint::Connection(7);
 
-fn udp(far: FarAddress, key: u8) -> (MuxedLine, SocketAddr) {
+fn udp(far: FarAddress, key: u8) -> (MuxedTransport, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    (MuxedLine::udp(socket, &UdpOptions::default(), far, seals(key)).unwrap(), address)
+    (MuxedTransport::udp(socket, &UdpOptions::default(), far, seals(key)).unwrap(), address)
 }
 
 /// An end with this line.
-pub(crate) fn end_with(line: MuxedLine) -> Muxed {
+pub(crate) fn end_with(line: MuxedTransport) -> Muxed {
     let mut end = muxed(1472, FAR).unwrap();
     end.switch.exchange(line);
     end
@@ -229,7 +229,7 @@ fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
     let here = socket.local_addr().unwrap();
     let options = UdpOptions::default();
     let mut end = end_with(
-        MuxedLine::udp(socket, &options, FarAddress::At(first), Seals::default()).unwrap(),
+        MuxedTransport::udp(socket, &options, FarAddress::At(first), Seals::default()).unwrap(),
     );
     for (round, at) in [first, second, first].into_iter().enumerate() {
         let number = round as u16;
@@ -269,8 +269,8 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
             ([left.switch, right.switch], || WireOptions::below(Scheduler::Other, 256));
         let (mut sending, mut receiving): (Box<dyn Link>, Box<dyn Link>) = match ringed {
             true => (
-                Box::new(Ringed::start(left.sending, wire()).unwrap()),
-                Box::new(Ringed::start(right.receiving, wire()).unwrap()),
+                Box::new(ThreadedLink::start(left.sending, wire()).unwrap()),
+                Box::new(ThreadedLink::start(right.receiving, wire()).unwrap()),
             ),
             false => (Box::new(left.sending), Box::new(right.receiving)),
         };
@@ -312,17 +312,18 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
 }
 
 /// The two ends of the line for this turn: by UDP and by TCP in turn.
-fn lines(turn: u16) -> [MuxedLine; 2] {
+fn lines(turn: u16) -> [MuxedTransport; 2] {
     let key = turn as u8 + 1;
     if turn % 2 == 1 {
-        return connected()
-            .map(|stream| MuxedLine::tcp(stream, &TcpOptions::default(), seals(key)).unwrap().0);
+        return connected().map(|stream| {
+            MuxedTransport::tcp(stream, &TcpOptions::default(), seals(key)).unwrap().0
+        });
     }
     let [left, right] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let [to_left, to_right] = [&left, &right].map(|socket| socket.local_addr().unwrap());
     let options = UdpOptions::default();
     let line =
-        |socket, to| MuxedLine::udp(socket, &options, FarAddress::At(to), seals(key)).unwrap();
+        |socket, to| MuxedTransport::udp(socket, &options, FarAddress::At(to), seals(key)).unwrap();
     [line(left, to_right), line(right, to_left)]
 }
 
@@ -331,7 +332,7 @@ fn a_wait_for_reports_ends_when_one_came_by_a_wire_thread() {
     let [left, right] = lines(1);
     let (mut left, right) = (end_with(left), end_with(right));
     let _receiving =
-        Ringed::start(right.receiving, WireOptions::below(Scheduler::Other, 16)).unwrap();
+        ThreadedLink::start(right.receiving, WireOptions::below(Scheduler::Other, 16)).unwrap();
     let [mut one, mut other] = right.controls;
     assert!(!wait(&[&one], LocalTime::ZERO));
     left.controls[0].send(&report(3), Endpoint::UNKNOWN).unwrap();

@@ -6,7 +6,7 @@ use crate::common::{collect, departure, outgoing, sender_to};
 use tautline_io::clock::now;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::event_queue::{LinkReports, telling};
-use tautline_io::link::ringed::{Ringed, WireOptions};
+use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::socket::seal::Seal;
 use tautline_io::thread::Scheduler;
@@ -119,7 +119,7 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
         let mut link: Box<dyn Link> = match ringed {
             true => {
                 let wire = WireOptions::below(Scheduler::Other, 64);
-                Box::new(Ringed::start(direct, wire).unwrap())
+                Box::new(ThreadedLink::start(direct, wire).unwrap())
             }
             false => Box::new(direct),
         };
@@ -152,7 +152,7 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let (teller, LinkReports { mut departures, .. }) = telling(4);
     direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
-    let mut sender = Ringed::start(direct, wire).unwrap();
+    let mut sender = ThreadedLink::start(direct, wire).unwrap();
     stamped(&mut sender, 7);
     // As long as the link was opened for: the seal has room of its own.
     assert!(sender.queue(&outgoing(&mut [9; 1472])));
@@ -191,7 +191,7 @@ fn what_is_written_where_it_waits_leaves_as_what_is_copied_there() {
         let mut link: Box<dyn Link> = match ringed {
             true => {
                 let wire = WireOptions::below(Scheduler::Other, 64);
-                Box::new(Ringed::start(direct, wire).unwrap())
+                Box::new(ThreadedLink::start(direct, wire).unwrap())
             }
             false => Box::new(direct),
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tautline_io::clock::now;
 use tautline_io::control::Control;
 use tautline_io::link::Link;
-use tautline_io::link::muxed::{MuxedLine, Seals, is_report};
+use tautline_io::link::muxed::{MuxedTransport, Seals, is_report};
 use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::keep::{connect_stream, listen_stream};
 use tautline_io::tcp::{ConnectionLost, TcpOptions, TcpWatch};
@@ -26,8 +26,8 @@ pub(crate) fn connected() -> [TcpStream; 2] {
     [one, listener.accept().unwrap().0]
 }
 
-fn line(stream: TcpStream, options: &TcpOptions) -> (MuxedLine, TcpWatch) {
-    MuxedLine::tcp(stream, options, Seals::default()).unwrap()
+fn line(stream: TcpStream, options: &TcpOptions) -> (MuxedTransport, TcpWatch) {
+    MuxedTransport::tcp(stream, options, Seals::default()).unwrap()
 }
 
 /// A free port, which somebody else may take before it is used: then a test fails, and says why.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use crate::common::{collect, departure, outgoing};
 use tautline_io::clock::now;
 use tautline_io::link::event_queue::{EventSender, LinkEvent, telling};
-use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
+use tautline_io::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use tautline_io::link::{Datagram, Link, LinkCounters, Pollable, TransmitStamp};
 use tautline_io::thread::Scheduler;
 use tautline_io::thread::realtime::permit;
@@ -113,10 +113,10 @@ impl Pollable for Unix {
     }
 }
 
-fn ringed(link: Unix) -> Ringed {
+fn ringed(link: Unix) -> ThreadedLink {
     let wire =
         WireOptions { scheduler: Scheduler::Other, ring_packets: 32, spacing: Spacing::default() };
-    Ringed::start(link, wire).unwrap()
+    ThreadedLink::start(link, wire).unwrap()
 }
 
 #[test]

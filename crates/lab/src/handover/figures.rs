@@ -4,7 +4,7 @@ use tautline_proto::device::Direction;
 use tautline_proto::time::{LocalTime, Span};
 
 use super::HandoverSide;
-use super::clerk::{Call, HandedBlock};
+use super::client::{Call, HandedBlock};
 use crate::report::{Points, ReportRow};
 use crate::statistics::{Series, Sorted};
 

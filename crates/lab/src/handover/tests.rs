@@ -3,7 +3,7 @@ use tautline_proto::time::{Frames, LocalTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::snapshot;
 
-use super::clerk::HandedBlock;
+use super::client::HandedBlock;
 use super::*;
 use crate::answer::parsed;
 use crate::statistics::Missed;

@@ -102,7 +102,7 @@ pub(super) fn send(
             (LinkOptions::Ethernet(link), BarePackets::Aaf { stream, presented })
         }
     };
-    let asked = (LinkKind::Ringed, Some(flags.pacing));
+    let asked = (LinkKind::Threaded, Some(flags.pacing));
     let paced = pace(&mut link, asked, (&format, period), (Span::MAX, *scheduler))
         .map_err(|error| error.to_string())?;
     let socket = match &link {

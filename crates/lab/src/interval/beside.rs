@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_io::thread::Scheduler;
 use tautline_report::{Report, StreamReport};
 
@@ -10,7 +10,7 @@ use crate::report::ReportRow;
 use crate::streams::{LabStream, StreamOutcome};
 
 /// The stream that was sent as this report says, by a bare loop.
-pub(super) fn looping(stream: &LabStream, rung: PacingRung, sent: &Report) -> LabStream {
+pub(super) fn looping(stream: &LabStream, rung: PacingMode, sent: &Report) -> LabStream {
     let device: Option<Scheduler> = sent.host.scheduler.parse().ok();
     let (format, channels) = sent
         .streams
@@ -55,8 +55,8 @@ const LATENESS: [FigureRatio; 2] = [
 ];
 
 /// Adds the ratios of our figures to the loop's: rows of intervals, and of lateness if the rung sleeps.
-pub(super) fn compare(rung: PacingRung, ours: &[ReportRow], bare: &mut [ReportRow]) {
-    let sleeps = rung == PacingRung::Sleep;
+pub(super) fn compare(rung: PacingMode, ours: &[ReportRow], bare: &mut [ReportRow]) {
+    let sleeps = rung == PacingMode::Sleep;
     let compared = if sleeps { &[INTERVALS, LATENESS][..] } else { &[INTERVALS] };
     for ((ours, bare), compared) in ours.iter().zip(bare).zip(compared) {
         for (key, words, figure) in compared {
@@ -98,7 +98,7 @@ mod tests {
         let ours = [row((0..1000).map(|n| n % 2 * 3000), Some(90)), row(1..1001, None)];
         let mut bare =
             [row((0..1000).map(|n| n % 2 * 2000), Some(40)), row((1..1001).map(|n| 4 * n), None)];
-        compare(PacingRung::Sleep, &ours, &mut bare);
+        compare(PacingMode::Sleep, &ours, &mut bare);
         assert_eq!(told(&bare[0]), [("stdev_ratio", Some(1.5)), ("spread_ratio", Some(2.25))]);
         assert_eq!(told(&bare[1]), [("p50_ratio", Some(0.25)), ("p99_ratio", Some(0.25))]);
     }
@@ -107,7 +107,7 @@ mod tests {
     fn only_intervals_of_a_queue_are_compared_and_what_is_not_known_has_no_ratio() {
         let ours = [row(0..3, None), row(0..3, None)];
         let mut bare = [row([7; 3].into_iter(), Some(40)), row(0..3, None)];
-        compare(PacingRung::Etf, &ours, &mut bare);
+        compare(PacingMode::Etf, &ours, &mut bare);
         assert_eq!(told(&bare[0]), [("stdev_ratio", None), ("spread_ratio", None)]);
         assert_eq!(told(&bare[1]), []);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 use tautline_proto::wrap::{Unwrapper, Wrapped};
@@ -23,7 +23,7 @@ pub(super) fn climb(
     ends: &mut StreamEnds,
     cases: &mut Cases<'_>,
     stream: &LabStream,
-    rungs: &[PacingRung],
+    rungs: &[PacingMode],
     answer: &Answer,
 ) {
     cases.row(stamps::error());
@@ -49,12 +49,12 @@ pub(super) fn climb(
 
 /// Of ours, and of the loop that stands beside it if it spaces packets.
 fn with_loop(
-    rung: PacingRung,
+    rung: PacingMode,
     ours: &StreamOutcome,
     run: impl FnOnce(&str) -> Option<Result<StreamOutcome, ReportRow>>,
 ) -> Vec<ReportRow> {
     let mut rows = of_ours(rung, ours);
-    if rung == PacingRung::Batch || rows[0].void.is_some() {
+    if rung == PacingMode::Batch || rows[0].void.is_some() {
         return rows;
     }
     let name = format!("{rung}, a bare loop");
@@ -70,13 +70,13 @@ fn with_loop(
     rows
 }
 
-fn with_pacing(stream: &LabStream, rung: PacingRung) -> LabStream {
+fn with_pacing(stream: &LabStream, rung: PacingMode) -> LabStream {
     let mut plan = stream.clone();
     plan.send.extend(["--pacing", rung.name(), "--stamp-every", "1"].map(str::to_owned));
     plan
 }
 
-fn of_ours(rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportRow> {
+fn of_ours(rung: PacingMode, outcome: &StreamOutcome) -> Vec<ReportRow> {
     let counted = outcome.counted();
     let timestamps = counted.iter().map(|(_, packet)| packet.timestamp).collect();
     let mut rows = rows(rung.name(), rung, outcome, &timestamps);
@@ -84,7 +84,7 @@ fn of_ours(rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportRow> {
     rows
 }
 
-fn of_loop(name: &str, rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportRow> {
+fn of_loop(name: &str, rung: PacingMode, outcome: &StreamOutcome) -> Vec<ReportRow> {
     let counted = counted_of_loop(outcome);
     let mut rows = rows(name, rung, outcome, &counted);
     let arrived = arrived(outcome, &counted).len();
@@ -96,7 +96,7 @@ fn of_loop(name: &str, rung: PacingRung, outcome: &StreamOutcome) -> Vec<ReportR
 /// Its arrivals; if known, the lateness of a thread that sleeps, its departures, and packets against the media clock.
 fn rows(
     name: &str,
-    rung: PacingRung,
+    rung: PacingMode,
     outcome: &StreamOutcome,
     counted: &HashSet<u32>,
 ) -> Vec<ReportRow> {
@@ -125,7 +125,7 @@ fn rows(
         return vec![row];
     }
     let mut rows = vec![row];
-    if rung == PacingRung::Sleep {
+    if rung == PacingMode::Sleep {
         let sent = outcome.departures.iter();
         let late = sent.filter(|packet| counted.contains(&packet.timestamp)).map(|packet| {
             let due = packet.due.saturating_add(lead.unwrap_or(0));

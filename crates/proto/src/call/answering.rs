@@ -18,24 +18,24 @@ const ONE_MORE: Span = Span::from_millis(100);
 
 /// A control connection, as whoever drives this numbers them; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LineId(pub u64);
+pub struct ConnectionId(pub u64);
 
 /// Whose a line is: the key that the other end proved to have.
-pub type LinePeer = [u8; 32];
+pub type ConnectionPeer = [u8; 32];
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnsweringStep {
     /// Say this on that line.
-    Say(LineId, CallMessage),
+    Say(ConnectionId, CallMessage),
     /// Close it.
-    Close(LineId),
+    Close(ConnectionId),
     /// A call begins at this place, counted from 0: its keys are those of the line.
     Begin {
         /// Where.
         place: usize,
         /// By which line.
-        line: LineId,
+        line: ConnectionId,
         /// Known by this.
         call: CallId,
         /// What was chosen.
@@ -46,7 +46,7 @@ pub enum AnsweringStep {
         /// Where.
         place: usize,
         /// By which line.
-        line: LineId,
+        line: ConnectionId,
     },
     /// The call at this place sounds by these terms from now on.
     Change {
@@ -79,7 +79,7 @@ pub enum AnsweringStep {
     /// Somebody was refused.
     Refused {
         /// By which line.
-        line: LineId,
+        line: ConnectionId,
         /// A sentence.
         why: CallReason,
     },
@@ -95,13 +95,13 @@ pub struct CallLimits {
     /// Of its calls those that have sound.
     pub sounding_of_a_peer: usize,
     /// Whose calls are not counted so: whoever has this machine's own key may do with it what they like.
-    pub own: Option<LinePeer>,
+    pub own: Option<ConnectionPeer>,
 }
 
 impl CallLimits {
     /// Of so many places half, and at least one, for each peer but this machine itself, so that none takes all; of the
     /// sound likewise.
-    pub fn of(places: usize, sounding: usize, own: Option<LinePeer>) -> Self {
+    pub fn of(places: usize, sounding: usize, own: Option<ConnectionPeer>) -> Self {
         let (of_a_peer, sounding_of_a_peer) = (places.div_ceil(2), sounding.div_ceil(2));
         Self { sounding, of_a_peer, sounding_of_a_peer, own }
     }
@@ -117,9 +117,9 @@ impl CallLimits {
 }
 
 #[derive(Debug)]
-struct AnsweredLine {
-    id: LineId,
-    peer: LinePeer,
+struct AnsweredConnection {
+    id: ConnectionId,
+    peer: ConnectionPeer,
     /// Which its caller speaks, once it has said so.
     version: u32,
     heard: LocalTime,
@@ -133,13 +133,13 @@ struct AnsweredLine {
 #[derive(Debug)]
 struct HeldCall {
     id: CallId,
-    peer: LinePeer,
+    peer: ConnectionPeer,
     /// What its caller can.
     offer: CallOffer,
     terms: CallTerms,
     /// The longest latency that its sound has room for, since that began.
     room: Span,
-    line: Option<LineId>,
+    line: Option<ConnectionId>,
     /// Since when there is no line.
     away: LocalTime,
 }
@@ -152,7 +152,7 @@ pub struct Answering {
     /// The UDP port at which the call at each place is heard.
     udp_ports: Vec<u16>,
     calls: Vec<Option<HeldCall>>,
-    lines: Vec<AnsweredLine>,
+    lines: Vec<AnsweredConnection>,
     steps: VecDeque<AnsweringStep>,
 }
 
@@ -178,10 +178,10 @@ impl Answering {
     }
 
     /// Somebody connected and proved to have this key.
-    pub fn came(&mut self, id: LineId, peer: LinePeer, now: LocalTime) {
+    pub fn came(&mut self, id: ConnectionId, peer: ConnectionPeer, now: LocalTime) {
         let (place, credit) = (None, MOST_AT_ONCE);
         let version = OLDEST_CALL_VERSION;
-        self.lines.push(AnsweredLine {
+        self.lines.push(AnsweredConnection {
             id,
             peer,
             version,
@@ -193,9 +193,9 @@ impl Answering {
     }
 
     /// A line was closed by its other end, or lost.
-    pub fn gone(&mut self, line: LineId, now: LocalTime) {
+    pub fn gone(&mut self, line: ConnectionId, now: LocalTime) {
         let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
-        let AnsweredLine { place, .. } = self.lines.swap_remove(at);
+        let AnsweredConnection { place, .. } = self.lines.swap_remove(at);
         let Some((place, call)) =
             place.and_then(|place| Some((place, self.calls[place].as_mut()?)))
         else {
@@ -209,7 +209,13 @@ impl Answering {
     }
 
     /// Something was said on a line. `fresh` names the call, if it becomes one: random.
-    pub fn said(&mut self, line: LineId, message: CallMessage, fresh: CallId, now: LocalTime) {
+    pub fn said(
+        &mut self,
+        line: ConnectionId,
+        message: CallMessage,
+        fresh: CallId,
+        now: LocalTime,
+    ) {
         let Some(at) = self.lines.iter().position(|one| one.id == line) else { return };
         if !self.lines[at].may_say(now) {
             return self.refuse(line, "you say more than a call has to say; update taut", now);
@@ -247,7 +253,7 @@ impl Answering {
     }
 
     fn begin(&mut self, at: usize, offer: CallOffer, fresh: CallId, now: LocalTime) {
-        let AnsweredLine { id: line, peer, version, .. } = self.lines[at];
+        let AnsweredConnection { id: line, peer, version, .. } = self.lines[at];
         let mut terms = match offer.choose(&self.offer) {
             Ok(terms) => terms,
             Err(why) => return self.refuse(line, why.to_string(), now),
@@ -285,7 +291,7 @@ impl Answering {
 
     /// A free place, or that of a call of the same peer that has lost its line: whose program died calls anew. Else why
     /// there is none for it.
-    fn place_for(&self, peer: LinePeer) -> Result<usize, String> {
+    fn place_for(&self, peer: ConnectionPeer) -> Result<usize, String> {
         let left = |call: &HeldCall| call.peer == peer && call.line.is_none();
         let calls = || self.calls.iter();
         if let Some(place) = calls().position(|call| call.as_ref().is_some_and(left)) {
@@ -308,7 +314,7 @@ impl Answering {
     }
 
     /// Whether there is sound left for a call of this peer at this place, whatever is there now; else why there is none.
-    fn sound_for(&self, peer: LinePeer, place: usize) -> Result<(), String> {
+    fn sound_for(&self, peer: ConnectionPeer, place: usize) -> Result<(), String> {
         let calls = self.calls.iter().enumerate().filter(|(at, _)| *at != place);
         let sounding =
             calls.filter_map(|(_, call)| call.as_ref()).filter(|call| call.terms.sound());
@@ -333,7 +339,7 @@ impl Answering {
     }
 
     fn resume(&mut self, at: usize, id: CallId, now: LocalTime) {
-        let AnsweredLine { id: line, peer, .. } = self.lines[at];
+        let AnsweredConnection { id: line, peer, .. } = self.lines[at];
         let known = |call: &HeldCall| call.id == id && call.peer == peer;
         let place = self.calls.iter().position(|call| call.as_ref().is_some_and(known));
         let Some((place, call)) =
@@ -351,7 +357,7 @@ impl Answering {
         self.say(line, CallMessage::Resumed);
     }
 
-    fn change(&mut self, line: LineId, place: usize, terms: CallTerms) {
+    fn change(&mut self, line: ConnectionId, place: usize, terms: CallTerms) {
         let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
@@ -387,18 +393,18 @@ impl Answering {
     /// Nothing is heard of the call at this place by the transport of this number: its caller is told, if it reads that.
     pub fn unheard(&mut self, place: usize, transport: u32) {
         let line = self.calls.get(place).and_then(|call| call.as_ref()?.line);
-        let reads = |line: &&AnsweredLine| line.version >= UNHEARD_VERSION;
+        let reads = |line: &&AnsweredConnection| line.version >= UNHEARD_VERSION;
         let line = self.lines.iter().filter(reads).find(|one| Some(one.id) == line);
         if let Some(line) = line.map(|line| line.id) {
             self.say(line, CallMessage::Unheard { transport });
         }
     }
 
-    fn say(&mut self, line: LineId, message: CallMessage) {
+    fn say(&mut self, line: ConnectionId, message: CallMessage) {
         self.steps.push_back(AnsweringStep::Say(line, message));
     }
 
-    fn refuse(&mut self, line: LineId, why: impl AsRef<str>, now: LocalTime) {
+    fn refuse(&mut self, line: ConnectionId, why: impl AsRef<str>, now: LocalTime) {
         let why = CallReason::new(why);
         self.say(line, CallMessage::Refused(why.clone()));
         self.steps.push_back(AnsweringStep::Refused { line, why });
@@ -406,7 +412,7 @@ impl Answering {
         self.gone(line, now);
     }
 
-    fn close(&mut self, line: LineId) {
+    fn close(&mut self, line: ConnectionId) {
         self.steps.push_back(AnsweringStep::Close(line));
         self.lines.retain(|one| one.id != line);
     }
@@ -439,7 +445,7 @@ impl Answering {
     /// Parts with all who are trusted no more: their calls end, with a line or without, and lines that have no call.
     pub fn keep_trusted(
         &mut self,
-        is_trusted: impl Fn(LinePeer) -> bool,
+        is_trusted: impl Fn(ConnectionPeer) -> bool,
         why: &CallReason,
         now: LocalTime,
     ) {
@@ -458,7 +464,7 @@ impl Answering {
 
     /// Lets time pass.
     pub fn poll(&mut self, now: LocalTime) {
-        let dead = |line: &AnsweredLine| now >= line.dead_at();
+        let dead = |line: &AnsweredConnection| now >= line.dead_at();
         while let Some(line) = self.lines.iter().find(|line| dead(line)).map(|line| line.id) {
             self.steps.push_back(AnsweringStep::Close(line));
             self.gone(line, now);
@@ -476,7 +482,7 @@ impl Answering {
 
     /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
     pub fn deadline(&self) -> LocalTime {
-        let lines = self.lines.iter().map(AnsweredLine::dead_at);
+        let lines = self.lines.iter().map(AnsweredConnection::dead_at);
         let away = self.calls.iter().flatten().filter(|call| call.line.is_none());
         lines.chain(away.map(|call| call.away + CALL_KEPT)).min().unwrap_or(LocalTime::NEVER)
     }
@@ -487,7 +493,7 @@ impl Answering {
     }
 }
 
-impl AnsweredLine {
+impl AnsweredConnection {
     fn dead_at(&self) -> LocalTime {
         self.heard + if self.place.is_some() { LINE_DEAD } else { SAY_WHAT }
     }

@@ -93,7 +93,7 @@ struct AskedTerms {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallerLine {
+enum CallerConnection {
     /// There is none until then.
     Away { dial_at: LocalTime },
     /// It is being made; whoever makes it knows for how long.
@@ -114,7 +114,7 @@ pub struct CallerEnd {
     held: bool,
     /// How often that was asked for and not answered yet.
     holds: u32,
-    line: CallerLine,
+    line: CallerConnection,
     call: Option<AgreedCall>,
     /// What was asked for last and not answered yet,
     asked: Option<AskedTerms>,
@@ -140,7 +140,7 @@ impl CallerEnd {
             offer,
             held: false,
             holds: 0,
-            line: CallerLine::Away { dial_at: now },
+            line: CallerConnection::Away { dial_at: now },
             call: None,
             asked: None,
             unanswered: 0,
@@ -162,7 +162,8 @@ impl CallerEnd {
 
     /// The same while it calls. False, and all is as it was, where there is a call, or what was said is not answered yet.
     pub fn begins_held(&mut self, held: bool) -> bool {
-        let unsaid = matches!(self.line, CallerLine::Away { .. } | CallerLine::Dialling);
+        let unsaid =
+            matches!(self.line, CallerConnection::Away { .. } | CallerConnection::Dialling);
         let begins = unsaid && self.call.is_none();
         if begins {
             self.held = held;
@@ -202,15 +203,15 @@ impl CallerEnd {
 
     /// Whether there is a line in use.
     pub const fn has_line(&self) -> bool {
-        matches!(self.line, CallerLine::Open)
+        matches!(self.line, CallerConnection::Open)
     }
 
     /// A line was made, on which this version is spoken, or an older one than is spoken here.
     pub fn connected(&mut self, version: u32, now: LocalTime) {
-        if self.line != CallerLine::Dialling {
+        if self.line != CallerConnection::Dialling {
             return;
         }
-        self.line = CallerLine::Asked { until: now + ANSWER };
+        self.line = CallerConnection::Asked { until: now + ANSWER };
         self.heard = now;
         let (mut offer, resumes) = (self.offer.clone(), self.call.as_ref().map(|call| call.id));
         if self.held {
@@ -233,10 +234,10 @@ impl CallerEnd {
     /// No line was made, or the one there was is no more.
     pub fn line_lost(&mut self, now: LocalTime) {
         match (self.line, self.called) {
-            (CallerLine::Over | CallerLine::Away { .. }, _) => {}
+            (CallerConnection::Over | CallerConnection::Away { .. }, _) => {}
             (_, false) => self.end(CallOver::NotReached),
             (line, true) => {
-                if line == CallerLine::Open {
+                if line == CallerConnection::Open {
                     self.steps.push_back(CallerStep::Away);
                 }
                 self.dial_later(now);
@@ -250,7 +251,7 @@ impl CallerEnd {
         let doubled = FIRST_PAUSE.as_nanos() << self.failures.min(8);
         let pause = Span::from_nanos(doubled).min(MOST_PAUSE);
         self.failures += 1;
-        self.line = CallerLine::Away { dial_at: now + pause };
+        self.line = CallerConnection::Away { dial_at: now + pause };
     }
 
     /// The other end said something.
@@ -258,22 +259,25 @@ impl CallerEnd {
         self.heard = now;
         match (self.line, message) {
             // Nobody asked for sound, or nobody does any more.
-            (CallerLine::Open, CallMessage::Changed(terms))
+            (CallerConnection::Open, CallMessage::Changed(terms))
                 if self.held && terms.sound() && !self.has_sound() =>
             {
                 self.unanswered = self.unanswered.saturating_sub(1);
             }
-            (CallerLine::Asked { .. }, CallMessage::Accepted { terms, .. })
+            (CallerConnection::Asked { .. }, CallMessage::Accepted { terms, .. })
                 if terms.sound() == self.held || terms.fits(&self.answerable()).is_err() =>
             {
                 self.answered_otherwise();
             }
-            (CallerLine::Open, CallMessage::Changed(terms))
+            (CallerConnection::Open, CallMessage::Changed(terms))
                 if self.is_held_unasked(&terms) || terms.fits(&self.answerable()).is_err() =>
             {
                 self.answered_otherwise();
             }
-            (CallerLine::Asked { .. }, CallMessage::Accepted { call: id, terms, udp_port }) => {
+            (
+                CallerConnection::Asked { .. },
+                CallMessage::Accepted { call: id, terms, udp_port },
+            ) => {
                 self.open();
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
@@ -281,13 +285,13 @@ impl CallerEnd {
                 self.asked = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
             }
-            (CallerLine::Asked { .. }, CallMessage::Resumed) if self.call.is_some() => {
+            (CallerConnection::Asked { .. }, CallMessage::Resumed) if self.call.is_some() => {
                 self.open();
                 self.steps.push_back(CallerStep::Resumed);
                 self.ask_again();
             }
-            (CallerLine::Asked { .. }, CallMessage::Refused(why)) => self.refused(why, now),
-            (CallerLine::Open, CallMessage::Changed(terms)) => {
+            (CallerConnection::Asked { .. }, CallMessage::Refused(why)) => self.refused(why, now),
+            (CallerConnection::Open, CallMessage::Changed(terms)) => {
                 if !terms.sound() {
                     self.holds = self.holds.saturating_sub(1);
                 }
@@ -298,7 +302,7 @@ impl CallerEnd {
                 self.asked.take_if(|asked| asked.terms == terms);
                 self.steps.push_back(CallerStep::Change(terms));
             }
-            (CallerLine::Open, CallMessage::Kept(why)) => {
+            (CallerConnection::Open, CallMessage::Kept(why)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 // What was asked for after that is answered yet: a hold among it stays one.
                 if self.unanswered == 0 {
@@ -306,11 +310,11 @@ impl CallerEnd {
                 }
                 self.steps.push_back(CallerStep::Kept(why));
             }
-            (CallerLine::Open, CallMessage::Unheard { transport }) => {
+            (CallerConnection::Open, CallMessage::Unheard { transport }) => {
                 self.steps.push_back(CallerStep::Unheard(transport));
             }
-            (CallerLine::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
-            (CallerLine::Open | CallerLine::Asked { .. }, CallMessage::Bye(why)) => {
+            (CallerConnection::Open, CallMessage::Ping) => self.say(CallMessage::Pong),
+            (CallerConnection::Open | CallerConnection::Asked { .. }, CallMessage::Bye(why)) => {
                 self.steps.push_back(CallerStep::Close);
                 self.end(CallOver::Ended(why));
             }
@@ -355,7 +359,7 @@ impl CallerEnd {
     }
 
     fn open(&mut self) {
-        self.line = CallerLine::Open;
+        self.line = CallerConnection::Open;
         self.failures = 0;
     }
 
@@ -429,7 +433,10 @@ impl CallerEnd {
 
     /// Ends the call.
     pub fn hang_up(&mut self, why: CallReason) {
-        if !matches!(self.line, CallerLine::Away { .. } | CallerLine::Dialling | CallerLine::Over) {
+        if !matches!(
+            self.line,
+            CallerConnection::Away { .. } | CallerConnection::Dialling | CallerConnection::Over
+        ) {
             self.say(CallMessage::Bye(why));
             self.steps.push_back(CallerStep::Close);
         }
@@ -437,8 +444,8 @@ impl CallerEnd {
     }
 
     fn end(&mut self, over: CallOver) {
-        if self.line != CallerLine::Over {
-            self.line = CallerLine::Over;
+        if self.line != CallerConnection::Over {
+            self.line = CallerConnection::Over;
             self.steps.push_back(CallerStep::Over(over));
         }
     }
@@ -450,13 +457,13 @@ impl CallerEnd {
     /// Lets time pass.
     pub fn poll(&mut self, now: LocalTime) {
         match self.line {
-            CallerLine::Away { dial_at } if now >= dial_at => {
-                self.line = CallerLine::Dialling;
+            CallerConnection::Away { dial_at } if now >= dial_at => {
+                self.line = CallerConnection::Dialling;
                 self.steps.push_back(CallerStep::Dial);
             }
-            CallerLine::Asked { until } if now >= until => self.give_line_up(now),
-            CallerLine::Open if now >= self.heard + LINE_DEAD => self.give_line_up(now),
-            CallerLine::Open if now >= self.pinged + PING_EVERY => {
+            CallerConnection::Asked { until } if now >= until => self.give_line_up(now),
+            CallerConnection::Open if now >= self.heard + LINE_DEAD => self.give_line_up(now),
+            CallerConnection::Open if now >= self.pinged + PING_EVERY => {
                 self.pinged = now;
                 self.say(CallMessage::Ping);
             }
@@ -472,10 +479,10 @@ impl CallerEnd {
     /// When [`Self::poll`] has something to do; [`LocalTime::NEVER`] if nothing.
     pub fn deadline(&self) -> LocalTime {
         match self.line {
-            CallerLine::Away { dial_at } => dial_at,
-            CallerLine::Asked { until } => until,
-            CallerLine::Open => (self.heard + LINE_DEAD).min(self.pinged + PING_EVERY),
-            CallerLine::Dialling | CallerLine::Over => LocalTime::NEVER,
+            CallerConnection::Away { dial_at } => dial_at,
+            CallerConnection::Asked { until } => until,
+            CallerConnection::Open => (self.heard + LINE_DEAD).min(self.pinged + PING_EVERY),
+            CallerConnection::Dialling | CallerConnection::Over => LocalTime::NEVER,
         }
     }
 

@@ -76,7 +76,7 @@ pub struct SpoiltShare {
 
 /// A coding, and what it takes.
 #[derive(Debug, Clone, Copy)]
-struct CodingRung {
+struct CodingStep {
     terms: StreamTerms,
     /// Bits per second by IP, of the least bit rate where there is a choice.
     rate: f64,
@@ -84,7 +84,7 @@ struct CodingRung {
     bits: Option<(u32, u32)>,
 }
 
-impl CodingRung {
+impl CodingStep {
     /// Of a coding, from the least bit rate to this where there is a choice; `None` where it takes no such stream.
     fn new(terms: StreamTerms, most: Option<u32>) -> Option<Self> {
         let bits = terms.coding.coder.zip(most).and_then(|(coder, most)| {
@@ -130,7 +130,7 @@ impl CodingRung {
 #[derive(Debug)]
 pub struct CodingChoice {
     /// What takes the most bits first.
-    rungs: Vec<CodingRung>,
+    rungs: Vec<CodingStep>,
     at: usize,
     /// In how many bits per second, where the rung has a choice.
     bitrate: u32,
@@ -169,11 +169,11 @@ impl CodingChoice {
             let terms = StreamTerms { ptime: terms.ptime.max(least), ..*terms };
             let terms = terms.coded(coding.usual_for(terms.channels));
             let within = coding.coder.and_then(|it| it.rules().adapted_bitrates(terms.channels));
-            CodingRung::new(terms, within.map(|(_, most)| most))
+            CodingStep::new(terms, within.map(|(_, most)| most))
         };
         let mut codings = Coding::ALL;
         codings.sort_unstable_by_key(|coding| coding.row().rank);
-        let rungs: Vec<CodingRung> = codings.into_iter().filter_map(of).collect();
+        let rungs: Vec<CodingStep> = codings.into_iter().filter_map(of).collect();
         let first = rungs.iter().rposition(|rung| rung.terms.coding.row().begins);
         let at = first.unwrap_or(rungs.len().saturating_sub(1));
         let bitrate = rungs.get(at)?.terms.coding.usual_for(terms.channels).bitrate();
@@ -190,10 +190,10 @@ impl CodingChoice {
     /// The same up to this bit rate, which somebody chose.
     pub fn of_bits_up_to(terms: &StreamTerms, most: u32, now: LocalTime) -> Option<Self> {
         let bitrate = terms.coding.bitrate()?;
-        Some(Self::beginning(vec![CodingRung::new(*terms, Some(most))?], 0, Some(bitrate), now))
+        Some(Self::beginning(vec![CodingStep::new(*terms, Some(most))?], 0, Some(bitrate), now))
     }
 
-    fn beginning(rungs: Vec<CodingRung>, at: usize, bitrate: Option<u32>, now: LocalTime) -> Self {
+    fn beginning(rungs: Vec<CodingStep>, at: usize, bitrate: Option<u32>, now: LocalTime) -> Self {
         let bits = rungs.get(at).and_then(|rung| rung.bits);
         let (least, most) = bits.unwrap_or_default();
         Self {

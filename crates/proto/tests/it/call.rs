@@ -7,7 +7,7 @@ use crate::offers;
 use std::collections::VecDeque;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
 use tautline_proto::call::terms::{CallLatency, CallOffer, CallTerms, StreamTerms};
@@ -30,7 +30,7 @@ type Said = Vec<(i64, String)>;
 struct CallingEnd {
     caller: CallerEnd,
     peer: [u8; 32],
-    line: Option<LineId>,
+    line: Option<ConnectionId>,
     there: VecDeque<(LocalTime, CallMessage)>,
     back: VecDeque<(LocalTime, CallMessage)>,
     did: Said,
@@ -141,8 +141,8 @@ impl World {
             match step {
                 CallerStep::Dial if up => {
                     self.lines += 1;
-                    end.line = Some(LineId(self.lines));
-                    self.answering.came(LineId(self.lines), end.peer, now);
+                    end.line = Some(ConnectionId(self.lines));
+                    self.answering.came(ConnectionId(self.lines), end.peer, now);
                     end.caller.connected(CALL_VERSION, now);
                 }
                 CallerStep::Dial => end.caller.line_lost(now),
@@ -387,7 +387,7 @@ fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
     assert_eq!(words(&world.ends[0].did), ["begin", "unheard by 3"]);
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: 3, offer: offer(), resumes: None };
-    answering.said(LineId(1), call, CallId([1; 16]), now);
+    answering.said(ConnectionId(1), call, CallId([1; 16]), now);
     steps(&mut answering);
     answering.unheard(0, 0);
     assert_eq!(steps(&mut answering), [], "it has no word for it");
@@ -397,7 +397,7 @@ fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
 fn by_hand() -> (Answering, LocalTime) {
     let mut answering = Answering::new(offer(), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
-    answering.came(LineId(1), [1; 32], now);
+    answering.came(ConnectionId(1), [1; 32], now);
     (answering, now)
 }
 
@@ -409,10 +409,10 @@ fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
 fn a_caller_that_floods_is_closed_and_its_call_is_over_for_nobody_else() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
-    answering.said(LineId(1), call, CallId([1; 16]), now);
+    answering.said(ConnectionId(1), call, CallId([1; 16]), now);
     steps(&mut answering);
     for _ in 0..1_000 {
-        answering.said(LineId(1), CallMessage::Ping, CallId([2; 16]), now);
+        answering.said(ConnectionId(1), CallMessage::Ping, CallId([2; 16]), now);
     }
     let steps = steps(&mut answering);
     let pongs = steps
@@ -420,7 +420,7 @@ fn a_caller_that_floods_is_closed_and_its_call_is_over_for_nobody_else() {
         .filter(|step| matches!(step, AnsweringStep::Say(_, CallMessage::Pong)))
         .count();
     assert_eq!(pongs, 31, "as many as may come at once, less the call itself");
-    assert!(steps.contains(&AnsweringStep::Close(LineId(1))));
+    assert!(steps.contains(&AnsweringStep::Close(ConnectionId(1))));
     assert!(steps.len() < 40, "nothing grows: {}", steps.len());
 }
 
@@ -430,22 +430,27 @@ fn who_connects_and_says_nothing_is_closed() {
     answering.poll(now + Span::from_millis(4_900));
     assert_eq!(steps(&mut answering), []);
     // Not even by saying what is no call.
-    answering.said(LineId(1), CallMessage::Ping, CallId([2; 16]), now + Span::from_millis(4_900));
+    answering.said(
+        ConnectionId(1),
+        CallMessage::Ping,
+        CallId([2; 16]),
+        now + Span::from_millis(4_900),
+    );
     answering.poll(now + Span::from_millis(5_000));
-    assert!(steps(&mut answering).contains(&AnsweringStep::Close(LineId(1))));
+    assert!(steps(&mut answering).contains(&AnsweringStep::Close(ConnectionId(1))));
 }
 
 #[test]
 fn an_id_without_the_key_that_began_the_call_resumes_nothing() {
     let (mut answering, now) = by_hand();
     let call = |resumes| CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes };
-    answering.said(LineId(1), call(None), CallId([9; 16]), now);
+    answering.said(ConnectionId(1), call(None), CallId([9; 16]), now);
     steps(&mut answering);
-    answering.came(LineId(2), [2; 32], now);
-    answering.said(LineId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
+    answering.came(ConnectionId(2), [2; 32], now);
+    answering.said(ConnectionId(2), call(Some(CallId([9; 16]))), CallId([3; 16]), now);
     let answer = steps(&mut answering);
     assert!(
-        matches!(answer[0], AnsweringStep::Say(LineId(2), CallMessage::Refused(_))),
+        matches!(answer[0], AnsweringStep::Say(ConnectionId(2), CallMessage::Refused(_))),
         "{answer:?}"
     );
     assert_eq!(answering.calls(), 1, "the call of the other goes on");
@@ -461,10 +466,10 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     };
     let mut answering = Answering::new(takes(ms(20)), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
-    answering.came(LineId(1), [1; 32], now);
+    answering.came(ConnectionId(1), [1; 32], now);
     let offer = CallOffer { latency: Some(CallLatency::Kept(ms(5))), ..takes(ms(5)) };
     let mut said = |message| {
-        answering.said(LineId(1), message, CallId([1; 16]), now);
+        answering.said(ConnectionId(1), message, CallId([1; 16]), now);
         let said = steps(&mut answering).into_iter().find_map(|step| match step {
             AnsweringStep::Say(_, message) => Some(message),
             _ => None,
@@ -499,7 +504,7 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
 fn another_version_is_refused_with_the_mend() {
     let (mut answering, now) = by_hand();
     let call = CallMessage::Call { version: CALL_VERSION + 1, offer: offer(), resumes: None };
-    answering.said(LineId(1), call, CallId([1; 16]), now);
+    answering.said(ConnectionId(1), call, CallId([1; 16]), now);
     let AnsweringStep::Say(_, CallMessage::Refused(why)) = &steps(&mut answering)[0] else {
         panic!()
     };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{CallOffer, CallPath};
@@ -61,7 +61,7 @@ struct Talk {
     now: LocalTime,
     caller: CallerEnd,
     answering: Answering,
-    line: Option<LineId>,
+    line: Option<ConnectionId>,
     lines: u64,
     there: OnTheWay,
     back: OnTheWay,
@@ -132,8 +132,8 @@ impl Talk {
             CallerStep::Dial if self.up => {
                 self.lines += 1;
                 // Whoever dials again while the other end holds the line before to be whole.
-                self.line = Some(LineId(self.lines));
-                self.answering.came(LineId(self.lines), [1; 32], now);
+                self.line = Some(ConnectionId(self.lines));
+                self.answering.came(ConnectionId(self.lines), [1; 32], now);
                 self.caller.connected(CALL_VERSION, now);
             }
             CallerStep::Dial => self.caller.line_lost(now),

@@ -6,7 +6,7 @@ use crate::offers;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
@@ -32,7 +32,7 @@ impl Limited {
 
     fn answer(&mut self, message: CallMessage) -> Result<(), String> {
         let Self(answering, now, line) = self;
-        answering.said(LineId(*line), message, CallId([*line as u8; 16]), *now);
+        answering.said(ConnectionId(*line), message, CallId([*line as u8; 16]), *now);
         for step in steps(answering) {
             match step {
                 AnsweringStep::Say(_, CallMessage::Accepted { .. } | CallMessage::Changed(_)) => {}
@@ -47,7 +47,7 @@ impl Limited {
 
     fn call(&mut self, peer: u8, paths: &[CallPath]) -> Result<(), String> {
         self.2 += 1;
-        self.0.came(LineId(self.2), [peer; 32], self.1);
+        self.0.came(ConnectionId(self.2), [peer; 32], self.1);
         let offer = CallOffer { paths: paths.to_vec(), ..offer() };
         self.answer(CallMessage::Call { version: CALL_VERSION, offer, resumes: None })
     }
@@ -194,9 +194,9 @@ fn who_is_trusted_no_more_loses_its_calls_and_lines_and_others_keep_theirs() {
         assert_eq!(called.call(peer, paths), Ok(()));
     }
     let Limited(mut answering, now, _) = called;
-    answering.gone(LineId(4), now);
+    answering.gone(ConnectionId(4), now);
     for (line, peer) in [(5, 1), (6, 2)] {
-        answering.came(LineId(line), [peer; 32], now);
+        answering.came(ConnectionId(line), [peer; 32], now);
     }
     steps(&mut answering);
     let why = CallReason::new("the caller is trusted no more");
@@ -205,28 +205,28 @@ fn who_is_trusted_no_more_loses_its_calls_and_lines_and_others_keep_theirs() {
     answering.keep_trusted(|peer| peer != [1; 32], &why, now);
     let (end, say) = (
         |place| AnsweringStep::End { place, why: why.clone() },
-        |line, message| AnsweringStep::Say(LineId(line), message),
+        |line, message| AnsweringStep::Say(ConnectionId(line), message),
     );
     let bye = || CallMessage::Bye(why.clone());
     let expected = [
         say(1, bye()),
-        AnsweringStep::Close(LineId(1)),
+        AnsweringStep::Close(ConnectionId(1)),
         end(0),
         say(3, bye()),
-        AnsweringStep::Close(LineId(3)),
+        AnsweringStep::Close(ConnectionId(3)),
         end(2),
         // Its line was lost before.
         end(3),
         say(5, CallMessage::Refused(why.clone())),
-        AnsweringStep::Refused { line: LineId(5), why: why.clone() },
-        AnsweringStep::Close(LineId(5)),
+        AnsweringStep::Refused { line: ConnectionId(5), why: why.clone() },
+        AnsweringStep::Close(ConnectionId(5)),
     ];
     assert_eq!(steps(&mut answering), expected);
     assert_eq!(answering.calls(), 1);
-    answering.said(LineId(2), CallMessage::Ping, CallId([0; 16]), now);
+    answering.said(ConnectionId(2), CallMessage::Ping, CallId([0; 16]), now);
     assert_eq!(steps(&mut answering), [say(2, CallMessage::Pong)]);
     let call = CallMessage::Call { version: CALL_VERSION, offer: offer(), resumes: None };
-    answering.said(LineId(6), call, CallId([6; 16]), now);
+    answering.said(ConnectionId(6), call, CallId([6; 16]), now);
     let begins = |step: &AnsweringStep| matches!(step, AnsweringStep::Begin { place: 0, .. });
     assert!(steps(&mut answering).iter().any(begins), "the place is free");
 }

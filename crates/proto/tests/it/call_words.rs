@@ -6,7 +6,7 @@ use crate::offers;
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
 use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, CallTerms, StreamTerms};
@@ -120,9 +120,9 @@ fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
         caller.change(CallTerms { latency: CallLatency::AUTO, ..terms }).unwrap();
         // Nor by the end that is called.
         let mut answering = Answering::new(offer(Some(far)), vec![7_000]);
-        answering.came(LineId(1), [1; 32], NOW);
+        answering.came(ConnectionId(1), [1; 32], NOW);
         let call = CallMessage::Call { version, offer: offer(None), resumes: None };
-        answering.said(LineId(1), call, CallId([1; 16]), NOW);
+        answering.said(ConnectionId(1), call, CallId([1; 16]), NOW);
         let mut steps = core::iter::from_fn(|| answering.step());
         let accepted = steps.find_map(|step| match step {
             AnsweringStep::Say(_, CallMessage::Accepted { terms, .. }) => Some(terms.latency),

@@ -253,6 +253,6 @@ impl Drop for OverAtTheEnd<'_> {
 }
 
 /// A call from this host by its other address.
-fn answers_itself(server: &CallServer, port: u16) -> crate::caller::CallerLine {
+fn answers_itself(server: &CallServer, port: u16) -> crate::caller::CallerConnection {
     server.call_at((std::net::Ipv6Addr::LOCALHOST, port).into())
 }

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
-use tautline_api::call::{CallLine, DialError, protocols, read};
+use tautline_api::call::{CallConnection, DialError, protocols, read};
 use tautline_api::trust::tls::calling;
 use tautline_io::clock::now;
 use tautline_io::control::wait;
 use tautline_proto::call::CallId;
-use tautline_proto::call::answering::{Answering, AnsweringStep, LineId};
+use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::message::CallMessage;
 use tautline_proto::call::terms::CallOffer;
 use tautline_proto::time::Span;
-use tautline_serving::{ApiServer, CalledLine, LineEvent, Listening, serve_calls};
+use tautline_serving::{ApiServer, CalledConnection, ConnectionEvent, Listening, serve_calls};
 
 use crate::trusted::{Host, friends};
 
@@ -62,21 +62,21 @@ impl CallServer {
     }
 
     /// A line to it at this address of its own, on which nothing was said.
-    pub(crate) fn dial(&self, address: SocketAddr) -> Result<CallLine, DialError> {
-        CallLine::dial(&address.to_string().parse().unwrap(), &self.friend.store, DIAL_LIMIT)
+    pub(crate) fn dial(&self, address: SocketAddr) -> Result<CallConnection, DialError> {
+        CallConnection::dial(&address.to_string().parse().unwrap(), &self.friend.store, DIAL_LIMIT)
     }
 
     /// A call that it takes, tried again while there is no room.
-    pub(crate) fn call(&self) -> CallerLine {
+    pub(crate) fn call(&self) -> CallerConnection {
         self.call_at(self.address)
     }
 
     /// The same at one of its addresses.
-    pub(crate) fn call_at(&self, address: SocketAddr) -> CallerLine {
+    pub(crate) fn call_at(&self, address: SocketAddr) -> CallerConnection {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.dial(address) {
-                Ok(line) => return CallerLine::begin(line),
+                Ok(line) => return CallerConnection::begin(line),
                 Err(error) => assert!(Instant::now() < until, "nobody gets in: {error}"),
             }
         }
@@ -107,25 +107,25 @@ impl Drop for CallServer {
 }
 
 /// Decides for the end that is called until there is no server any more.
-fn answer(happened: &Receiver<LineEvent>, calls: u16) {
+fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
     let mut answering = Answering::new(offer(), (1..=calls).collect());
-    let mut lines: BTreeMap<LineId, CalledLine> = BTreeMap::new();
+    let mut lines: BTreeMap<ConnectionId, CalledConnection> = BTreeMap::new();
     let mut numbers = 0_u128..;
     loop {
         match happened.recv_timeout(Duration::from_millis(20)) {
-            Ok(LineEvent::Came(line)) => {
+            Ok(ConnectionEvent::Came(line)) => {
                 answering.came(line.id, line.peer.bytes(), now());
                 lines.insert(line.id, line);
             }
-            Ok(LineEvent::Said(line, message)) => {
+            Ok(ConnectionEvent::Said(line, message)) => {
                 let fresh = CallId(numbers.next().unwrap().to_ne_bytes());
                 answering.said(line, message, fresh, now());
             }
-            Ok(LineEvent::Gone(line, _)) => {
+            Ok(ConnectionEvent::Gone(line, _)) => {
                 answering.gone(line, now());
                 lines.remove(&line);
             }
-            Ok(LineEvent::Media { .. }) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(ConnectionEvent::Media { .. }) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         answering.poll(now());
@@ -142,11 +142,11 @@ fn answer(happened: &Receiver<LineEvent>, calls: u16) {
 }
 
 /// A caller in a call.
-pub(crate) struct CallerLine(CallLine);
+pub(crate) struct CallerConnection(CallConnection);
 
-impl CallerLine {
+impl CallerConnection {
     /// Calls on this line.
-    fn begin(line: CallLine) -> Self {
+    fn begin(line: CallConnection) -> Self {
         let mut call = Self(line);
         let answer = call.asks(&message());
         assert!(matches!(answer, CallMessage::Accepted { .. }), "{answer:?}");
@@ -174,8 +174,8 @@ impl CallerLine {
 }
 
 /// What this line is told when it calls.
-pub(crate) fn answered(line: CallLine) -> CallMessage {
-    CallerLine(line).asks(&message())
+pub(crate) fn answered(line: CallConnection) -> CallMessage {
+    CallerConnection(line).asks(&message())
 }
 
 /// Sends the first flight of a handshake and reads what is answered: the second flight, not sent yet.

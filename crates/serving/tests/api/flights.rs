@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use tautline_api::call::CallLine;
+use tautline_api::call::CallConnection;
 use tautline_io::clock::now;
 use tautline_io::control::wait;
 use tautline_proto::call::message::CallMessage;
@@ -91,7 +91,7 @@ fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     // What the server says to the first flight, and nothing of what it says to the second.
     relay.gives_a_turn();
     let address = relay.address.to_string().parse().unwrap();
-    let mut line = CallLine::dial(&address, &called.friend.store, PATIENCE).unwrap();
+    let mut line = CallConnection::dial(&address, &called.friend.store, PATIENCE).unwrap();
     // What it says to the second, in which the call is.
     line.say(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
     relay.gives_a_turn();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::{ServerConnection, Stream};
-use tautline_api::call::{CallLine, read, version_of, written};
+use tautline_api::call::{CallConnection, read, version_of, written};
 use tautline_api::trust::tls::answering;
 use tautline_io::clock::now;
 use tautline_proto::call::caller::{CallerEnd, CallerStep};
@@ -48,7 +48,8 @@ fn an_end_of_the_version_before_is_called_in_words_that_it_knows() {
         (tls, stream)
     });
     let limit = Duration::from_secs(5);
-    let line = CallLine::dial(&address.to_string().parse().unwrap(), &friend.store, limit).unwrap();
+    let line =
+        CallConnection::dial(&address.to_string().parse().unwrap(), &friend.store, limit).unwrap();
     assert_eq!(line.version(), OLDEST_CALL_VERSION);
     drop(answers.join().unwrap());
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::address::{Address, MOST_AHEAD};
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_io::programs::ProgramsName;
 use tautline_proto::device::Direction;
 use tautline_proto::latency::LatencyRule;
@@ -33,7 +33,7 @@ pub(crate) struct PlainKeys {
     pub(crate) period: Frames,
     pub(crate) link: LinkKind,
     /// The only pacing that will do, if there is one.
-    pub(crate) pacing: Option<PacingRung>,
+    pub(crate) pacing: Option<PacingMode>,
     /// The clock that is followed, of a recorder.
     pub(crate) clock: Option<Address>,
 }

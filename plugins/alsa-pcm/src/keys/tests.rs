@@ -39,8 +39,8 @@ fn a_pcm_is_what_its_keys_say() {
     assert_eq!((wish.ptime, wish.format), (Span::from_micros(125), SampleFormat::L16));
     assert_eq!(wish.keys.rate.map(Rate::hertz), Some(96_000));
     assert_eq!(wish.keys.channels.map(Channels::count), Some(8));
-    assert_eq!((wish.keys.period, wish.keys.link), (Frames::new(32), LinkKind::Ringed));
-    assert_eq!(wish.keys.pacing, Some(PacingRung::Fq));
+    assert_eq!((wish.keys.period, wish.keys.link), (Frames::new(32), LinkKind::Threaded));
+    assert_eq!(wish.keys.pacing, Some(PacingMode::Fq));
     assert_eq!(wish.address.to_string(), "rtp://239.69.1.5:5004");
 }
 
@@ -73,9 +73,9 @@ fn what_link_was_called_at_first_is_still_understood() {
         let wish = read("x", &keys(&[("to", "a"), ("pacing", word)]), Direction::Playback);
         wish.map(|wish| (wish.keys.link, wish.keys.pacing)).unwrap()
     };
-    assert_eq!(read("ringed"), (LinkKind::Ringed, None));
+    assert_eq!(read("ringed"), (LinkKind::Threaded, None));
     assert_eq!(read("auto"), (LinkKind::Auto, None));
-    assert_eq!(read("etf"), (LinkKind::Auto, Some(PacingRung::Etf)));
+    assert_eq!(read("etf"), (LinkKind::Auto, Some(PacingMode::Etf)));
 }
 
 #[test]

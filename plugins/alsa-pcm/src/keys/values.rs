@@ -2,7 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::text::{SpanError, parse_span};
@@ -81,9 +81,9 @@ pub(super) fn link(text: &str) -> Result<LinkKind, String> {
         .ok_or_else(|| format!("link \"{text}\" is unknown; use auto, direct or ringed"))
 }
 
-pub(super) fn pacing(text: &str) -> Result<PacingRung, String> {
-    PacingRung::named(text).ok_or_else(|| {
-        let names = PacingRung::ALL.map(PacingRung::name).join(", ");
+pub(super) fn pacing(text: &str) -> Result<PacingMode, String> {
+    PacingMode::named(text).ok_or_else(|| {
+        let names = PacingMode::ALL.map(PacingMode::name).join(", ");
         format!("pacing \"{text}\" is unknown; use auto or one of {names}")
     })
 }

@@ -8,14 +8,14 @@ use silence::{SilenceCounts, SilenceNews, SilenceWatch};
 use tautline_engine::offload::offloaded::Which;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::client_thread::standing::{ClerkStanding, RunningStream};
+use crate::client_thread::standing::{ClientStanding, RunningStream};
 use crate::client_thread::{Alive, Opening, StreamOrder, WorkerCalls};
 use crate::twin::TwinSpan;
 
 pub(crate) struct StreamErrand {
     pub(crate) which: Which,
     order: StreamOrder,
-    pub(crate) standing: Arc<ClerkStanding>,
+    pub(crate) standing: Arc<ClientStanding>,
     state: ErrandState,
     silence: SilenceWatch,
     late: LateWatch,
@@ -52,7 +52,7 @@ impl Quiet {
 }
 
 impl StreamErrand {
-    pub(crate) fn new(which: Which, order: StreamOrder, standing: Arc<ClerkStanding>) -> Self {
+    pub(crate) fn new(which: Which, order: StreamOrder, standing: Arc<ClientStanding>) -> Self {
         Self {
             which,
             order,

@@ -10,7 +10,7 @@ use crate::record::RunRecord;
 use crate::say::say;
 use crate::twin::TwinSpan;
 
-pub(crate) struct ClerkStanding {
+pub(crate) struct ClientStanding {
     begun: AtomicU64,
     ended: AtomicU64,
     is_over: AtomicBool,
@@ -73,7 +73,7 @@ pub(crate) struct RunningStream {
     pub(crate) is_inside: bool,
 }
 
-impl ClerkStanding {
+impl ClientStanding {
     pub(crate) fn new(attendant: Attendant) -> Self {
         Self {
             begun: AtomicU64::new(0),

@@ -104,7 +104,7 @@ pub(super) fn stream(
 /// The device's thread below which a wire thread is to read, if one is.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
     match flags.link {
-        LinkKind::Ringed => Some(flags.timing.scheduler),
+        LinkKind::Threaded => Some(flags.timing.scheduler),
         // Nothing stamps what comes by a connection but whoever reads it: at once, and not once in a period.
         LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
         LinkKind::Auto | LinkKind::Direct => None,

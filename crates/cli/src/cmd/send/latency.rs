@@ -3,7 +3,7 @@
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::plan::address::Resolved;
 use tautline_engine::plan::lay;
-use tautline_engine::plan::pacing::PacingRung;
+use tautline_engine::plan::pacing::PacingMode;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::{usual_latency, usual_latency_in_graph};
 use tautline_proto::stream::StreamFormat;
@@ -59,7 +59,7 @@ pub(super) fn latency(
 }
 
 /// The latency, if it is no less than what packets take until they leave.
-pub(super) fn lasting(latency: Span, least: Span, rung: PacingRung) -> Result<Span, Failure> {
+pub(super) fn lasting(latency: Span, least: Span, rung: PacingMode) -> Result<Span, Failure> {
     if latency >= least {
         return Ok(latency);
     }

@@ -4,7 +4,7 @@ use tautline_io::network::qdisc::QueueDiscipline;
 use tautline_io::network::route::lower;
 use tautline_proto::time::Span;
 
-use super::PacingRung;
+use super::PacingMode;
 
 /// From the hand-over to the queue: system calls, and a queue that is read at a timer's tick.
 const MARGIN: Span = Span::from_micros(100);
@@ -12,7 +12,7 @@ const MARGIN: Span = Span::from_micros(100);
 /// What a queue wants of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LaunchQueue {
-    pub(super) rung: PacingRung,
+    pub(super) rung: PacingMode,
     /// How long before its launch it wants it.
     pub(super) least: Span,
     /// How long before the time that it is told it lets it go.
@@ -22,7 +22,7 @@ pub(super) struct LaunchQueue {
 }
 
 impl LaunchQueue {
-    const fn of(rung: PacingRung) -> Self {
+    const fn of(rung: PacingMode) -> Self {
         Self { rung, least: Span::ZERO, ahead: Span::ZERO, stamped_ahead: Span::ZERO }
     }
 }
@@ -57,16 +57,16 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let of_it = all.iter().filter(|queue| queue.interface == interface);
     let mut queues: Vec<LaunchQueue> = of_it
         .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
-            ("fq", _) => Some(LaunchQueue::of(PacingRung::Fq)),
+            ("fq", _) => Some(LaunchQueue::of(PacingMode::Fq)),
             // Deadlines are no launch times, and by another clock our times mean nothing.
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {
                         let (least, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
-                        LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingRung::Offload) }
+                        LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingMode::Offload) }
                     }
                     // What the card is to have in time leaves at once where none waits for its time.
-                    false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingRung::Etf) },
+                    false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
                 })
             }
             _ => None,
@@ -106,9 +106,9 @@ mod tests {
         assert_eq!(
             rungs,
             [
-                (PacingRung::Offload, delta + MARGIN),
-                (PacingRung::Etf, none),
-                (PacingRung::Fq, none)
+                (PacingMode::Offload, delta + MARGIN),
+                (PacingMode::Etf, none),
+                (PacingMode::Fq, none)
             ]
         );
         assert_eq!(found.iter().map(|queue| queue.ahead).collect::<Vec<_>>(), [none, delta, none]);
@@ -137,8 +137,8 @@ mod tests {
         let rungs = |interfaces: &[u32]| {
             queues(&all, interfaces).iter().map(|queue| queue.rung).collect::<Vec<_>>()
         };
-        assert_eq!(rungs(&[1, 2]), [PacingRung::Fq]);
-        assert_eq!(rungs(&[1, 3]), [PacingRung::Etf]);
+        assert_eq!(rungs(&[1, 2]), [PacingMode::Fq]);
+        assert_eq!(rungs(&[1, 3]), [PacingMode::Etf]);
         assert_eq!(rungs(&[2, 3]), []);
         assert_eq!(queues(&all, &[4, 5])[0].least, delta.times(2) + MARGIN);
     }

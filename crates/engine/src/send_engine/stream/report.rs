@@ -237,13 +237,13 @@ mod tests {
     use tautline_proto::units::{Channels, Rate};
 
     use super::*;
-    use crate::plan::pacing::PacingRung;
+    use crate::plan::pacing::PacingMode;
 
     #[test]
     fn dropped_packets_that_nobody_could_name_are_told_and_where_a_ledger_lacks_them_in_words() {
         let link = LinkCounters { sent: 90, unlaunched: 9, unnamed: 2, ..LinkCounters::default() };
         let paced = Paced {
-            rung: PacingRung::Etf,
+            rung: PacingMode::Etf,
             launch: None,
             spacing: Default::default(),
             by_wire_thread: false,

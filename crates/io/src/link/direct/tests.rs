@@ -12,7 +12,7 @@ use tautline_proto::time::{MediaTime, Span};
 use super::*;
 use crate::clock::sleep_until;
 use crate::link::event_queue::telling;
-use crate::link::ringed::{Ringed, Spacing, WireOptions};
+use crate::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use crate::socket::launch::LaunchClock;
 use crate::socket::timestamp::{PACKET_TX_TIMESTAMP, tests as reported};
 use crate::thread::Scheduler;
@@ -99,7 +99,7 @@ fn a_wire_thread_reads_what_comes_back_from_the_second_network_alone() {
     let (mut link, receivers) = by_two_networks();
     link.also.as_mut().expect("a second network").sample(0);
     let second: OwnedFd = second_of(&link).socket.as_fd().try_clone_to_owned().unwrap();
-    let mut ringed = Ringed::start(link, WIRE).expect("a wire thread");
+    let mut ringed = ThreadedLink::start(link, WIRE).expect("a wire thread");
     send(&mut ringed, 0);
     receivers.iter().for_each(|receiver| assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4));
     // Nothing else happens that would wake it.
@@ -212,7 +212,7 @@ fn a_wire_thread_sleeps_after_a_refusal_though_a_stamp_still_came() {
     let too_long = vec![0; link.datagram_bytes()];
     let asked = Arc::new(AtomicU64::new(0));
     let counted = Counted(link, Arc::clone(&asked));
-    let mut ringed = Ringed::start(counted, WIRE).expect("a wire thread");
+    let mut ringed = ThreadedLink::start(counted, WIRE).expect("a wire thread");
     for mut datagram in [vec![0; 4], too_long] {
         let (instants, handed_at, again) = (packet(0), None, None);
         assert!(ringed.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again }));

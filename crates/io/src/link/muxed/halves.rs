@@ -16,8 +16,8 @@ use crate::link::destinations::Destinations;
 use crate::link::divided::SetAside;
 use crate::link::event_queue::EventSender;
 use crate::link::muxed::held::Held;
-use crate::link::muxed::line::{Hears, ReceivingLine, ReportLine, SendingLine};
 use crate::link::muxed::peer::{Newest, is_report};
+use crate::link::muxed::transport::{Hears, ReceivingTransport, ReportTransport, SendingTransport};
 use crate::link::{Datagram, Link, LinkCounters, Pollable, TransmitStamp, queue_from};
 use crate::socket::seal::sealed_copy;
 use crate::thread::halt::EventDescriptor;
@@ -59,7 +59,7 @@ pub(super) struct Outbox {
 
 /// The link at which packets arrive. It sends nothing.
 pub struct MuxedReceiver {
-    pub(super) line: Held<ReceivingLine>,
+    pub(super) line: Held<ReceivingTransport>,
     pub(super) call: Arc<LineCall>,
     pub(super) watched: WatchedDescriptors,
     pub(super) sorting: Sorting,
@@ -127,7 +127,7 @@ impl MuxedReceiver {
         self.call.heed();
         let Self { line, watched, sorting, before, .. } = self;
         while line.turn(|old, next| {
-            if let Some(ReceivingLine { link, hears }) = old {
+            if let Some(ReceivingTransport { link, hears }) = old {
                 link.receive(&mut |datagram| sorting.sort(hears, datagram, deliver));
                 *before = before.plus(&link.counters());
                 watched.leave(link.as_fd());
@@ -148,7 +148,7 @@ impl Link for MuxedReceiver {
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.turn(deliver);
         let Self { line, sorting, watched, .. } = self;
-        let Some(ReceivingLine { link, hears }) = line.now() else { return };
+        let Some(ReceivingTransport { link, hears }) = line.now() else { return };
         link.receive(&mut |datagram| sorting.sort(hears, datagram, deliver));
         if link.is_over() {
             watched.leave(link.as_fd());
@@ -189,7 +189,7 @@ impl Pollable for MuxedReceiver {
 
 /// Carries the reports of one session. Everything goes to the line's far end, wherever it is said to go.
 pub struct MuxedControl {
-    pub(super) line: Held<ReportLine>,
+    pub(super) line: Held<ReportTransport>,
     pub(super) inbox: Consumer<SetAside>,
     pub(super) bell: Arc<EventDescriptor>,
     pub(super) at: Option<SocketAddr>,
@@ -214,7 +214,7 @@ impl AsFd for MuxedControl {
 impl Control for MuxedControl {
     fn send(&mut self, datagram: &[u8], _to: Endpoint) -> io::Result<()> {
         self.turn();
-        let Some(ReportLine { way, seal, peer }) = self.line.now() else {
+        let Some(ReportTransport { way, seal, peer }) = self.line.now() else {
             return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
         };
         if let Some(at) = peer.as_ref().and_then(|peer| peer.news(&mut self.seen)) {
@@ -235,7 +235,7 @@ impl Control for MuxedControl {
 
 /// The link by which packets leave. It delivers nothing; without a line what is sent is let go.
 pub struct MuxedSender {
-    pub(super) line: Held<SendingLine>,
+    pub(super) line: Held<SendingTransport>,
     pub(super) bell: Arc<EventDescriptor>,
     pub(super) datagram_bytes: usize,
     pub(super) teller: Option<EventSender>,
@@ -257,7 +257,7 @@ impl MuxedSender {
         }) {
             bell.silence();
         }
-        let Some(SendingLine { link, peer: Some(peer), seen }) = line.now() else { return };
+        let Some(SendingTransport { link, peer: Some(peer), seen }) = line.now() else { return };
         if let Some(at) = peer.news(seen) {
             let to = at.map_or(Destinations::NONE, |at| Destinations::one(at.into()));
             link.set_destinations(&to);

@@ -69,10 +69,10 @@ fn order() -> StreamOrder {
 }
 
 /// An instance that never runs, and what a clerk does for it.
-fn errand() -> (Offloaded, Arc<ClerkStanding>, StreamErrand) {
+fn errand() -> (Offloaded, Arc<ClientStanding>, StreamErrand) {
     let (offloaded, attendant) =
         Offloaded::new(OffloadedConfig::new(SET, Rate::HZ_48000, 1)).unwrap();
-    let standing = Arc::new(ClerkStanding::new(attendant));
+    let standing = Arc::new(ClientStanding::new(attendant));
     standing.set_seen_to(Which::Worker);
     let errand = StreamErrand::new(Which::Worker, order(), Arc::clone(&standing));
     (offloaded, standing, errand)

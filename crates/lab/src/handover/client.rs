@@ -48,7 +48,7 @@ impl HandedBlock {
 }
 
 /// Notes every call in memory that is there before the first.
-pub(super) struct HandoverClerk {
+pub(super) struct HandoverClient {
     channels: usize,
     calls: Producer<Call>,
     unkept: Arc<AtomicU64>,
@@ -59,10 +59,10 @@ pub(super) struct Calls {
     unkept: Arc<AtomicU64>,
 }
 
-pub(super) fn clerk(settings: &Settings, room: usize) -> (HandoverClerk, Calls) {
+pub(super) fn clerk(settings: &Settings, room: usize) -> (HandoverClient, Calls) {
     let (producer, calls) = memory::ring(room);
     let unkept = Arc::<AtomicU64>::default();
-    let clerk = HandoverClerk {
+    let clerk = HandoverClient {
         channels: settings.channels.count(),
         calls: producer,
         unkept: Arc::clone(&unkept),
@@ -70,7 +70,7 @@ pub(super) fn clerk(settings: &Settings, room: usize) -> (HandoverClerk, Calls) 
     (clerk, Calls { calls, unkept })
 }
 
-impl Process for HandoverClerk {
+impl Process for HandoverClient {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let call = Call {
             at: now(),

@@ -23,8 +23,8 @@ use crate::trust::{HostKey, TrustStore};
 /// Until there is a connection, of each address.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// A control connection that was made. Nothing but [`CallLine::dial`] blocks.
-pub struct CallLine {
+/// A control connection that was made. Nothing but [`CallConnection::dial`] blocks.
+pub struct CallConnection {
     tls: ClientConnection,
     stream: TcpStream,
     peer: SocketAddr,
@@ -38,7 +38,7 @@ pub struct CallLine {
 
 /// Why a line is of no more use. Each is a sentence.
 #[derive(Debug, Error)]
-pub enum LineEnd {
+pub enum ConnectionEnd {
     /// The other end closed it.
     #[error("the other end closed the control connection")]
     Closed,
@@ -56,13 +56,13 @@ pub enum LineEnd {
     Nonsense(#[from] CallNonsense),
 }
 
-impl fmt::Debug for CallLine {
+impl fmt::Debug for CallConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallLine({})", self.peer)
+        write!(f, "CallConnection({})", self.peer)
     }
 }
 
-impl CallLine {
+impl CallConnection {
     /// Connects and shakes hands, within `limit`.
     pub fn dial(
         whom: &CallAddress,
@@ -113,39 +113,39 @@ impl CallLine {
     }
 
     /// Says this; it leaves now, or with what is heard or said next.
-    pub fn say(&mut self, message: &CallMessage) -> Result<(), LineEnd> {
-        self.tls.writer().write_all(&written(message)).map_err(LineEnd::Lost)?;
+    pub fn say(&mut self, message: &CallMessage) -> Result<(), ConnectionEnd> {
+        self.tls.writer().write_all(&written(message)).map_err(ConnectionEnd::Lost)?;
         self.flush()
     }
 
     /// Hands on what arrived; what is still unsent leaves, too.
-    pub fn hear(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), LineEnd> {
+    pub fn hear(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
         self.flush()?;
         loop {
             match self.tls.read_tls(&mut self.stream) {
-                Ok(0) => return Err(LineEnd::Closed),
+                Ok(0) => return Err(ConnectionEnd::Closed),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(LineEnd::Lost(error)),
+                Err(error) => return Err(ConnectionEnd::Lost(error)),
             }
             if let Err(error) = self.tls.process_new_packets() {
                 let refused = DialError::of_tls(self.whom.clone(), &error, &self.trust);
-                return Err(LineEnd::Refused(refused));
+                return Err(ConnectionEnd::Refused(refused));
             }
             self.read_lines(tell)?;
             self.flush()?;
         }
     }
 
-    fn read_lines(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), LineEnd> {
+    fn read_lines(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
         let mut bytes = [0; 1024];
         loop {
             let count = match self.tls.reader().read(&mut bytes) {
-                Ok(0) => return Err(LineEnd::Closed),
+                Ok(0) => return Err(ConnectionEnd::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(LineEnd::Lost(error)),
+                Err(error) => return Err(ConnectionEnd::Lost(error)),
             };
             let mut nonsense = Ok(());
             self.arrived.take(&bytes[..count], |line| match read(line) {
@@ -157,13 +157,13 @@ impl CallLine {
         }
     }
 
-    fn flush(&mut self) -> Result<(), LineEnd> {
+    fn flush(&mut self) -> Result<(), ConnectionEnd> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(LineEnd::Lost(error)),
+                Err(error) => return Err(ConnectionEnd::Lost(error)),
             }
         }
         Ok(())
@@ -176,7 +176,7 @@ impl CallLine {
     }
 }
 
-impl AsFd for CallLine {
+impl AsFd for CallConnection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

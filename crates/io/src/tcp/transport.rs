@@ -1,4 +1,4 @@
-//! A connection as a [`MuxedLine`]: frames of RFC 4571 that hold RTP and RTCP.
+//! A connection as a [`MuxedTransport`]: frames of RFC 4571 that hold RTP and RTCP.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -19,8 +19,9 @@ use super::outflow::WaitingFrames;
 use super::{TcpOptions, unusable};
 use crate::clock::now;
 use crate::link::event_queue::EventSender;
-use crate::link::muxed::line::{
-    Half, Hears, MuxedLine, ReceivingLine, ReportLine, Seals, SendingLine, Speak,
+use crate::link::muxed::transport::{
+    Half, Hears, MuxedTransport, ReceivingTransport, ReportTransport, Seals, SendingTransport,
+    Speak,
 };
 use crate::link::{Datagram, Link, LinkCounters, OpenError, Pollable};
 use crate::socket::batch::Batch;
@@ -33,7 +34,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Reads of one [`Link::receive`], so that a flood cannot hold a real-time thread for ever.
 const ROUNDS: usize = 16;
 
-impl MuxedLine {
+impl MuxedTransport {
     /// A connection, set up for sound, and what reports its loss.
     pub fn tcp(
         stream: TcpStream,
@@ -68,15 +69,15 @@ impl MuxedLine {
             connection: Arc::clone(&connection),
         };
         let [seal, other_seal] = reports;
-        let report = |reports: Producer<QueuedReport>, seal| ReportLine {
+        let report = |reports: Producer<QueuedReport>, seal| ReportTransport {
             way: Box::new(TcpReports { reports, connection: Arc::clone(&connection) }),
             seal,
             peer: None,
         };
         let line = Self {
             reports: [report(one, seal), report(other, other_seal)],
-            sending: SendingLine { link: Box::new(sender), peer: None, seen: 0 },
-            receiving: ReceivingLine { link: Box::new(receiver), hears: Hears::Anyone },
+            sending: SendingTransport { link: Box::new(sender), peer: None, seen: 0 },
+            receiving: ReceivingTransport { link: Box::new(receiver), hears: Hears::Anyone },
             peer: None,
         };
         Ok((line, TcpWatch(connection)))

@@ -46,21 +46,21 @@ pub enum FarAddress {
 }
 
 /// A transport that carries RTP and RTCP together (RFC 5761), and what seals them.
-pub struct MuxedLine {
-    pub(crate) sending: SendingLine,
-    pub(crate) receiving: ReceivingLine,
-    pub(crate) reports: [ReportLine; 2],
+pub struct MuxedTransport {
+    pub(crate) sending: SendingTransport,
+    pub(crate) receiving: ReceivingTransport,
+    pub(crate) reports: [ReportTransport; 2],
     pub(crate) peer: Option<Arc<PeerAddress>>,
 }
 
-pub(crate) struct SendingLine {
+pub(crate) struct SendingTransport {
     pub(crate) link: Box<dyn Half>,
     /// The far end's address and the version last seen; `None` if the transport knows it by itself.
     pub(crate) peer: Option<Arc<PeerAddress>>,
     pub(crate) seen: u64,
 }
 
-pub(crate) struct ReceivingLine {
+pub(crate) struct ReceivingTransport {
     pub(crate) link: Box<dyn Half>,
     pub(crate) hears: Hears,
 }
@@ -71,7 +71,7 @@ pub(crate) enum Hears {
     Newest(Arc<PeerAddress>),
 }
 
-pub(crate) struct ReportLine {
+pub(crate) struct ReportTransport {
     pub(crate) way: Box<dyn Speak>,
     pub(crate) seal: Option<Box<dyn Seal>>,
     pub(crate) peer: Option<Arc<PeerAddress>>,

@@ -7,7 +7,7 @@ use tautline_io::link::Link;
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::direct::DirectLink;
 use tautline_io::link::event_queue::{LinkReports, telling};
-use tautline_io::link::ringed::{Ringed, Spacing, WireOptions};
+use tautline_io::link::threaded::{Spacing, ThreadedLink, WireOptions};
 use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::ledger::Departure;
@@ -19,25 +19,28 @@ fn receiver_options() -> UdpOptions {
     UdpOptions::receiver("127.0.0.1:0".parse().unwrap())
 }
 
-fn ringed(options: &UdpOptions, ring_packets: usize) -> (Ringed, std::net::SocketAddr) {
+fn ringed(options: &UdpOptions, ring_packets: usize) -> (ThreadedLink, std::net::SocketAddr) {
     let direct = DirectLink::open(options).unwrap();
     let local = direct.local();
     let wire =
         WireOptions { scheduler: Scheduler::Other, ring_packets, spacing: Spacing::default() };
-    (Ringed::start(direct, wire).unwrap(), local)
+    (ThreadedLink::start(direct, wire).unwrap(), local)
 }
 
-fn recording_sender(to: std::net::SocketAddr) -> (Ringed, Consumer<Departure>) {
+fn recording_sender(to: std::net::SocketAddr) -> (ThreadedLink, Consumer<Departure>) {
     spacing_sender(to, Spacing::default())
 }
 
-fn spacing_sender(to: std::net::SocketAddr, spacing: Spacing) -> (Ringed, Consumer<Departure>) {
+fn spacing_sender(
+    to: std::net::SocketAddr,
+    spacing: Spacing,
+) -> (ThreadedLink, Consumer<Departure>) {
     let options = UdpOptions::sender(vec![to]);
     let mut direct = DirectLink::open(&options).unwrap();
     let (teller, LinkReports { departures, .. }) = telling(64);
     direct.tell(teller);
     let wire = WireOptions::below(Scheduler::Fifo(50), options.ring_packets());
-    (Ringed::start(direct, WireOptions { spacing, ..wire }).unwrap(), departures)
+    (ThreadedLink::start(direct, WireOptions { spacing, ..wire }).unwrap(), departures)
 }
 
 #[test]

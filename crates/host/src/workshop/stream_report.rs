@@ -8,7 +8,7 @@ use crate::ladspa::abi::{CONTROL, INPUT};
 use crate::plan::{ChildStanding, Plan};
 
 #[derive(Debug)]
-pub(super) struct StreamTold {
+pub(super) struct StreamReport {
     pub(super) state: WorkStreamState,
     pub(super) process: Option<u32>,
     pub(super) standby: Option<u32>,
@@ -21,7 +21,7 @@ pub(super) struct StreamTold {
     has_controls: bool,
 }
 
-impl StreamTold {
+impl StreamReport {
     pub(super) fn new(plan: &Plan, plugin: &str, ports: &[PluginPort], udp_port: u16) -> Self {
         let control = (CONTROL | INPUT) as u32;
         Self {
@@ -159,7 +159,7 @@ mod tests {
         ChildStanding { counters, ..ChildStanding::default() }
     }
 
-    fn told() -> StreamTold {
+    fn told() -> StreamReport {
         let plan = Plan {
             recipe: Recipe::Plugin { path: "odd.so".into(), label: "odd".into() },
             readable: Vec::new(),
@@ -179,7 +179,7 @@ mod tests {
             measure: false,
             patience_ms: 300,
         };
-        StreamTold::new(&plan, "odd:odd", &[], 9)
+        StreamReport::new(&plan, "odd:odd", &[], 9)
     }
 
     #[test]

@@ -29,13 +29,13 @@ pub(super) enum NoClient<E> {
     Thread(io::Error),
 }
 
-pub(super) struct Clerk {
+pub(super) struct ClientThread {
     signals: Arc<Signals>,
     errands: Option<Sender<Errand>>,
     closed: Receiver<Infallible>,
 }
 
-impl Clerk {
+impl ClientThread {
     /// Opens a client of this server (`None`: the usual one) and works with it, both within `patience`.
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
         server: Option<&str>,
@@ -92,7 +92,7 @@ impl Clerk {
     }
 }
 
-impl Drop for Clerk {
+impl Drop for ClientThread {
     fn drop(&mut self) {
         self.errands = None;
         let _ = self.closed.recv_timeout(CLOSING);
@@ -145,7 +145,7 @@ mod tests {
         server: &str,
         open: impl FnOnce() -> Result<Client, JackStatus> + Send + 'static,
     ) -> NoClient<()> {
-        let begun = Clerk::begin(Some(server), Duration::from_millis(100), open, |_| Ok(()));
+        let begun = ClientThread::begin(Some(server), Duration::from_millis(100), open, |_| Ok(()));
         begun.err().expect("there is no server")
     }
 

@@ -72,7 +72,7 @@ impl WireOptions {
 }
 
 /// A [`Pollable`] link on a wire thread. Dropping it joins the thread; packets that still wait are not sent.
-pub struct Ringed {
+pub struct ThreadedLink {
     packets: Producer<QueuedPacket>,
     packet_bytes: ByteWriter,
     arrivals: Consumer<DatagramHead>,
@@ -99,7 +99,7 @@ struct QueuedPacket {
     begins_period: bool,
 }
 
-impl Ringed {
+impl ThreadedLink {
     /// Moves `link` to a wire thread if there are `wire` options.
     pub(crate) fn boxed<L: Pollable + 'static>(
         link: L,
@@ -177,7 +177,7 @@ impl Ringed {
     }
 }
 
-impl Link for Ringed {
+impl Link for ThreadedLink {
     fn tell(&mut self, teller: EventSender) {
         let _ = self.tellers.push(teller);
         self.bell.ring();
@@ -242,7 +242,7 @@ impl Link for Ringed {
     }
 }
 
-impl Drop for Ringed {
+impl Drop for ThreadedLink {
     fn drop(&mut self) {
         self.bell.stop();
         if let Some(thread) = self.thread.take() {

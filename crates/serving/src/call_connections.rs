@@ -9,7 +9,7 @@ use std::time::Duration;
 use tautline_api::call::{LineBuffer, MediaTicket, read, written};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::HostKey;
-use tautline_proto::call::answering::LineId;
+use tautline_proto::call::answering::ConnectionId;
 use tautline_proto::call::message::CallMessage;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,9 +21,9 @@ use crate::guests::{Guest, SHOWING};
 const WAITING: usize = 32;
 const STUCK: Duration = Duration::from_secs(5);
 
-pub enum LineEvent {
-    Came(CalledLine),
-    Said(LineId, CallMessage),
+pub enum ConnectionEvent {
+    Came(CalledConnection),
+    Said(ConnectionId, CallMessage),
     /// A connection that is to carry the sound of a call: what it showed first, and nothing of the sound was read.
     Media {
         ticket: MediaTicket,
@@ -33,28 +33,28 @@ pub enum LineEvent {
         place: MediaPlace,
     },
     /// It is closed, or is of no use any more: why, if it was for a fault of the other end.
-    Gone(LineId, Option<String>),
+    Gone(ConnectionId, Option<String>),
 }
 
 /// A place among those who are not known yet, of which there are few. Dropped, it is free.
 pub struct MediaPlace(#[expect(dead_code, reason = "held")] Guest);
 
-pub struct CalledLine {
-    pub id: LineId,
+pub struct CalledConnection {
+    pub id: ConnectionId,
     pub from: SocketAddr,
     pub local: SocketAddr,
     pub peer: HostKey,
     /// The name by which that is trusted; none if it is this host's own.
     pub name: Option<String>,
     pub secret: [u8; SECRET_BYTES],
-    pub teller: LineTeller,
+    pub teller: ConnectionEventSender,
 }
 
 /// Says something on a line. Dropped, it closes the line once that was said.
 #[derive(Debug)]
-pub struct LineTeller(mpsc::Sender<CallMessage>);
+pub struct ConnectionEventSender(mpsc::Sender<CallMessage>);
 
-impl LineTeller {
+impl ConnectionEventSender {
     /// Says this. False where the line takes nothing any more: it is gone, or will be.
     pub fn say(&self, message: CallMessage) -> bool {
         self.0.try_send(message).is_ok()
@@ -62,12 +62,12 @@ impl LineTeller {
 }
 
 #[derive(Clone)]
-pub(crate) struct LineOffice {
-    events: SyncSender<LineEvent>,
+pub(crate) struct CallConnections {
+    events: SyncSender<ConnectionEvent>,
     numbers: Arc<AtomicU64>,
 }
 
-pub(crate) struct LineCaller {
+pub(crate) struct ConnectedCaller {
     pub(crate) from: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) peer: HostKey,
@@ -75,13 +75,13 @@ pub(crate) struct LineCaller {
     pub(crate) secret: [u8; SECRET_BYTES],
 }
 
-impl LineOffice {
-    pub(crate) fn new(events: SyncSender<LineEvent>) -> Self {
+impl CallConnections {
+    pub(crate) fn new(events: SyncSender<ConnectionEvent>) -> Self {
         Self { events, numbers: Arc::default() }
     }
 
     /// False if nobody takes events, or not as fast as they come.
-    fn tell(&self, event: LineEvent) -> bool {
+    fn tell(&self, event: ConnectionEvent) -> bool {
         match self.events.try_send(event) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
@@ -89,8 +89,8 @@ impl LineOffice {
     }
 
     /// Says that a line is gone, however long that takes to be heard: nobody is to wait for one that is not there.
-    async fn tell_gone(&self, id: LineId, why: Option<String>) {
-        let mut event = LineEvent::Gone(id, why);
+    async fn tell_gone(&self, id: ConnectionId, why: Option<String>) {
+        let mut event = ConnectionEvent::Gone(id, why);
         while let Err(TrySendError::Full(unsent)) = self.events.try_send(event) {
             event = unsent;
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -103,19 +103,19 @@ impl LineOffice {
         let ticket = matches!(read, Ok(Ok(_))).then(|| MediaTicket::read(&shown)).flatten();
         let (Some(ticket), Ok(stream)) = (ticket, stream.into_std()) else { return };
         guest.hold();
-        self.tell(LineEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
+        self.tell(ConnectionEvent::Media { ticket, stream, from, place: MediaPlace(guest) });
     }
 
-    pub(crate) async fn attend<S>(self, stream: S, caller: LineCaller)
+    pub(crate) async fn attend<S>(self, stream: S, caller: ConnectedCaller)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let id = LineId(self.numbers.fetch_add(1, Ordering::Relaxed));
+        let id = ConnectionId(self.numbers.fetch_add(1, Ordering::Relaxed));
         let (teller, told) = mpsc::channel(WAITING);
-        let LineCaller { from, local, peer, name, secret } = caller;
-        let teller = LineTeller(teller);
-        let came = CalledLine { id, from, local, peer, name, secret, teller };
-        if self.tell(LineEvent::Came(came)) {
+        let ConnectedCaller { from, local, peer, name, secret } = caller;
+        let teller = ConnectionEventSender(teller);
+        let came = CalledConnection { id, from, local, peer, name, secret, teller };
+        if self.tell(ConnectionEvent::Came(came)) {
             let why = self.carry(stream, id, told).await;
             self.tell_gone(id, why).await;
         }
@@ -124,7 +124,7 @@ impl LineOffice {
     async fn carry<S>(
         &self,
         stream: S,
-        id: LineId,
+        id: ConnectionId,
         mut told: mpsc::Receiver<CallMessage>,
     ) -> Option<String>
     where
@@ -143,7 +143,7 @@ impl LineOffice {
                 let taken = arrived.take(&bytes[..count], |line| {
                     match read(line) {
                         Ok(message) if fault.is_none() => {
-                            if !self.tell(LineEvent::Said(id, message)) {
+                            if !self.tell(ConnectionEvent::Said(id, message)) {
                                 fault = Some("more was said than could be answered".to_owned());
                             }
                         }
