@@ -20,7 +20,7 @@ use tautline_engine::send_engine::SendEngine;
 use tautline_io::clock::thread_time;
 use tautline_io::control::Control;
 use tautline_io::link::destinations::Outbound;
-use tautline_io::link::muxed::{LineSwitch, LineTransport, Muxed, muxed};
+use tautline_io::link::muxed::{CurrentTransport, Muxed, TransportSwitch, muxed};
 use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::udp::pair::OpenedStream;
@@ -73,7 +73,7 @@ impl Setup<'_> {
         self.side.terms(self.terms, direction)
     }
 
-    fn observers(&self, direction: Direction, transport: LineTransport) -> Observers {
+    fn observers(&self, direction: Direction, transport: CurrentTransport) -> Observers {
         let observers = Observers::open(self.side.role()).unwrap_or_else(|why| {
             self.config.tell(Event::Detail(why.to_string()));
             Observers::none()
@@ -86,7 +86,7 @@ impl Setup<'_> {
 
 /// The link of both engines, to which transports are given.
 pub(crate) struct CallLink {
-    pub(crate) switch: LineSwitch,
+    pub(crate) switch: TransportSwitch,
     /// For its UDP sockets.
     pub(crate) udp: UdpOptions,
     /// Packets received and sent.

@@ -16,7 +16,7 @@ const ANOTHER_GAIN: f64 = 1.06;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChannelRouting {
     pub(super) sources: Vec<usize>,
-    /// The same: negative where it is upside down, 0 where the channel holds nothing of it.
+    /// Of each heard channel: negative where it is upside down, 0 where the channel holds nothing of it.
     pub(super) gains: Vec<f64>,
 }
 

@@ -95,7 +95,7 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
                 row.iter_mut().zip(terms).for_each(|(sum, other)| *sum += term * other);
             }
         }
-        // Before the first round a turn more does nothing.
+        // In the first round the fourth row is all zeros: this keeps the equations solvable.
         (0..4).for_each(|at| rows[at][at] += 1e-12 * count);
         let solution = solve(&mut rows).then(|| rows.map(|row| row[4]))?;
         let faster = if sine == [0.0; 4] { 0.0 } else { solution[3] / count };

@@ -66,7 +66,7 @@ impl CommonSlope {
         self.under += weight;
     }
 
-    /// The sum of all weights, each times the square of the distance in x.
+    /// The weight of the slope so far, as [`Self::add_known`] takes it.
     pub fn weight(&self) -> f64 {
         self.under
     }

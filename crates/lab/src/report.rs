@@ -247,16 +247,18 @@ impl Points {
     }
 
     /// Where each packet was when, since its capture: a line for the end of each stage that any has.
-    pub(crate) fn of_stages(packets: &[(i64, LedgerInstants)]) -> Vec<Self> {
+    pub(crate) fn of_stages(
+        packets: impl Iterator<Item = (i64, LedgerInstants)> + Clone,
+    ) -> Vec<Self> {
         let line = |(at, name): (usize, &&str)| {
-            let value = |(since, instants): &(i64, LedgerInstants)| {
-                Some((*since, instants[at + 1]?.checked_sub(instants[0]?)?))
+            let value = |(since, instants): (i64, LedgerInstants)| {
+                Some((since, instants[at + 1]?.checked_sub(instants[0]?)?))
             };
-            let values = packets.iter().filter_map(value).collect();
+            let values = packets.clone().filter_map(value).collect();
             Self { name: (*name).to_owned(), values }
         };
         // There is no such stage where nothing is launched.
-        let launched = |at| packets.iter().any(|(_, instants)| length(instants, at).is_some());
+        let launched = |at| packets.clone().any(|(_, instants)| length(&instants, at).is_some());
         let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
         STAGES.iter().enumerate().filter(told).map(line).collect()
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tautline_io::clock::now;
-use tautline_io::link::muxed::LineTransport;
+use tautline_io::link::muxed::CurrentTransport;
 use tautline_io::local::{effective_user, peer_user};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::snapshot::{SCHEMA, Snapshot};
@@ -53,7 +53,7 @@ pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
     onlookers: Vec<Onlooker>,
     /// By what its packets go, where that may change.
-    transport: Option<LineTransport>,
+    transport: Option<CurrentTransport>,
 }
 
 struct Served {
@@ -97,7 +97,7 @@ impl Observers {
     }
 
     /// Says by what the packets of the run go, too, as that is when they are told.
-    pub fn going_by(self, transport: LineTransport) -> Self {
+    pub fn going_by(self, transport: CurrentTransport) -> Self {
         Self { transport: Some(transport), ..self }
     }
 
@@ -123,7 +123,7 @@ impl Observers {
             return;
         }
         let mut standing = standing();
-        if let Some(transport) = self.transport.as_ref().and_then(LineTransport::name) {
+        if let Some(transport) = self.transport.as_ref().and_then(CurrentTransport::name) {
             let streams = standing.streams.iter_mut();
             streams.for_each(|stream| stream.transport = Some(transport.to_owned()));
         }

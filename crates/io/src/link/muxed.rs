@@ -2,7 +2,7 @@
 //! when a call is made again, or goes on by TCP instead of UDP.
 //!
 //! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both:
-//! sessions skip foreign ones), and the [`LineSwitch`]. A transport is a [`MuxedTransport`]; without one halves send and
+//! sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a [`MuxedTransport`]; without one halves send and
 //! receive nothing. Everything is reported to come from the one place that they were made with. Each half takes the
 //! next line as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
 //!
@@ -24,8 +24,8 @@ pub use crate::link::muxed::halves::MuxedControl;
 pub use crate::link::muxed::halves::MuxedReceiver;
 pub use crate::link::muxed::halves::MuxedSender;
 use crate::link::muxed::halves::WatchedDescriptors;
-use crate::link::muxed::halves::{LineCall, Outbox, Sorting};
-use crate::link::muxed::held::{LineGiver, held};
+use crate::link::muxed::halves::{Outbox, Sorting, TransportCall};
+use crate::link::muxed::held::{TransportGiver, held};
 pub use crate::link::muxed::peer::is_report;
 use crate::link::muxed::peer::{Newest, PeerAddress};
 pub use crate::link::muxed::transport::{FarAddress, MuxedTransport, Seals};
@@ -46,25 +46,25 @@ pub struct Muxed {
     /// For the reports of the sending and of the receiving session.
     pub controls: [MuxedControl; 2],
     /// Gives all of them a line.
-    pub switch: LineSwitch,
+    pub switch: TransportSwitch,
 }
 
 /// Gives the halves another line: the end of an ordinary thread.
-pub struct LineSwitch {
-    sending: LineGiver<SendingTransport>,
-    receiving: LineGiver<ReceivingTransport>,
-    reports: [LineGiver<ReportTransport>; 2],
+pub struct TransportSwitch {
+    sending: TransportGiver<SendingTransport>,
+    receiving: TransportGiver<ReceivingTransport>,
+    reports: [TransportGiver<ReportTransport>; 2],
     bell: Arc<EventDescriptor>,
-    call: Arc<LineCall>,
+    call: Arc<TransportCall>,
     peer: Option<Arc<PeerAddress>>,
-    transport: LineTransport,
+    transport: CurrentTransport,
 }
 
 /// The transport of a link's newest line, for any thread.
 #[derive(Debug, Clone, Default)]
-pub struct LineTransport(Arc<AtomicU8>);
+pub struct CurrentTransport(Arc<AtomicU8>);
 
-impl LineTransport {
+impl CurrentTransport {
     const UDP: u8 = 1;
     const TCP: u8 = 2;
 
@@ -100,7 +100,7 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
     };
     let ((one, one_outbox, one_giver), (other, other_outbox, other_giver)) =
         (channel()?, channel()?);
-    let (bell, call) = (event()?, Arc::new(LineCall::new().map_err(cannot)?));
+    let (bell, call) = (event()?, Arc::new(TransportCall::new().map_err(cannot)?));
     let ((sending_line, sending_giver), (receiving_line, receiving_giver)) = (held(), held());
     let sending = MuxedSender {
         line: sending_line,
@@ -127,20 +127,20 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
         datagram_bytes,
         before: LinkCounters::default(),
     };
-    let switch = LineSwitch {
+    let switch = TransportSwitch {
         sending: sending_giver,
         receiving: receiving_giver,
         reports: [one_giver, other_giver],
         bell,
         call,
         peer: None,
-        transport: LineTransport::default(),
+        transport: CurrentTransport::default(),
     };
     Ok(Muxed { sending, receiving, controls: [one, other], switch })
 }
 
-impl LineSwitch {
-    /// Gives all halves this line instead of the last one, which a later call or [`LineSwitch::collect`] drops.
+impl TransportSwitch {
+    /// Gives all halves this line instead of the last one, which a later call or [`TransportSwitch::collect`] drops.
     pub fn exchange(&mut self, line: MuxedTransport) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
@@ -172,7 +172,7 @@ impl LineSwitch {
     }
 
     /// By what the line goes.
-    pub fn transport(&self) -> LineTransport {
+    pub fn transport(&self) -> CurrentTransport {
         self.transport.clone()
     }
 
@@ -180,6 +180,6 @@ impl LineSwitch {
     pub fn collect(&mut self) {
         self.sending.collect();
         self.receiving.collect();
-        self.reports.iter_mut().for_each(LineGiver::collect);
+        self.reports.iter_mut().for_each(TransportGiver::collect);
     }
 }

@@ -14,7 +14,7 @@ use crate::clock::now;
 use crate::control::Control;
 use crate::link::destinations::Outbound;
 use crate::link::muxed::{
-    LineSwitch, Muxed, MuxedControl, MuxedReceiver, MuxedTransport, Seals, muxed,
+    Muxed, MuxedControl, MuxedReceiver, MuxedTransport, Seals, TransportSwitch, muxed,
 };
 use crate::link::threaded::{ThreadedLink, WireOptions};
 use crate::link::{Datagram, Link, OpenError};
@@ -175,7 +175,7 @@ impl Drop for ConnectionKeeper {
 
 fn keep_connected(
     (to, options, seals): (SocketAddr, TcpOptions, StreamSeals),
-    (mut switch, mut watch): (LineSwitch, TcpWatch),
+    (mut switch, mut watch): (TransportSwitch, TcpWatch),
     stop: &Halt,
 ) {
     let mut made = now();
@@ -206,7 +206,7 @@ fn keep_connected(
 fn keep_listening(
     listener: &TcpListener,
     (options, seals): (TcpOptions, StreamSeals),
-    mut switch: LineSwitch,
+    mut switch: TransportSwitch,
     stop: &Halt,
 ) {
     let mut held: Option<TcpWatch> = None;

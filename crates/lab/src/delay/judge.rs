@@ -73,7 +73,7 @@ pub enum Exactness {
     Turned,
     Gain,
     Resampled,
-    /// They are whole but where a device had an xrun.
+    /// The samples are whole except where a device had an xrun.
     Xruns,
     /// It does something else to their lowest bits: dither, fewer bits, a filter, other sound.
     Other,

@@ -109,7 +109,7 @@ impl RunPackets {
 
 fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
     let packets = packets.iter().map(|packet| (packet.capture - begin, packet.instants));
-    let mut lines = Points::of_stages(&packets.collect::<Vec<_>>());
+    let mut lines = Points::of_stages(packets);
     lines.retain(|points| !points.values.is_empty());
     lines
 }

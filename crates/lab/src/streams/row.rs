@@ -233,7 +233,7 @@ fn stages(
 fn points(counted: &[(LocalTime, HeardPacket)]) -> Vec<Points> {
     let Some((begin, _)) = counted.first() else { return Vec::new() };
     let packets = counted.iter().map(|(due, one)| ((*due - *begin).as_nanos(), one.instants()));
-    Points::of_stages(&packets.collect::<Vec<_>>())
+    Points::of_stages(packets)
 }
 
 fn whys(stream: &StreamReport) -> Option<String> {

@@ -23,12 +23,12 @@ use crate::socket::seal::sealed_copy;
 use crate::thread::halt::EventDescriptor;
 use crate::thread::realtime::permit;
 
-pub(super) struct LineCall {
+pub(super) struct TransportCall {
     bell: EventDescriptor,
     rung: AtomicBool,
 }
 
-impl LineCall {
+impl TransportCall {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { bell: EventDescriptor::new()?, rung: AtomicBool::new(false) })
     }
@@ -46,7 +46,7 @@ impl LineCall {
     }
 }
 
-impl AsFd for LineCall {
+impl AsFd for TransportCall {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
@@ -60,7 +60,7 @@ pub(super) struct Outbox {
 /// The link at which packets arrive. It sends nothing.
 pub struct MuxedReceiver {
     pub(super) line: Held<ReceivingTransport>,
-    pub(super) call: Arc<LineCall>,
+    pub(super) call: Arc<TransportCall>,
     pub(super) watched: WatchedDescriptors,
     pub(super) sorting: Sorting,
     pub(super) datagram_bytes: usize,

@@ -35,15 +35,15 @@ pub(crate) struct Held<T> {
     old: Producer<Box<T>>,
 }
 
-pub(crate) struct LineGiver<T> {
+pub(crate) struct TransportGiver<T> {
     next: Arc<GivenSlot<T>>,
     old: Consumer<Box<T>>,
 }
 
-pub(crate) fn held<T: Send>() -> (Held<T>, LineGiver<T>) {
+pub(crate) fn held<T: Send>() -> (Held<T>, TransportGiver<T>) {
     let next = Arc::new(GivenSlot(AtomicPtr::new(null_mut())));
     let (old, old_out) = memory::ring(2);
-    (Held { now: None, next: Arc::clone(&next), old }, LineGiver { next, old: old_out })
+    (Held { now: None, next: Arc::clone(&next), old }, TransportGiver { next, old: old_out })
 }
 
 impl<T> Held<T> {
@@ -72,7 +72,7 @@ impl<T> Held<T> {
     }
 }
 
-impl<T> LineGiver<T> {
+impl<T> TransportGiver<T> {
     pub(crate) fn collect(&mut self) {
         while self.old.pop().is_ok() {}
     }
