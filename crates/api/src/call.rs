@@ -1,7 +1,7 @@
 //! The control connection of a call ([`tautline_proto::call`]): TLS with pinned keys, by which each message is a
 //! line of JSON; and the keys of its sound, which both ends make of that TLS session.
 //!
-//! The caller dials, by `line`; the serving crate has the other end. Nothing here blocks but dialling.
+//! The caller dials, by `connection`; the serving crate has the other end. Nothing here blocks but dialling.
 
 mod connection;
 mod dial;

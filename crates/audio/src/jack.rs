@@ -1,6 +1,6 @@
 //! A client of JACK: a port for each channel, called by the server in every cycle. `jack:NAME` joins the server that
 //! runs; none is started. The server's rate and buffer are the device's. No thread that matters waits for the server:
-//! `clerk` has one that can be given up.
+//! `client_thread` has one that can be given up.
 
 mod client;
 mod client_thread;
@@ -276,7 +276,7 @@ struct JackDevice {
     notes: Notes,
     latency: StreamLatency,
     /// `None` only until it is opened. It closes the client on drop, which may take long.
-    clerk: Option<ClientThread>,
+    client: Option<ClientThread>,
     pace: Option<ClockId>,
     word: ServerWord,
     has_run: bool,
@@ -285,12 +285,12 @@ struct JackDevice {
 impl JackDevice {
     fn new(spec: JackSpec, directions: Directions, settings: Settings) -> Self {
         let (notes, latency, word) = Default::default();
-        let (clerk, pace, has_run) = (None, None, false);
-        Self { spec, directions, settings, notes, latency, clerk, pace, word, has_run }
+        let (client, pace, has_run) = (None, None, false);
+        Self { spec, directions, settings, notes, latency, client, pace, word, has_run }
     }
 
     fn opened(mut self) -> Result<Self, DeviceError> {
-        self.clerk = Some(self.enter()?);
+        self.client = Some(self.enter()?);
         self.pace = of_server(self.spec.server.as_deref());
         Ok(self)
     }
@@ -307,17 +307,17 @@ impl JackDevice {
             }
             Ok((client.name(), found, client.card_latency(last(directions))))
         };
-        let (clerk, (name, found, card)) = enter(&self.spec, directions, PATIENCE, work)?;
+        let (client, (name, found, card)) = enter(&self.spec, directions, PATIENCE, work)?;
         self.notes.add(format!(
             "{}: the client ‘{name}’ of a JACK server at {}, {} frames a period, {card} frames to \
              the card",
             self.spec, found.rate, found.period,
         ));
-        Ok(clerk)
+        Ok(client)
     }
 
-    fn wait(&self, clerk: &ClientThread, stop: &Stop) -> Ended {
-        let signals = clerk.signals();
+    fn wait(&self, client: &ClientThread, stop: &Stop) -> Ended {
+        let signals = client.signals();
         let mut watch = CallWatch::new(signals.seat.calls(), now());
         let mut period = self.settings.period;
         let mut freewheels = false;
@@ -354,7 +354,7 @@ impl JackDevice {
             let latency = self.latency.get();
             if latency != signals.stream() || signals.stale.swap(false, Ordering::Relaxed) {
                 signals.set_stream(latency);
-                clerk.ask(|client| client.tell());
+                client.ask(|client| client.tell());
             }
             sleep_until(now() + LOOK);
         }
@@ -387,18 +387,18 @@ impl Device for JackDevice {
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         if std::mem::replace(&mut self.has_run, true) {
             // What was the client's is needed to open it again.
-            self.clerk = None;
+            self.client = None;
         }
-        let clerk = match self.clerk.take().map_or_else(|| self.enter(), Ok) {
-            Ok(clerk) => clerk,
+        let client = match self.client.take().map_or_else(|| self.enter(), Ok) {
+            Ok(client) => client,
             Err(error) => return (process, Ended::Gone(error)),
         };
-        clerk.signals().seat.give(process);
+        client.signals().seat.give(process);
         let (spec, notes, settings) = (self.spec.clone(), self.notes.clone(), self.settings);
         let adaptor = Adaptor::new(self.directions, settings).by(self.pace);
         let adaptor = if spec.at_ports { adaptor.at_ports() } else { adaptor };
         let (directions, word) = (self.directions, self.word.clone());
-        clerk.ask(move |client| {
+        client.ask(move |client| {
             client.tell_in(word);
             let counterparts = Sides::each(|direction| match directions.has(direction) {
                 true => counterparts(&spec, client, direction, settings.channels),
@@ -413,9 +413,9 @@ impl Device for JackDevice {
                 client.signals().refused.store(true, Ordering::Relaxed);
             }
         });
-        let ended = self.wait(&clerk, stop);
-        let process = clerk.signals().seat.take();
-        self.clerk = Some(clerk);
+        let ended = self.wait(&client, stop);
+        let process = client.signals().seat.take();
+        self.client = Some(client);
         (process.expect("it was put in above, and only this takes it out"), ended)
     }
 }

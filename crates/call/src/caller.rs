@@ -583,7 +583,7 @@ impl Caller {
         // If the line is lost, or no sound comes, more is amiss than that reports find no room.
         let heard = self.endpoint.as_ref().map(|endpoint| endpoint.link.heard());
         let heard = heard.filter(|_| self.decides.has_line());
-        let counts = self.watched.counts();
+        let counts = || self.watched.counts();
         let adaptation = self.adaptation.as_mut();
         let wanted = adaptation.and_then(|one| one.poll(&call.terms, heard, counts, now));
         let Some(terms) = wanted else { return };

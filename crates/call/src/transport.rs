@@ -27,6 +27,7 @@ use crate::{Error, Side, running};
 
 /// For a connection that is to carry sound.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
 fn master_key(secret: &SrtpSecret) -> Result<MasterKey, NoMasterKey> {
     let bytes = [&secret.key[..], &secret.salt[..]].concat();
     MasterKey::new(Profile::AeadAes256Gcm, &bytes)
@@ -303,6 +304,10 @@ impl CalledKeys {
     }
 
     fn expect(&mut self) {
+        // An announcement that changes nothing derives no keys.
+        if self.decides.expected().eq(self.tickets.iter().map(|(number, _)| *number)) {
+            return;
+        }
         let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
         self.tickets = self.decides.expected().map(ticket).collect();
     }

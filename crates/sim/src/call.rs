@@ -374,7 +374,7 @@ impl Call {
         let there = PacketCounts { sent: Some(sound.sent), fate: sound.told };
         let back = PacketCounts { sent: None, fate: sound.received };
         let heard = has_line.then_some(sound.heard);
-        let wanted = adaptation.poll(&call.terms, heard, [Some(there), Some(back)], now);
+        let wanted = adaptation.poll(&call.terms, heard, || [Some(there), Some(back)], now);
         if let Some(terms) = wanted
             && self.caller.change(terms).is_err()
         {

@@ -1,6 +1,6 @@
 //! A client of a JACK server. The server's threads call what sits in a seat (`processing`) or touch only atomics
 //! (`notified`, `signals`). Many calls wait for the server without a limit: use a client on a thread that can be given
-//! up (`clerk`).
+//! up (`client_thread`).
 
 #![expect(unsafe_code, reason = "a C library is called")]
 

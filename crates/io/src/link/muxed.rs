@@ -4,7 +4,7 @@
 //! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both:
 //! sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a [`MuxedTransport`]; without one halves send and
 //! receive nothing. Everything is reported to come from the one place that they were made with. Each half takes the
-//! next line as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
+//! next transport as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
 //!
 //! With [`FarAddress::Newest`], packets and reports go where the newest datagram came from that the seal opened, for
 //! NATs.
@@ -45,11 +45,11 @@ pub struct Muxed {
     pub receiving: MuxedReceiver,
     /// For the reports of the sending and of the receiving session.
     pub controls: [MuxedControl; 2],
-    /// Gives all of them a line.
+    /// Gives all of them a transport.
     pub switch: TransportSwitch,
 }
 
-/// Gives the halves another line: the end of an ordinary thread.
+/// Gives the halves another transport, from an ordinary thread.
 pub struct TransportSwitch {
     sending: TransportGiver<SendingTransport>,
     receiving: TransportGiver<ReceivingTransport>,
@@ -60,7 +60,7 @@ pub struct TransportSwitch {
     transport: CurrentTransport,
 }
 
-/// The transport of a link's newest line, for any thread.
+/// What the link sends by now, for any thread.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentTransport(Arc<AtomicU8>);
 
@@ -68,7 +68,7 @@ impl CurrentTransport {
     const UDP: u8 = 1;
     const TCP: u8 = 2;
 
-    /// `udp` or `tcp`; `None` where there is no line yet.
+    /// `udp` or `tcp`; `None` where there is no transport yet.
     pub fn name(&self) -> Option<&'static str> {
         match self.0.load(Ordering::Relaxed) {
             Self::UDP => Some("udp"),
@@ -83,7 +83,7 @@ impl CurrentTransport {
     }
 }
 
-/// The halves of a link without a line, for datagrams of so many bytes at most before they are sealed. Everything
+/// The halves of a link without a transport, for datagrams of so many bytes at most before they are sealed. Everything
 /// arrives from `named`.
 pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
     let cannot = |error: std::io::Error| {
@@ -140,7 +140,7 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
 }
 
 impl TransportSwitch {
-    /// Gives all halves this line instead of the last one, which a later call or [`TransportSwitch::collect`] drops.
+    /// Gives all halves this transport instead of the last one, which a later call or [`TransportSwitch::collect`] drops.
     pub fn exchange(&mut self, line: MuxedTransport) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
@@ -155,8 +155,8 @@ impl TransportSwitch {
         self.peer = line.peer;
     }
 
-    /// Sends packets and reports there from now on by the same UDP line, and receives from there alone unless it
-    /// follows the newest. False of other transports, or without a line.
+    /// Sends packets and reports there from now on by the same UDP transport, and receives from there alone unless it
+    /// follows the newest. False of other transports, or without a transport.
     pub fn redirect(&self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
         // Only the receiving half writes too, seldom and briefly.
@@ -166,17 +166,17 @@ impl TransportSwitch {
         true
     }
 
-    /// Where the far end is, if the line is of UDP and knows it.
+    /// Where the far end is, if the transport is of UDP and knows it.
     pub fn far_end(&self) -> Option<SocketAddr> {
         self.peer.as_ref()?.news(&mut 0)?
     }
 
-    /// By what the line goes.
+    /// What the link sends by, for any thread.
     pub fn transport(&self) -> CurrentTransport {
         self.transport.clone()
     }
 
-    /// Drops the lines that are not used any more.
+    /// Drops the transports that are not used any more.
     pub fn collect(&mut self) {
         self.sending.collect();
         self.receiving.collect();

@@ -108,7 +108,7 @@ impl Adaptation {
         &mut self,
         terms: &CallTerms,
         heard: Option<u64>,
-        counts: [Option<PacketCounts>; 2],
+        counts: impl FnOnce() -> [Option<PacketCounts>; 2],
         now: LocalTime,
     ) -> Option<CallTerms> {
         if now < self.next {
@@ -125,7 +125,7 @@ impl Adaptation {
         }
         let before = core::mem::replace(&mut self.heard, heard);
         let is_there = heard.zip(before).is_some_and(|(heard, before)| heard > before);
-        for (stream, counts) in self.streams.iter_mut().zip(counts) {
+        for (stream, counts) in self.streams.iter_mut().zip(counts()) {
             if let (Some(stream), Some(counts)) = (stream, counts) {
                 stream.look(now, is_there, counts);
             }

@@ -210,7 +210,6 @@ impl MixerInput {
                 tap.brought(&packet.frames, channels, |frames| packet.sound.samples(frames));
             }
         };
-
         let missing = receiver.counters().missing_frames;
         let received = receiver.handle_telling(datagram.bytes, &datagram.arrival, &mut bring);
         if let Some(marks) = marks {
