@@ -10,7 +10,7 @@ use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::Span;
 
-use crate::common::{collect, departure};
+use crate::common::{collect, departure, outgoing};
 
 #[test]
 fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were() {
@@ -36,12 +36,7 @@ fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were()
         let due = capture + Span::from_millis(i64::from(number));
         let instants = departure(capture, due);
         let handed_at = Some(4);
-        assert!(sender.queue(&Outgoing {
-            datagram: &mut datagram,
-            instants,
-            handed_at,
-            again: None
-        }));
+        assert!(sender.queue(&Outgoing { instants, handed_at, ..outgoing(&mut datagram) }));
         if number % 3 == 2 {
             sender.flush();
         }

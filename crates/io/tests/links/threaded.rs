@@ -72,7 +72,7 @@ fn packets_of_two_periods_are_not_handed_over_at_once_where_so_many_at_most_are_
         let mut datagram = [number; 60];
         let due = start + Span::from_micros(125 * i64::from(number));
         let instants = departure(start, due);
-        let packet = Outgoing { datagram: &mut datagram, instants, handed_at: None, again: None };
+        let packet = Outgoing { instants, ..outgoing(&mut datagram) };
         assert!(sender.queue(&packet));
         // Four are a period.
         if number % 4 == 3 {
@@ -97,12 +97,7 @@ fn packets_of_one_period_leave_at_their_own_times() {
         let instants = departure(start, *due);
         let mut datagram = [number as u8; 10];
         let handed_at = Some(4);
-        assert!(sender.queue(&Outgoing {
-            datagram: &mut datagram,
-            instants,
-            handed_at,
-            again: None
-        }));
+        assert!(sender.queue(&Outgoing { instants, handed_at, ..outgoing(&mut datagram) }));
     }
     sender.flush();
     let got = collect(&mut receiver, 5);
@@ -125,13 +120,8 @@ fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() 
     for number in 0..16_u8 {
         let due = start + Span::from_micros(125 * i64::from(number));
         let mut datagram = [number; 60];
-        let (instants, handed_at) = (departure(start, due), None);
-        assert!(sender.queue(&Outgoing {
-            datagram: &mut datagram,
-            instants,
-            handed_at,
-            again: None
-        }));
+        let instants = departure(start, due);
+        assert!(sender.queue(&Outgoing { instants, ..outgoing(&mut datagram) }));
     }
     sender.flush();
     collect(&mut receiver, 16);
@@ -209,7 +199,7 @@ fn a_full_ring_drops_and_counts() {
     let hour = now() + Span::from_secs(3600);
     let mut queue = || {
         let instants = departure(now(), hour);
-        sender.queue(&Outgoing { datagram: &mut [1], instants, handed_at: None, again: None })
+        sender.queue(&Outgoing { instants, ..outgoing(&mut [1]) })
     };
     assert_eq!([queue(), queue(), queue()], [true, true, false]);
     assert_eq!(sender.counters().dropped, 1);

@@ -157,7 +157,7 @@ fn the_hand_over_is_written_into_the_packet_and_recorded() {
     for handed_at in [Some(2), Some(7), None] {
         let mut datagram = [0xAA; 12];
         let instants = departure(capture, LocalTime::ZERO);
-        sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at, again: None });
+        sender.queue(&Outgoing { instants, handed_at, ..outgoing(&mut datagram) });
     }
     sender.flush();
     let got = collect(&mut receiver, 3);
@@ -177,7 +177,7 @@ fn a_hand_over_longer_than_the_field_saturates() {
     let mut sender = sender_to(receiver.local());
     let mut datagram = [0; 6];
     let instants = departure(now() - Span::from_secs(5), LocalTime::ZERO);
-    sender.queue(&Outgoing { datagram: &mut datagram, instants, handed_at: Some(0), again: None });
+    sender.queue(&Outgoing { instants, handed_at: Some(0), ..outgoing(&mut datagram) });
     sender.flush();
     assert_eq!(collect(&mut receiver, 1)[0].bytes, [0xFF, 0xFF, 0xFF, 0xFF, 0, 0]);
 }

@@ -126,13 +126,8 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
     // Of the first dozen more are due at once than a batch holds.
     for number in 0..16u8 {
         let due = start + Span::from_millis(i64::from(number.saturating_sub(12)));
-        let (instants, handed_at) = (departure(start, due), None);
-        assert!(sender.queue(&Outgoing {
-            datagram: &mut [number; 3],
-            instants,
-            handed_at,
-            again: None
-        }));
+        let instants = departure(start, due);
+        assert!(sender.queue(&Outgoing { instants, ..outgoing(&mut [number; 3]) }));
     }
     assert!(!sender.queue(&outgoing(&mut [0; LONGEST + 1])), "longer than the link was opened for");
     sender.flush();
