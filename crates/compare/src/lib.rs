@@ -10,6 +10,7 @@ mod fit;
 mod messages;
 mod pieces;
 mod remix;
+mod resampled;
 mod residue;
 mod rows;
 mod seek;
@@ -25,8 +26,9 @@ use exact::Both;
 use walk::PieceWalk;
 
 pub use remix::ChannelMix;
+pub use resampled::ResampledRow;
 pub use residue::{Residue, ResidueKind};
-pub use rows::{ChangeRow, ChannelsRow, ComparisonReport, DropoutRow, DropoutsRow, ResampledRow};
+pub use rows::{ChangeRow, ChannelsRow, ComparisonReport, DropoutRow, DropoutsRow};
 pub use sound::Sound;
 pub use tone::{TestTone, Tone};
 pub use verdict::{Comparison, Delay};

@@ -5,8 +5,8 @@ use core::ops::Range;
 
 use super::changes::{Difference, Instead};
 use super::pieces::{ChannelRouting, GainRange};
+use super::resampled::ResampledRow;
 use super::residue::{Residue, ResidueKind};
-use super::rows::ResampledRow;
 use super::tone::{TestTone, Tone};
 use super::verdict::{Comparison, Delay};
 use super::why::NOTHING;

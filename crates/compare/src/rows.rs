@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::changes::{Difference, Instead};
+use super::resampled::ResampledRow;
 use super::residue::Residue;
 use super::tone::TestTone;
 use super::verdict::{Comparison, Delay};
@@ -50,16 +51,6 @@ pub struct ChannelsRow {
     pub sources: Vec<Option<usize>>,
     /// Negative where it is upside down.
     pub gains: Vec<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ResampledRow {
-    pub from_frame: usize,
-    pub to_frame: usize,
-    pub ppm: f64,
-    /// Whether anything follows that was not resampled.
-    #[serde(skip)]
-    pub(super) ends: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -149,6 +140,21 @@ impl Comparison {
             },
             changes: self.changes.iter().map(change).collect(),
         }
+    }
+
+    /// Frames that were sent and not heard, one run after the other.
+    pub(super) fn dropouts(&self) -> Vec<DropoutRow> {
+        let hertz = f64::from(self.rate.hertz());
+        let dropout = |change: &Difference| match *change {
+            Difference::Replaced { at, frames, by: Instead::Silence | Instead::Other }
+            | Difference::Dropped { at, frames, .. }
+                if frames > 0 =>
+            {
+                Some(DropoutRow { at_frame: at, at_seconds: at as f64 / hertz, frames })
+            }
+            _ => None,
+        };
+        self.changes.iter().filter_map(dropout).collect()
     }
 }
 

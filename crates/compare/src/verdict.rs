@@ -4,12 +4,12 @@ use core::ops::Range;
 
 use tautline_proto::units::Rate;
 
-use super::changes::{Difference, Instead, changes};
+use super::changes::{Difference, changes};
 use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, GainRange, Kind, NO_GAIN, Piece, joined, take_volumes};
 use super::remix::ChannelMix;
+use super::resampled::{ResampledRow, passages};
 use super::residue::Residue;
-use super::rows::{DropoutRow, ResampledRow};
 use super::sound::{Bits, Sound, power};
 use super::tone::{TestTone, tones};
 
@@ -139,21 +139,6 @@ impl Comparison {
         self.there > other.there + few
             || (self.there + few >= other.there && self.empty() < other.empty())
             || (self.there + few >= other.there && rest(self) < 0.1 * rest(other))
-    }
-
-    /// Frames that were sent and not heard, one run after the other.
-    pub(super) fn dropouts(&self) -> Vec<DropoutRow> {
-        let hertz = f64::from(self.rate.hertz());
-        let dropout = |change: &Difference| match *change {
-            Difference::Replaced { at, frames, by: Instead::Silence | Instead::Other }
-            | Difference::Dropped { at, frames, .. }
-                if frames > 0 =>
-            {
-                Some(DropoutRow { at_frame: at, at_seconds: at as f64 / hertz, frames })
-            }
-            _ => None,
-        };
-        self.changes.iter().filter_map(dropout).collect()
     }
 
     /// Whether every frame was heard as it was sent, one after the other.
@@ -294,33 +279,6 @@ fn covered<'a>(
         ends = Some(from..reached);
     }
     (count, ends.unwrap_or(sounding.start..sounding.start))
-}
-
-fn passages(pieces: &[Piece]) -> Vec<ResampledRow> {
-    let mut all: Vec<(ResampledRow, f64)> = Vec::new();
-    let mut last: Option<&Piece> = None;
-    for piece in pieces {
-        if piece.is_resampled() {
-            let [from_frame, to_frame] = [piece.from, piece.to].map(|place| place.round() as usize);
-            let (length, ppm) = (piece.heard.len() as f64, piece.ppm());
-            match all.last_mut().filter(|_| last.is_some_and(Piece::is_resampled)) {
-                // One that was interrupted.
-                Some((passage, heard)) => {
-                    passage.ppm = (passage.ppm * *heard + ppm * length) / (*heard + length);
-                    passage.to_frame = to_frame;
-                    *heard += length;
-                }
-                None => {
-                    let row = ResampledRow { from_frame, to_frame, ppm, ends: false };
-                    all.push((row, length));
-                }
-            }
-        } else if let Some((passage, _)) = all.last_mut() {
-            passage.ends = true;
-        }
-        last = Some(piece);
-    }
-    all.into_iter().map(|(passage, _)| passage).collect()
 }
 
 /// What is too short to tell how loud it is: a tenth of a second at 48 kHz.
