@@ -3,6 +3,7 @@
 pub(crate) mod cable;
 pub(crate) mod convert;
 pub(crate) mod file;
+pub(crate) mod filled;
 mod flac;
 pub mod pace;
 mod programs;

@@ -12,6 +12,7 @@ use tautline_proto::time::Frames;
 use crate::software::cable::HearingEnd;
 use crate::software::convert::Wanted;
 use crate::software::file::{FileReader, SoundFile, tried};
+use crate::software::filled::Filled;
 use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
 
@@ -25,16 +26,6 @@ pub(crate) enum SampleSource {
     Loopback(Loopback),
     Cable(Box<HearingEnd>),
     Programs(Box<ProgramsEnd>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Filled {
-    Whole,
-    /// The disk was too slow: what is missing is silence, and comes later.
-    Starved,
-    /// The last of it; the rest of the period is silence.
-    Last,
-    Over,
 }
 
 impl SampleSource {

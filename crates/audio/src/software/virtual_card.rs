@@ -19,10 +19,11 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
 
 use crate::software::cable::PlayingEnd;
+use crate::software::filled::Filled;
 use crate::software::pace::{HostPace, Pace};
 use crate::software::programs::ProgramsEnd;
 use crate::software::recorder::Recorder;
-use crate::software::source::{Filled, SampleSource};
+use crate::software::source::SampleSource;
 
 const ROOM_IN: Span = Span::from_millis(5);
 const MOST_SILENT: i64 = 64;

@@ -16,8 +16,9 @@ use tautline_proto::units::Channels;
 use super::{Folder, floats, pattern, settings, spec, write_wav};
 use crate::software::convert::Wanted;
 use crate::software::file::{FileCoding, FileReader, FileRequest, Flaws, SoundFile};
+use crate::software::filled::Filled;
 use crate::software::recorder::Recorder;
-use crate::software::source::{FileSource, Filled};
+use crate::software::source::FileSource;
 use crate::software::wav::WavFile;
 use crate::{DeviceSpec, Extras, FileFormat, Notes, SoftwareSpec, open};
 

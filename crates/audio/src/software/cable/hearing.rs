@@ -5,7 +5,7 @@ use tautline_proto::time::{Frames, Span};
 
 use super::ring::{Playing, RingLayout};
 use super::{CableName, CablePlug, End, error};
-use crate::software::source::Filled;
+use crate::software::filled::Filled;
 
 /// What interpolates between the player's frames: 16 of them must have been played beyond a place.
 const QUALITY: Quality = Quality::Balanced;

@@ -7,7 +7,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Ppm, Rate};
 
 use super::*;
-use crate::software::source::Filled;
+use crate::software::filled::Filled;
 
 const RATE: Rate = Rate::HZ_48000;
 
