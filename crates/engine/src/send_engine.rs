@@ -1,6 +1,7 @@
 //! Captures and sends: from one device to one stream with any number of destinations, and its report.
 
 mod change;
+mod claim;
 mod stream;
 mod transmitter;
 
@@ -35,7 +36,7 @@ use crate::plan::SendPlan;
 use crate::plan::pacing::Paced;
 use crate::plan::probes::Probes;
 use crate::plan::random;
-use crate::send_engine::change::FollowedClaim;
+use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::stream::{PresentationClock, SentStream};
 use crate::send_engine::transmitter::{Transmitter, TxStatus};
 

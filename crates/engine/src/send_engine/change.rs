@@ -1,22 +1,16 @@
 //! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
-//!
-//! A stream to an address that was claimed follows the claim: where that is lost to somebody with more right to it,
-//! nothing is sent there any more, and once another address is claimed all goes there.
-
-use std::sync::Arc;
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
-use tautline_io::ethernet::EthernetAddress;
-use tautline_io::link::destinations::{Destinations, Outbound};
+use tautline_io::link::destinations::Destinations;
 use tautline_proto::endpoint::Endpoint;
 
 use crate::control::{Answer, CannotChange, Changed, Destined, Fader, SendChange, SendStanding};
 use crate::conversation::Audience;
 use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
-use crate::plan::claim::{ClaimStanding, ClaimedAddress};
 use crate::plan::too_long::too_long;
+use crate::send_engine::claim::{Follow, follow};
 use crate::send_engine::stream::SentStream;
 use crate::send_engine::transmitter::TransmitterCommand;
 
@@ -146,67 +140,6 @@ impl SentStream {
         let to = self.config.outbound.destinations.iter().filter_map(Endpoint::socket_address);
         for too_long in too_long(to, bytes, &format) {
             watch.note(&Note::Fragments { too_long: &too_long, ptime: format.ptime() });
-        }
-    }
-}
-
-pub(crate) struct FollowedClaim {
-    claim: Arc<ClaimedAddress>,
-    /// The number of the interface by which it is claimed.
-    network: u32,
-}
-
-impl FollowedClaim {
-    /// For what is sent by a link that was opened so.
-    pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
-        Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
-    }
-
-    const fn endpoint(&self, address: EthernetAddress) -> Endpoint {
-        Endpoint::Ethernet { address, network: self.network }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Follow {
-    Stay,
-    /// It goes nowhere, as this one has its address.
-    Leave(EthernetAddress),
-    /// It goes to this address.
-    Go(EthernetAddress),
-}
-
-/// What a stream that goes there, or nowhere, is to do where its claim stands so.
-fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
-    match standing {
-        ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
-        ClaimStanding::Lost { to } if goes_to.is_some() => Follow::Leave(to),
-        _ => Follow::Stay,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OURS: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 1, 1];
-    const NEXT: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 2, 2];
-    const OTHER: EthernetAddress = [0x02, 0, 0, 0, 0, 1];
-
-    #[test]
-    fn a_stream_leaves_the_address_that_it_lost_and_goes_to_the_next_that_is_held() {
-        let lost = ClaimStanding::Lost { to: OTHER };
-        for (goes_to, standing, does) in [
-            (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
-            (Some(OURS), lost, Follow::Leave(OTHER)),
-            // What is lost is left once, and told once.
-            (None, lost, Follow::Stay),
-            (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
-            (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
-            // Whoever was held up while it was lost sees only where it goes.
-            (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
-        ] {
-            assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");
         }
     }
 }

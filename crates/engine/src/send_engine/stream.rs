@@ -28,7 +28,7 @@ use crate::monitor::run::{KnownClock, PeerState, Progress, RunWatch};
 use crate::monitor::xruns::XrunTimes;
 use crate::plan::SentConfig;
 use crate::plan::probes::Probes;
-use crate::send_engine::change::FollowedClaim;
+use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
 /// A receiver has reported by then: reports of ours follow each other within half a second.

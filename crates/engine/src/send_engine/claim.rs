@@ -1,0 +1,71 @@
+//! A stream to an address that was claimed follows the claim: if that is lost to a host with more right to it, nothing
+//! is sent there any more, and once another address is claimed all goes there.
+
+use std::sync::Arc;
+
+use tautline_io::ethernet::EthernetAddress;
+use tautline_io::link::destinations::Outbound;
+use tautline_proto::endpoint::Endpoint;
+
+use crate::plan::claim::{ClaimStanding, ClaimedAddress};
+
+pub(crate) struct FollowedClaim {
+    pub(super) claim: Arc<ClaimedAddress>,
+    /// The number of the interface by which it is claimed.
+    network: u32,
+}
+
+impl FollowedClaim {
+    /// For what is sent by a link that was opened so.
+    pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
+        Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
+    }
+
+    pub(super) const fn endpoint(&self, address: EthernetAddress) -> Endpoint {
+        Endpoint::Ethernet { address, network: self.network }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follow {
+    Stay,
+    /// It goes nowhere, as this one has its address.
+    Leave(EthernetAddress),
+    /// It goes to this address.
+    Go(EthernetAddress),
+}
+
+/// What a stream that goes there, or nowhere, is to do where its claim stands so.
+pub(super) fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
+    match standing {
+        ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
+        ClaimStanding::Lost { to } if goes_to.is_some() => Follow::Leave(to),
+        _ => Follow::Stay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 1, 1];
+    const NEXT: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 2, 2];
+    const OTHER: EthernetAddress = [0x02, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn a_stream_leaves_the_address_that_it_lost_and_goes_to_the_next_that_is_held() {
+        let lost = ClaimStanding::Lost { to: OTHER };
+        for (goes_to, standing, does) in [
+            (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
+            (Some(OURS), lost, Follow::Leave(OTHER)),
+            // What is lost is left once, and told once.
+            (None, lost, Follow::Stay),
+            (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+            (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
+            // Whoever was held up while it was lost sees only where it goes.
+            (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
+        ] {
+            assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");
+        }
+    }
+}
