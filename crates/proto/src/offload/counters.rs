@@ -1,7 +1,5 @@
 //! What the machines count.
 
-use super::inbound::Handled;
-
 /// What was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutboundCounters {
@@ -50,19 +48,4 @@ pub struct InboundCounters {
     pub gone: u64,
     /// Epochs that began.
     pub epochs: u64,
-}
-
-impl InboundCounters {
-    pub(super) fn count(&mut self, handled: Handled) {
-        match handled {
-            Handled::Complete(..) => self.blocks += 1,
-            Handled::Duplicate | Handled::Again(..) => self.duplicates += 1,
-            Handled::Late { .. } => self.late += 1,
-            Handled::Old => self.old += 1,
-            Handled::Early => self.early += 1,
-            Handled::Foreign => self.foreign += 1,
-            Handled::Invalid(_) => self.invalid += 1,
-            Handled::Part | Handled::Ask { .. } | Handled::Gone(..) => {}
-        }
-    }
 }

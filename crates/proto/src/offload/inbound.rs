@@ -14,6 +14,7 @@ pub use unordered::ArrivedBlock;
 pub(crate) use unordered::UnorderedInbound;
 
 use super::block::{BlockLeg, BlockSet};
+use super::counters::InboundCounters;
 use super::datagram::{DatagramKind, Head, InvalidBlock, numbers};
 
 /// How blocks come.
@@ -62,6 +63,21 @@ pub enum Handled {
     },
     /// The far end keeps no block before this one.
     Gone(u64),
+}
+
+impl InboundCounters {
+    pub(super) fn count(&mut self, handled: Handled) {
+        match handled {
+            Handled::Complete(..) => self.blocks += 1,
+            Handled::Duplicate | Handled::Again(..) => self.duplicates += 1,
+            Handled::Late { .. } => self.late += 1,
+            Handled::Old => self.old += 1,
+            Handled::Early => self.early += 1,
+            Handled::Foreign => self.foreign += 1,
+            Handled::Invalid(_) => self.invalid += 1,
+            Handled::Part | Handled::Ask { .. } | Handled::Gone(..) => {}
+        }
+    }
 }
 
 /// A datagram's head and body as far as both can be told apart without knowing any block.
