@@ -8,6 +8,7 @@ pub mod learn;
 mod mixer;
 mod repairers;
 mod shared;
+mod sharing;
 mod statistics;
 mod stream;
 mod streams;

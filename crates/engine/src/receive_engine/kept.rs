@@ -1,13 +1,12 @@
-//! What came to a link while nobody was ready to play it, and to a channel that several streams share.
+//! Datagrams that arrived at a link before a receiver was ready to play them.
 
 use tautline_io::link::destinations::Destinations;
 use tautline_io::link::event_queue::EventSender;
 use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_io::udp::pair::OpenedStream;
-use tautline_proto::endpoint::{Arrival, Author};
+use tautline_proto::endpoint::Arrival;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
-use tautline_proto::wire::rtcp::author_of;
 
 /// Datagrams that were read and are not played yet, oldest first.
 #[derive(Default)]
@@ -97,70 +96,5 @@ impl Link for UnreadLink {
 
     fn counters(&self) -> LinkCounters {
         self.link.counters()
-    }
-}
-
-/// What a stream has of the link that it shares.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shares {
-    /// The how many-th shared link.
-    pub(crate) link: usize,
-    /// Whether it was planned, and not laid out for whoever comes.
-    pub(crate) planned: bool,
-    /// Whose stream it is, once that is known.
-    pub(crate) author: Option<Author>,
-}
-
-/// A report that arrived at a shared channel.
-pub(crate) struct Said {
-    pub(crate) author: Author,
-    pub(crate) kept: KeptDatagram,
-    /// Whether it was its own sender's stream that heard it.
-    pub(crate) heard: bool,
-}
-
-impl Said {
-    pub(crate) fn of(datagram: &Datagram<'_>) -> Option<Self> {
-        let author =
-            Author { ssrc: author_of(datagram.bytes)?, host: datagram.arrival.from.host() };
-        Some(Self { author, kept: KeptDatagram::of(datagram), heard: false })
-    }
-
-    /// Whether it is about this stream of those whose `authors` are known: its own sender's, from
-    /// wherever that speaks by now. Nobody's while it has none: who is answered counts a receiver more.
-    pub(crate) fn concerns(&self, shares: &Shares, authors: &[Author]) -> bool {
-        let Some(author) = shares.author else { return false };
-        author.ssrc == self.author.ssrc
-            && (author.host == self.author.host || !authors.contains(&self.author))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
-    use tautline_proto::endpoint::Endpoint;
-
-    use super::*;
-
-    fn author(ssrc: u32, host: u8) -> Author {
-        Author { ssrc, host: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)).into() }
-    }
-
-    #[test]
-    fn a_report_is_for_its_senders_stream_from_wherever_that_speaks() {
-        let shares = |author| Shares { link: 0, planned: false, author };
-        let authors = [author(7, 1), author(7, 2), author(9, 3)];
-        let (unknown, then) = (Endpoint::UNKNOWN, LocalTime::ZERO);
-        let arrival = Arrival::exact(unknown, then, then);
-        let concerned = |ssrc, host| {
-            let kept = KeptDatagram { bytes: Box::default(), arrival, truncated: false };
-            let said = Said { author: author(ssrc, host), kept, heard: false };
-            authors.map(|author| said.concerns(&shares(Some(author)), &authors))
-        };
-        assert_eq!(concerned(7, 1), [true, false, false]);
-        assert_eq!(concerned(7, 2), [false, true, false]);
-        assert_eq!(concerned(9, 4), [false, false, true], "its second network");
-        assert_eq!(concerned(5, 1), [false; 3]);
     }
 }

@@ -24,9 +24,9 @@ use tautline_proto::units::Channels;
 use crate::monitor::sound::{OutputTap, Voices};
 use crate::plan::select::Select;
 use crate::receive_engine::repairers::Spares;
-pub(crate) use input::{MixerCommand, MixerInput, RxStatus};
+pub(crate) use input::{Fed, MixerCommand, MixerInput, RxStatus};
 pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
-pub(crate) use shared::{Fed, SharedLink, SharedNews};
+pub(crate) use shared::{SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
 /// Passages of one period, kept until it is written: only then is the `render` stage over.

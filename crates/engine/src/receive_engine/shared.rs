@@ -12,8 +12,8 @@ use crate::monitor::note::Note;
 use crate::monitor::run::RunWatch;
 use crate::plan::StreamPlan;
 use crate::receive_engine::change::MixChanges;
-use crate::receive_engine::kept::{Said, Shares};
 use crate::receive_engine::mixer::{Fed, MixerInput, SharedLink, SharedNews};
+use crate::receive_engine::sharing::{LinkShare, SharedReport};
 use crate::receive_engine::stream::ReceivedStream;
 
 impl StreamPlan {
@@ -34,9 +34,9 @@ pub(crate) struct SharedLinkEnd {
     /// The planned stream's number, by which the channel is called.
     pub(crate) host: usize,
     pub(crate) control: Option<Box<dyn Control>>,
-    said: Vec<Said>,
+    said: Vec<SharedReport>,
     /// Reports of senders of whom no packet has come yet, oldest first.
-    early: Vec<Said>,
+    early: Vec<SharedReport>,
     authors: Vec<Author>,
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
@@ -68,7 +68,7 @@ pub(crate) fn share(
     let (spares, spares_out) = memory::ring(most.min(MOST_WAITING));
     let (news_in, news) = memory::ring(2 * MOST_WAITING);
     let (gone_in, gone) = memory::ring(MOST_WAITING);
-    received.shares = Some(Shares { link, planned: true, author: None });
+    received.shares = Some(LinkShare { link, planned: true, author: None });
     input.shares = true;
     let shared = SharedLinkEnd {
         model,
@@ -101,7 +101,7 @@ impl SharedLinkEnd {
                 return;
             }
             let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
-            received.shares = Some(Shares { link, planned: false, author: None });
+            received.shares = Some(LinkShare { link, planned: false, author: None });
             input.shares = true;
             // There is room: asked for above.
             let _ = self.spares.push(input);
@@ -172,7 +172,7 @@ impl SharedLinkEnd {
     pub(crate) fn read(&mut self) {
         let Self { control, said, .. } = self;
         if let Some(control) = control {
-            control.receive(&mut |arrival| said.extend(Said::of(&arrival)));
+            control.receive(&mut |arrival| said.extend(SharedReport::of(&arrival)));
         }
     }
 
@@ -197,7 +197,7 @@ impl SharedLinkEnd {
 
     pub(crate) fn is_spoken_to(&self, received: &ReceivedStream) -> bool {
         let concerns =
-            |shares: Shares| self.said.iter().any(|s| s.concerns(&shares, &self.authors));
+            |shares: LinkShare| self.said.iter().any(|s| s.concerns(&shares, &self.authors));
         received.shares.is_some_and(concerns)
     }
 

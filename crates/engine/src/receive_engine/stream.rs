@@ -33,8 +33,8 @@ use crate::monitor::sound::{FoundPacket, Hearing, Measurement, PacketTap};
 use crate::plan::probes::Probes;
 use crate::plan::random;
 use crate::plan::{StreamPlan, packets_within};
-use crate::receive_engine::kept::{Said, Shares};
 use crate::receive_engine::mixer::{LabelMark, LabelMarks, MixerCommand, MixerInput, RxStatus};
+use crate::receive_engine::sharing::{LinkShare, SharedReport};
 use crate::receive_engine::statistics::Statistics;
 use crate::receive_engine::summary;
 
@@ -60,7 +60,7 @@ pub(crate) struct ReceivedStream {
     /// The how many-th it is, for the ledger.
     pub(crate) number: usize,
     /// The link and the channel that it shares with other senders' streams, if it does.
-    pub(crate) shares: Option<Shares>,
+    pub(crate) shares: Option<LinkShare>,
     /// Whether the clock that is followed comes by its link, too.
     pub(crate) carries_clock: bool,
     /// Packets that wait for what the sound says of them, in the order of their turns.
@@ -220,7 +220,7 @@ impl ReceivedStream {
     /// The same where the peer's reports came to a channel that others share.
     pub(crate) fn converse_about<'a>(
         &mut self,
-        said: impl Iterator<Item = &'a Said>,
+        said: impl Iterator<Item = &'a SharedReport>,
         watch: &mut RunWatch,
     ) {
         let mut events = Vec::new();

@@ -2,7 +2,7 @@
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
-use tautline_io::link::{Datagram, Link, LinkCounters};
+use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
 use tautline_io::udp::interface_label;
 use tautline_proto::counters::Counters;
 use tautline_proto::faults::{Faults, Harm};
@@ -10,11 +10,12 @@ use tautline_proto::jitter_buffer::{
     JitterBuffer, Playable, PullTimes, ReceiveCommand, Received, StreamStatus,
 };
 use tautline_proto::ledger::PacketTrace;
+use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::PathReport;
 
+use super::Passages;
 use super::marks::{LabelMark, LabelMarks, Spoilt};
-use super::{Fed, Passages};
 use crate::control::VOLUME_RAMP;
 use crate::monitor::levels::{LevelTap, levels};
 use crate::monitor::sound::PacketTap;
@@ -108,6 +109,25 @@ pub(crate) struct MixerInput {
     pub(crate) faults: Faults,
     pub(crate) unbooked: u64,
     pub(crate) paths: Paths,
+}
+
+/// Stands for the link of an input that is fed by another's.
+pub(crate) struct Fed;
+
+impl Link for Fed {
+    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
+        false
+    }
+
+    fn flush(&mut self) {}
+
+    fn receive(&mut self, _: &mut dyn FnMut(Datagram<'_>)) {}
+
+    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
+
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
+    }
 }
 
 /// No sample of a pause is larger: -60 dB of full scale.

@@ -3,15 +3,14 @@
 //! ahead by the ordinary thread. They come and go by value, so the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
-use tautline_io::link::{Datagram, Link, LinkCounters, TransmitStamp};
+use tautline_io::link::Datagram;
 use tautline_io::thread::memory::push_within;
 use tautline_proto::demux::{Senders, Unplaced};
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::packet::StreamId;
-use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
-use super::{Mixer, MixerInput};
+use super::{Fed, Mixer, MixerInput};
 use crate::monitor::sound::OutputTap;
 use crate::receive_engine::repairers::Spares;
 
@@ -34,25 +33,6 @@ pub(crate) struct SharedLink {
     news: Producer<SharedNews>,
     gone: Producer<MixerInput>,
     told: u64,
-}
-
-/// Stands for the link of an input that is fed by another's.
-pub(crate) struct Fed;
-
-impl Link for Fed {
-    fn queue(&mut self, _: &Outgoing<'_>) -> bool {
-        false
-    }
-
-    fn flush(&mut self) {}
-
-    fn receive(&mut self, _: &mut dyn FnMut(Datagram<'_>)) {}
-
-    fn transmit_stamps(&mut self, _: &mut dyn FnMut(TransmitStamp)) {}
-
-    fn counters(&self) -> LinkCounters {
-        LinkCounters::default()
-    }
 }
 
 /// No input: of a place that nobody has.

@@ -1,0 +1,73 @@
+//! What streams of one shared link have in common: whose stream each is, and which reports are about it.
+
+use tautline_io::link::Datagram;
+use tautline_proto::endpoint::Author;
+use tautline_proto::wire::rtcp::author_of;
+
+use crate::receive_engine::kept::KeptDatagram;
+
+/// A stream's share in a link that several senders use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinkShare {
+    /// The index of the shared link.
+    pub(crate) link: usize,
+    /// Whether the stream was planned, not laid out ahead for any sender.
+    pub(crate) planned: bool,
+    /// Whose stream it is, once that is known.
+    pub(crate) author: Option<Author>,
+}
+
+/// A report that arrived at a shared channel.
+pub(crate) struct SharedReport {
+    pub(crate) author: Author,
+    pub(crate) kept: KeptDatagram,
+    /// Whether it was its own sender's stream that heard it.
+    pub(crate) heard: bool,
+}
+
+impl SharedReport {
+    pub(crate) fn of(datagram: &Datagram<'_>) -> Option<Self> {
+        let author =
+            Author { ssrc: author_of(datagram.bytes)?, host: datagram.arrival.from.host() };
+        Some(Self { author, kept: KeptDatagram::of(datagram), heard: false })
+    }
+
+    /// Whether it is about this stream of those whose `authors` are known: its own sender's, from
+    /// wherever that speaks by now. Nobody's while it has none: who is answered counts a receiver more.
+    pub(crate) fn concerns(&self, shares: &LinkShare, authors: &[Author]) -> bool {
+        let Some(author) = shares.author else { return false };
+        author.ssrc == self.author.ssrc
+            && (author.host == self.author.host || !authors.contains(&self.author))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use tautline_proto::endpoint::{Arrival, Endpoint};
+    use tautline_proto::time::LocalTime;
+
+    use super::*;
+
+    fn author(ssrc: u32, host: u8) -> Author {
+        Author { ssrc, host: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)).into() }
+    }
+
+    #[test]
+    fn a_report_is_for_its_senders_stream_from_wherever_that_speaks() {
+        let shares = |author| LinkShare { link: 0, planned: false, author };
+        let authors = [author(7, 1), author(7, 2), author(9, 3)];
+        let (unknown, then) = (Endpoint::UNKNOWN, LocalTime::ZERO);
+        let arrival = Arrival::exact(unknown, then, then);
+        let concerned = |ssrc, host| {
+            let kept = KeptDatagram::of(&Datagram { bytes: &[], arrival, truncated: false });
+            let said = SharedReport { author: author(ssrc, host), kept, heard: false };
+            authors.map(|author| said.concerns(&shares(Some(author)), &authors))
+        };
+        assert_eq!(concerned(7, 1), [true, false, false]);
+        assert_eq!(concerned(7, 2), [false, true, false]);
+        assert_eq!(concerned(9, 4), [false, false, true], "its second network");
+        assert_eq!(concerned(5, 1), [false; 3]);
+    }
+}
