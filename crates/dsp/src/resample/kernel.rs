@@ -56,7 +56,21 @@ const BEST: CosineWindow = CosineWindow {
     ],
 };
 
-pub(super) const fn window(quality: Quality) -> &'static CosineWindow {
+impl Quality {
+    /// The delay in input frames, as [`super::Resampler::half`] has it.
+    pub const fn half(self) -> usize {
+        window(self).half
+    }
+
+    /// What the kernel weighs an input frame with that lies `distance` frames from the place of an
+    /// output frame: a sinc under a window of cosines. 1 at 0, and 0 at all other whole numbers and
+    /// from [`Quality::half`] on.
+    pub fn weight(self, distance: f64) -> f64 {
+        window(self).weight(distance)
+    }
+}
+
+const fn window(quality: Quality) -> &'static CosineWindow {
     match quality {
         Quality::LowDelay => &LOW_DELAY,
         Quality::Balanced => &BALANCED,

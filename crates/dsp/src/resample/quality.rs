@@ -2,8 +2,6 @@
 
 use core::str::FromStr;
 
-use super::kernel;
-
 crate::named_enum! {
     /// Which kernel a resampler uses, by rising delay. Distortion and noise are those of full-scale sines up to 15 kHz
     /// at 48 kHz; docs/performance.md has the measured figures and 44.1 kHz.
@@ -16,20 +14,6 @@ crate::named_enum! {
         Balanced = "balanced",
         /// 24 frames of delay, half a millisecond; below −130 dB, and flat to 20 kHz at 44.1 kHz, too.
         Best = "best",
-    }
-}
-
-impl Quality {
-    /// The delay in input frames, as [`super::Resampler::half`] has it.
-    pub const fn half(self) -> usize {
-        kernel::window(self).half
-    }
-
-    /// What the kernel weighs an input frame with that lies `distance` frames from the place of an
-    /// output frame: a sinc under a window of cosines. 1 at 0, and 0 at all other whole numbers and
-    /// from [`Quality::half`] on.
-    pub fn weight(self, distance: f64) -> f64 {
-        kernel::window(self).weight(distance)
     }
 }
 
