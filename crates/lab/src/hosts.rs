@@ -8,6 +8,7 @@ mod children;
 mod confined;
 mod error;
 mod exchange;
+mod lines;
 mod offset;
 mod place;
 #[cfg(test)]
@@ -33,7 +34,7 @@ pub(crate) use agent::LONGEST_NOISE;
 pub use agent::serve;
 pub use confined::{ChildLimits, Used};
 pub use error::HostError;
-pub(crate) use exchange::{BoundedLine, lines_within};
+pub(crate) use lines::{BoundedLine, lines_within};
 pub use place::HostPlace;
 pub(crate) use timeline::HostTimeline;
 pub use usage::{ChildUsage, UsedBetween};

@@ -1,0 +1,43 @@
+//! Lines of a bounded length, read from the other end of a pipe.
+
+use std::io::{BufRead, BufReader, Read};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BoundedLine {
+    Whole(String),
+    TooLong,
+}
+
+/// Each line, without its end; what is no text is made some. Ends with what is read, or at a line of more
+/// bytes than these.
+pub(crate) fn lines_within(from: impl Read, most: usize) -> impl Iterator<Item = BoundedLine> {
+    let mut from = BufReader::new(from);
+    let mut over = false;
+    core::iter::from_fn(move || {
+        if over {
+            return None;
+        }
+        let mut line = Vec::new();
+        let read = from.by_ref().take(most as u64 + 1).read_until(b'\n', &mut line).ok()?;
+        if line.pop_if(|last| *last == b'\n').is_none() && read > most {
+            over = true;
+            return Some(BoundedLine::TooLong);
+        }
+        (read > 0).then(|| BoundedLine::Whole(String::from_utf8_lossy(&line).into_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_told_and_nothing_follows() {
+        let whole = |text: &str| BoundedLine::Whole(text.into());
+        let all = |text: &str| lines_within(text.as_bytes(), 4).collect::<Vec<_>>();
+        assert_eq!(all("one\n\nfour\nend"), [whole("one"), whole(""), whole("four"), whole("end")]);
+        assert_eq!(all("one\ntoo long\nend"), [whole("one"), BoundedLine::TooLong]);
+        let endless = lines_within(std::io::repeat(b'x'), 1 << 20).collect::<Vec<_>>();
+        assert_eq!(endless, [BoundedLine::TooLong]);
+    }
+}
