@@ -7,7 +7,7 @@ mod call;
 mod files;
 mod stages;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod trust;
 mod work;
 
@@ -152,15 +152,16 @@ For scripts, --report json (times in nanoseconds, null where nothing is known):
   { "schema": 1, "programs": [ { "schema", "pid", "role", "command",
     "elapsed_ns", "streams": [ { "address", "sender", "state": "here" |
     "awaited" | "silent" | "refused" | "nobody" | "lost" | "unknown", "rate",
-    "channels", "format", "ptime_ns", "latency": { "configured_ns",
-    "measured_ns", "uncertainty_ns", "p99_ns", "by" }, "stages": [ { "name",
-    "ns" } ],
+    "channels", "format", "bitrate", "transport", "muted", "ptime_ns",
+    "latency": { "configured_ns", "measured_ns", "uncertainty_ns", "p99_ns",
+    "by" }, "stages": [ { "name", "ns" } ],
     "depth_ns", "headroom_ns", "counters", "second": { "over_ns", "packets",
     "lost", "late", "xruns", "loss_share" }, "meters": [ { "peak_db", "rms_db" }
     ], "worst": { "rtp_timestamp", "total_ns", "stages" }, "clock": { "source",
     "uncertainty_ns", "round_trip_ns", "rate_ppm" } } ], "clock": { "address",
     "stream", "state": "unheard" | "heard" | "held", "rate_ppm",
-    "uncertainty_ppm", "held_ns" } } ],
+    "uncertainty_ppm", "held_ns" }, "worked": [ { "id", "plugin", "by", "phase",
+    "share", "blocks", "missed", "restarts" } ] } ],
     "unread": [ { "socket", "why" } ] }
 
 "#,
@@ -181,8 +182,8 @@ shows more. As root it sees more.
 
 For scripts, --report json:
   { "schema": 1, "latency_ns", "findings": [ { "check", "verdict": "fine" |
-    "unknown" | "warns" | "spoils", "what", "why", "mend", "look" } ],
-    "counts": { "fine", "unknown", "warns", "spoils" } }
+    "unknown" | "warns" | "spoils", "what", "why", "mend", "look",
+    "better" } ], "counts": { "fine", "unknown", "warns", "spoils" } }
 
 Exit status: 0 if nothing found would spoil sound, 1 if something would."#;
 

@@ -46,9 +46,9 @@ need no server: open index.html.
 
 For scripts, --report json:
   { "schema": 1, "command", "duration_ns", "ended_early", "experiments": [
-    { "name", "does", "command", "duration_ns", "page", "failed", "rows": [ { "name", "void",
+    { "name", "does", "command", "duration_ns", "page", "rows": [ { "name", "void",
       "configured_ns", "uncertainty_ns", "measured": { "count", "p50_ns",
-        "p99_ns", "max_ns" } } ] } ] }
+        "p99_ns", "max_ns" } } ], "failed" } ] }
 
 Exit status: 1 if one of them found nothing, or not all have run."#;
 
@@ -220,5 +220,42 @@ fn once(
         }
         // Nothing is measured here; the experiment is another program.
         std::thread::sleep(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::assert_shape;
+
+    use super::*;
+
+    #[test]
+    fn help_gives_the_shape_of_the_json() {
+        let measured = AllSummary { count: 1, p50_ns: None, p99_ns: None, max_ns: None };
+        let row = AllRow {
+            name: "core 0".to_owned(),
+            void: None,
+            configured_ns: None,
+            uncertainty_ns: None,
+            measured: Some(measured),
+        };
+        let outcome = AllOutcome {
+            name: "stalls",
+            does: "listens",
+            command: "taut lab stalls".to_owned(),
+            duration_ns: 1,
+            page: None,
+            rows: vec![row],
+            failed: None,
+        };
+        let report = AllReport {
+            schema: 1,
+            command: "taut lab all".to_owned(),
+            duration_ns: 1,
+            ended_early: false,
+            experiments: vec![outcome],
+        };
+        let json = serde_json::to_string(&report).unwrap();
+        assert_shape(HELP, "{ \"schema\"", &json);
     }
 }

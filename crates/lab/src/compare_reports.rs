@@ -54,16 +54,16 @@ For scripts, --report json:
   { "schema": 1, "experiment", "outcome": "same" |
     "no_regression" | "better" | "worse" | "undecided", "because": [],
     "tested", "rows": [ { "name", "other_name", "unknown", "lacks": [],
-    "gone", "stages": [ { "name", "first_ns", "second_ns", "difference_ns",
+    "gone", "figures": [ { "part": stage | "sender_late" | "receiver_late" |
+      null, "key": "p50_ns" | "p99_ns" | "max_ns" | "missed_share" |
+      "late_share" | "lost_share" | "unheard_share" | "sender_xruns_per_s" |
+      "receiver_xruns_per_s" | "freezes_per_s", "first", "second", "interval",
+      "threshold_ns", "a12", "counted": [ { "count", "due", "seconds_with",
+      "seconds" } of each ], "p", "p_of_all", "verdict": "unknown" |
+      "follows" | "none" | "less" | "more", "why" } ],
+    "stages": [ { "name", "first_ns", "second_ns", "difference_ns",
     "differs" } ], "counters": [ { "name", "first", "second" } ],
-    "only_first": [], "only_second": [], "figures": [ { "part": stage |
-      "sender_late" | "receiver_late" | null, "key": "p50_ns" | "p99_ns" |
-      "max_ns" | "missed_share" | "late_share" | "lost_share" |
-      "unheard_share" | "sender_xruns_per_s" | "receiver_xruns_per_s" |
-      "freezes_per_s", "first", "second", "interval", "threshold_ns", "a12",
-      "counted": [ { "count", "due", "seconds_with", "seconds" } of each ],
-      "p", "p_of_all", "verdict": "unknown" | "follows" | "none" | "less" |
-      "more", "why" } ] } ], "notes": [] }
+    "only_first": [], "only_second": [] } ], "notes": [] }
 
 Exit status: 0 if all that both have was compared and nothing is worse; 1 if
 anything is slower, more missed or more xruns, or if the second has measured
@@ -132,5 +132,44 @@ fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
             "whether {second} is worse than {first} is not known: {because}; measure both with one command, \
              for 8 s and longer"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_trial::assert_shape;
+
+    use super::*;
+    use crate::compare::{
+        ComparedCount, ComparedFigure, ComparedRow, ComparedStage, SecondsCounted,
+    };
+
+    #[test]
+    fn help_gives_the_shape_of_the_json() {
+        let counted = SecondsCounted { count: 1, due: 2, seconds_with: 1, seconds: 8 };
+        let figure = ComparedFigure { counted: Some([counted; 2]), ..ComparedFigure::default() };
+        let stage = ComparedStage {
+            name: "wire".to_owned(),
+            first_ns: None,
+            second_ns: None,
+            difference_ns: None,
+            differs: false,
+        };
+        let row = ComparedRow {
+            figures: vec![figure],
+            stages: vec![stage],
+            counters: vec![ComparedCount { name: "late".to_owned(), first: 1, second: 2 }],
+            ..ComparedRow::default()
+        };
+        let compared = Compared {
+            schema: 1,
+            experiment: "ladder".to_owned(),
+            outcome: ComparedOutcome::Same,
+            because: Vec::new(),
+            tested: 1,
+            rows: vec![row],
+            notes: Vec::new(),
+        };
+        assert_shape(HELP, "{ \"schema\"", &compared.to_json().unwrap());
     }
 }

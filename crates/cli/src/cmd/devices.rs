@@ -196,7 +196,7 @@ fn listed_way(side: &DeviceSide) -> ListedWay<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tautline_trial::snapshot;
+    use tautline_trial::{assert_shape, snapshot};
 
     use super::*;
     use crate::columns::COLUMNS;
@@ -254,7 +254,9 @@ mod tests {
     #[test]
     fn the_list_for_programs_has_every_figure() {
         let device = card("alsa:hw:0", Some(Offers::Anything), offers(&[48_000], 2..=8, 48));
-        let value: serde_json::Value = serde_json::from_str(&json(&[device]).unwrap()).unwrap();
+        let json = json(&[device]).unwrap();
+        assert_shape(crate::help::DEVICES, "{ \"schema\"", &json);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["schema"], 1);
         let ways = &value["devices"][0]["ways"];
         assert_eq!((&ways[0]["direction"], &ways[0]["rates"]), (&"capture".into(), &().into()));

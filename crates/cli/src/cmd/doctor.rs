@@ -57,7 +57,7 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
 mod tests {
     use tautline_doctor::{Finding, Report, Verdict};
     use tautline_proto::time::Span;
-    use tautline_trial::snapshot;
+    use tautline_trial::{assert_shape, snapshot};
 
     use super::*;
     use crate::columns::COLUMNS;
@@ -92,5 +92,7 @@ mod tests {
         assert!(broken.clone().all(|line| line.chars().count() <= COLUMNS), "{page}");
         assert_eq!(broken.count(), 5, "{page}");
         snapshot!("page", page);
+        let json = serde_json::to_string(&report).unwrap();
+        assert_shape(crate::help::DOCTOR, "{ \"schema\"", &json);
     }
 }

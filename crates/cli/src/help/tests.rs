@@ -204,19 +204,3 @@ fn the_help_says_what_avtp_by_ethernet_makes_of_an_option() {
         assert!(recv.contains(said), "{said}");
     }
 }
-
-/// Compares a shape of JSON that a help gives, which begins so, with what is written of one with every field.
-pub(crate) fn assert_shape(help: &str, begin: &str, written: &impl serde::Serialize) {
-    let shape = &help[help.find(begin).expect("the help has this shape")..];
-    let depth = shape.char_indices().scan(0, |depth, (at, letter)| {
-        *depth += i32::from(letter == '{') - i32::from(letter == '}');
-        Some((at, *depth))
-    });
-    let end = depth.into_iter().find(|(_, depth)| *depth == 0).expect("a whole object").0;
-    let names: Vec<&str> = shape[..end].split('"').skip(1).step_by(2).collect();
-    let json = serde_json::to_string(written).unwrap();
-    let parts: Vec<&str> = json.split('"').collect();
-    let is_key = |at: &usize| parts.get(at + 1).is_some_and(|next| next.starts_with(':'));
-    let keys: Vec<&str> = (1..parts.len()).step_by(2).filter(is_key).map(|at| parts[at]).collect();
-    assert_eq!(names, keys);
-}

@@ -62,14 +62,17 @@ fn page(all: &[SavedPlugin]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tautline_trial::assert_shape;
+
     use super::*;
-    use crate::help::{self, tests::assert_shape};
+    use crate::help;
 
     #[test]
     fn help_gives_the_shape_of_the_json() {
         let [label, worker, address, name] = ["plate @studio", "studio", "10.0.0.2:17230", "Plate"];
         let saved = vec![SavedRow { label, unique_id: 1, worker, address, name }];
         let list = SavedList { schema: SCHEMA, saved };
-        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"saved\"", &list);
+        let json = serde_json::to_string(&list).unwrap();
+        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"saved\"", &json);
     }
 }

@@ -58,11 +58,12 @@ mod tests {
     use std::path::PathBuf;
 
     use tautline_api::v1::{Catalogue, PluginCost};
+    use tautline_trial::assert_shape;
 
     use super::super::{List, SCHEMA, SkippedFile};
     use super::*;
     use crate::columns::COLUMNS;
-    use crate::help::{self, tests::assert_shape};
+    use crate::help;
 
     /// The names of JSON once each.
     fn one_port(worker: &ListedWorker) -> ListedWorker {
@@ -107,7 +108,8 @@ mod tests {
         let skipped_file = SkippedFile { path: "/lib/bad.so".into(), why };
         let list =
             List { schema: SCHEMA, workers: &[one_port(&worker)], skipped: vec![skipped_file] };
-        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"workers\"", &list);
+        let json = serde_json::to_string(&list).unwrap();
+        assert_shape(help::PLUGINS, "{ \"schema\": 1, \"workers\"", &json);
         let page = page(&[worker], &skipped);
         assert!(page.lines().all(|line| line.chars().count() <= COLUMNS), "{page}");
         assert!(

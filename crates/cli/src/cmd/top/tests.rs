@@ -1,8 +1,8 @@
 use tautline_report::snapshot::{
-    FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts, Snapshot,
-    StageLength, StreamSnapshot, StreamState, WorkedSnapshot, WorstStages,
+    ClockSnapshot, FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter, SecondCounts,
+    Snapshot, StageLength, StreamSnapshot, StreamState, WorkedSnapshot, WorstStages,
 };
-use tautline_trial::snapshot;
+use tautline_trial::{shape_in_help, shape_of_json, snapshot};
 
 use core::ops::ControlFlow;
 use std::io::Write;
@@ -272,6 +272,31 @@ fn where_nothing_runs_one_sentence_says_what_to_do() {
     snapshot!(drawn(&nothing, &ShownStream::default(), (120, 5))[2]);
     let json: serde_json::Value = serde_json::from_str(&page::json(&nothing).unwrap()).unwrap();
     assert_eq!(json, serde_json::json!({"schema": 1, "programs": [], "unread": []}));
+}
+
+#[test]
+fn help_gives_the_shape_of_the_json() {
+    let worst = Some(WorstStages::default());
+    let stages = vec![StageLength::default()];
+    let (clock, counters) = (Some(ClockSnapshot::default()), Default::default());
+    let stream = StreamSnapshot { worst, stages, counters, clock, ..received() };
+    let clock = Some(FollowedClockSnapshot::default());
+    let worked = vec![WorkedSnapshot::default()];
+    let all = Snapshot { clock, worked, ..run(vec![stream]) };
+    let line = serde_json::to_string(&all).unwrap() + "\n";
+    // The second cannot be read.
+    let (mut programs, talkers) = (Programs::default(), [Talker::new(), Talker::new()]);
+    programs.look(&talkers.each_ref().map(Talker::socket));
+    for (talker, said) in talkers.iter().zip([&*line, "hello\n"]) {
+        let (mut talks, _) = talker.listener.accept().unwrap();
+        talks.write_all(said.as_bytes()).unwrap();
+        programs.hear(at(0));
+    }
+    let mut written = shape_of_json(&page::json(&programs).unwrap());
+    let mut help = shape_in_help(crate::help::TOP, "{ \"schema\"");
+    written.sort();
+    help.sort();
+    assert_eq!(written, help);
 }
 
 #[test]
