@@ -321,7 +321,7 @@ pub(crate) struct StreamFlags {
     #[arg(long, value_name = "CODING", value_parser = coding_or_auto(), default_value = "auto", hide_default_value = true)]
     pub(crate) format: CodingOrAuto,
     /// Number in each packet that stands for the coding (RTP payload type), as the other end has it
-    /// [default: 96 for l16, 97 for l24, 98 for f32, 100 for opus, 101 and 102 for lossless; recv with
+    /// [default: 96 for l16, 97 for l24, 98 for f32, 99 for l32, 100 for opus, 101 and 102 for lossless; recv with
     /// --format: any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..128))]
     pub(crate) payload_type: Option<u8>,

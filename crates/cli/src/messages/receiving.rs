@@ -178,7 +178,7 @@ fn wrong_type(address: &str, wrong: &WrongType) -> String {
     let waits = match codings {
         Codings::Exactly => format!("this end waits for {}", format.payload_type),
         Codings::Any => "this end waits for 96 to 127".to_owned(),
-        Codings::ByConvention => "this end waits for 96, 97 and 98".to_owned(),
+        Codings::ByConvention => "this end waits for 96 to 102".to_owned(),
     };
     format!(
         "{address}: {packets} packets of payload type {other} came and {waits}, so they are not \

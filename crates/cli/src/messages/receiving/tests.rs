@@ -1,5 +1,6 @@
 use tautline_trial::snapshot;
 
+use tautline_proto::codec::Coding;
 use tautline_proto::time::Frames;
 
 use super::*;
@@ -21,8 +22,8 @@ fn what_came_with_another_payload_type_is_named_with_the_mend() {
             "waits for 96, so",
             "it is L16 at 44100 Hz: use --payload-type 10 --format l16 --rate 44100 --channels 2",
         ),
-        (Codings::ByConvention, 97, 100, "for 96, 97 and 98", "--payload-type 100"),
-        (Codings::ByConvention, 97, 11, "for 96, 97 and 98", "--channels 1"),
+        (Codings::ByConvention, 97, 110, "for 96 to 102", "--payload-type 110"),
+        (Codings::ByConvention, 97, 11, "for 96 to 102", "--channels 1"),
         (Codings::Any, 97, 0, "for 96 to 127", "have the sender send L16 or L24"),
     ];
     for (codings, wanted, other, waits, mend) in waits {
@@ -34,6 +35,10 @@ fn what_came_with_another_payload_type_is_named_with_the_mend() {
             assert!(told.contains(part), "no {part:?} in {told:?}");
         }
     }
+    let mut types = Coding::ALL.map(|coding| coding.row().payload_type);
+    types.sort_unstable();
+    assert!(types.contains(&96) && types.contains(&102), "{types:?}");
+    assert!(types.windows(2).all(|two| two[1] - two[0] <= 1), "{types:?}");
 }
 
 #[test]
