@@ -1,6 +1,6 @@
 //! What compresses a stream's packets: Opus by libopus, and a coder without loss.
 //!
-//! Both sides of a [`Coder`] are made here, on an ordinary thread, and handed to machines that know
+//! Both sides of a [`Codec`] are made here, on an ordinary thread, and handed to machines that know
 //! nothing of libraries ([`tautline_proto::codec`]). This is a crate of its own as it links libopus: what runs in other
 //! people's programs must not.
 #![deny(unsafe_code)]
@@ -10,7 +10,7 @@ mod cost;
 mod lossless;
 mod opus;
 
-use tautline_proto::codec::{Coder, Decode, Encode, NotCoded};
+use tautline_proto::codec::{Codec, Decode, Encode, NotCoded};
 use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 
@@ -27,15 +27,15 @@ pub enum NoEncoder {
 }
 
 /// Makes both ends of a coder.
-trait Codec {
+trait CodecFactory {
     fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder>;
     fn decoder(&self, rate: Rate, channels: Channels) -> Option<Box<dyn Decode>>;
 }
 
-fn codec(coder: &Coder) -> &dyn Codec {
+fn codec(coder: &Codec) -> &dyn CodecFactory {
     match coder {
-        Coder::Opus(opus) => opus,
-        Coder::Lossless => &lossless::Lossless,
+        Codec::Opus(opus) => opus,
+        Codec::Lossless => &lossless::Lossless,
     }
 }
 
@@ -68,6 +68,6 @@ pub fn encoders(
 }
 
 /// What reads packets of `coder` in a stream of this rate and these channels; `None` where that is none. Allocates.
-pub fn decoder(coder: Coder, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
+pub fn decoder(coder: Codec, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
     codec(&coder).decoder(rate, channels)
 }

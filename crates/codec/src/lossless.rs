@@ -8,12 +8,12 @@
 
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::{self, SampleFormat};
-use tautline_proto::codec::{Coder, Decode, Encode, Undecodable};
+use tautline_proto::codec::{Codec, Decode, Encode, Undecodable};
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 
 use crate::bits::{RiceReader, RiceWriter};
-use crate::{Codec, NoEncoder};
+use crate::{CodecFactory, NoEncoder};
 
 const MOST_ORDER: usize = 3;
 /// Samples as they are, instead of a parameter of Rice's code.
@@ -31,7 +31,7 @@ const MOST_FRAMES: usize = 3840;
 
 pub(crate) struct Lossless;
 
-impl Codec for Lossless {
+impl CodecFactory for Lossless {
     fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder> {
         Ok(Box::new(LosslessEncoder::new(format.sample, format.channels)))
     }
@@ -72,7 +72,7 @@ impl LosslessEncoder {
         let (channels, bytes) = (self.channels.count(), self.sample.bytes());
         let raw = &mut self.raw[..samples.len() * bytes];
         self.dither.encode(self.sample, samples, raw);
-        let head = Coder::LOSSLESS_HEAD + channels;
+        let head = Codec::LOSSLESS_HEAD + channels;
         if room.len() < head {
             return None;
         }
@@ -119,7 +119,7 @@ impl LosslessEncoder {
 
 impl Encode for LosslessEncoder {
     fn coding(&self) -> Coding {
-        Coding { sample: self.sample, coder: Some(Coder::Lossless) }
+        Coding { sample: self.sample, coder: Some(Codec::Lossless) }
     }
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
@@ -285,8 +285,8 @@ impl LosslessDecoder {
 }
 
 impl Decode for LosslessDecoder {
-    fn coder(&self) -> Coder {
-        Coder::Lossless
+    fn coder(&self) -> Codec {
+        Codec::Lossless
     }
 
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {

@@ -6,18 +6,18 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use opusic_sys as sys;
-use tautline_proto::codec::{Coder, Decode, Encode, Opus, OpusTuning, Undecodable};
+use tautline_proto::codec::{Codec, Decode, Encode, Opus, OpusTuning, Undecodable};
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 
-use crate::{Codec, NoEncoder};
+use crate::{CodecFactory, NoEncoder};
 
 /// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("libopus answered {0}; use --format lossless24 or l24, which need no library")]
 pub struct OpusRefused(pub c_int);
 
-impl Codec for Opus {
+impl CodecFactory for Opus {
     fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder> {
         Ok(Box::new(OpusEncoder::new(*self, format.channels)?))
     }
@@ -109,12 +109,12 @@ impl Drop for OpusEncoder {
 
 impl Encode for OpusEncoder {
     fn coding(&self) -> Coding {
-        Coding { coder: Some(Coder::Opus(self.opus)), ..Coding::OPUS }
+        Coding { coder: Some(Codec::Opus(self.opus)), ..Coding::OPUS }
     }
 
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize> {
         let frames = self.channels.frames_in(samples.len());
-        let most = Coder::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
+        let most = Codec::Opus(self.opus).payload_bytes((self.channels, frames), 0).min(room.len());
         // SAFETY: the state is alive and of so many channels; it reads that many frames and writes at most so many bytes.
         let bytes = unsafe {
             sys::opus_encode_float(
@@ -202,8 +202,8 @@ impl Drop for OpusDecoder {
 }
 
 impl Decode for OpusDecoder {
-    fn coder(&self) -> Coder {
-        Coder::OPUS
+    fn coder(&self) -> Codec {
+        Codec::OPUS
     }
 
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
@@ -214,7 +214,7 @@ impl Decode for OpusDecoder {
     fn recover(&mut self, next: &[u8], out: &mut [f32]) -> bool {
         let frames = self.channels.frames_in(out.len());
         // What is carried of the packet before is as long as the packet that carries it.
-        let as_long = Coder::OPUS.frames(next) == Some(frames);
+        let as_long = Codec::OPUS.frames(next) == Some(frames);
         as_long && carries_earlier(next) && self.run(Some(next), out, true)
     }
 

@@ -5,12 +5,12 @@ use tautline_codec::{
     LosslessDecoder, LosslessEncoder, OpusDecoder, OpusEncoder, decoder, encoder,
 };
 use tautline_dsp::format::{self, SampleFormat};
-use tautline_proto::codec::{Coder, Decode, Encode, Opus, OpusTuning};
+use tautline_proto::codec::{Codec, Decode, Encode, Opus, OpusTuning};
 use tautline_proto::stream::{PTIME_RANGE, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-fn stream(coder: Coder, sample: SampleFormat, channels: Channels, packet: i64) -> StreamFormat {
+fn stream(coder: Codec, sample: SampleFormat, channels: Channels, packet: i64) -> StreamFormat {
     StreamFormat {
         rate: Rate::HZ_48000,
         channels,
@@ -55,9 +55,9 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
         for channels in [1, 2, 3, 8] {
             let channels = Channels::new(channels).unwrap();
             let count = channels.count();
-            let format = stream(Coder::Lossless, sample, channels, 480);
+            let format = stream(Codec::Lossless, sample, channels, 480);
             let mut encoder = encoder(&format).unwrap().unwrap();
-            let mut decoder = decoder(Coder::Lossless, format.shape()).unwrap();
+            let mut decoder = decoder(Codec::Lossless, format.shape()).unwrap();
             let loud: Vec<f32> =
                 (0..480 * count).map(|at| if at % 2 == 0 { 1.0 } else { -1.0 }).collect();
             let noise: Vec<f32> = (0..480 * count).map(|_| random.f32() * 2.0 - 1.0).collect();
@@ -69,7 +69,7 @@ fn without_loss_every_number_comes_back_whatever_the_sound() {
                     let most = 2 + count + sound.len() * sample.bytes();
                     assert!(bytes <= most, "{bytes} bytes for {frames} frames of {count}");
                     let payload = &room[..bytes];
-                    assert_eq!(Coder::Lossless.frames(payload), Some(Frames::from_len(frames)));
+                    assert_eq!(Codec::Lossless.frames(payload), Some(Frames::from_len(frames)));
                     let mut out = vec![0.0; sound.len()];
                     decoder.decode(payload, &mut out).unwrap();
                     assert_eq!(whole(sample, &out), whole(sample, sound), "{sample:?} {frames}");
@@ -154,7 +154,7 @@ fn by_opus(opus: Opus, channels: Channels, packet: usize, sound: &[f32]) -> Vec<
 
 fn payload_bytes(opus: Opus, packet: usize) -> usize {
     let packet = Frames::from_len(packet);
-    Coder::Opus(opus).payload_bytes((Channels::MONO, packet), 0)
+    Codec::Opus(opus).payload_bytes((Channels::MONO, packet), 0)
 }
 
 /// The decoded sound of packets of one encoder.
@@ -170,7 +170,7 @@ fn decoded(
         let mut room = [0; 1500];
         let bytes = encoder.encode(block, &mut room).expect("a packet");
         assert_eq!(bytes, payload_bytes(opus, packet), "all are as long");
-        assert_eq!(Coder::OPUS.frames(&room[..bytes]), Some(Frames::from_len(packet)));
+        assert_eq!(Codec::OPUS.frames(&room[..bytes]), Some(Frames::from_len(packet)));
         let mut out = vec![0.0; block.len()];
         decoder.decode(&room[..bytes], &mut out).expect("its own packet");
         heard.extend(out);
@@ -209,7 +209,7 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                 let mut encoder = OpusEncoder::new(opus, channels).unwrap();
                 assert_eq!(
                     i64::from(encoder.lookahead()),
-                    Coder::Opus(opus).delay().count(),
+                    Codec::Opus(opus).delay().count(),
                     "{tuning:?}"
                 );
                 // Without copies (in-band FEC): see the next test.
@@ -221,7 +221,7 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
                 };
                 let heard = decoded((encoder, opus), channels, *packet, &sound);
                 let (delay, error) = best_delay(&sound, &heard, count, 480);
-                let off = (delay as i64 - Coder::Opus(opus).delay().count()).abs();
+                let off = (delay as i64 - Codec::Opus(opus).delay().count()).abs();
                 assert!(off <= 4, "{tuning:?} {packet}: {delay} frames, {error} dB");
                 assert!(error < most, "{tuning:?} {count} {packet}: {error} dB");
             }
@@ -247,12 +247,12 @@ fn copies_neither_delay_speech_nor_spoil_it() {
             let sweep = in_the_middle(&music(48_000, 1), count);
             let heard = by_opus(opus, channels, packet, &sweep);
             let (delay, error) = best_delay(&sweep, &heard, count, 480);
-            let off = (delay as i64 - Coder::Opus(opus).delay().count()).abs();
+            let off = (delay as i64 - Codec::Opus(opus).delay().count()).abs();
             assert!(off <= 4, "{count} {packet}: {delay} frames, {error} dB");
             let spoken = in_the_middle(&syllables(48_000), count);
             let heard = by_opus(opus, channels, packet, &spoken);
             // The waveform is kept, 2 frames earlier than announced.
-            let late = (Coder::Opus(opus).delay().as_len() - 2) * count;
+            let late = (Codec::Opus(opus).delay().as_len() - 2) * count;
             let from = 4800 * count..spoken.len() - late;
             let error = apart(&spoken[from.clone()], &heard[from.start + late..]);
             assert!(error < -8.0, "{count} {packet}: {error} dB");
@@ -339,7 +339,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
             let bytes = encoder.encode(block, &mut room).unwrap();
             let packet = Frames::from_len(PACKET);
             assert_eq!(bytes, payload_bytes(Opus { bitrate, ..usual }, PACKET), "packet {at}");
-            assert_eq!(Coder::OPUS.bitrate_of(bytes, packet), Some(bitrate / 1600 * 1600));
+            assert_eq!(Codec::OPUS.bitrate_of(bytes, packet), Some(bitrate / 1600 * 1600));
             let mut out = vec![0.0; block.len()];
             decoder.decode(&room[..bytes], &mut out).unwrap();
             heard.extend(out);
@@ -348,7 +348,7 @@ fn opus_goes_to_other_bits_within_its_sound_without_a_break() {
     };
     let moved = heard_in(&|at| if at % 40 < 20 { 256_000 } else { 96_000 });
     let steady = heard_in(&|_| 96_000);
-    let delay = 2 * Coder::Opus(usual).delay().as_len();
+    let delay = 2 * Codec::Opus(usual).delay().as_len();
     // Around each change it is no further from what it was than it is in the fewer bits throughout.
     for change in (20..190).step_by(20) {
         let around = (change - 2) * PACKET * 2..(change + 3) * PACKET * 2;
@@ -432,7 +432,7 @@ fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before
         let mut payload = [0x55; 80];
         (payload[0], payload[1]) = (head, flags);
         let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::MONO).unwrap();
-        let frames = Coder::OPUS.frames(&payload).unwrap();
+        let frames = Codec::OPUS.frames(&payload).unwrap();
         let recovered = decoder.recover(&payload, &mut vec![0.0; frames.as_len()]);
         assert_eq!(recovered, carries, "{head:#x} {flags:#x}");
     }
@@ -443,8 +443,8 @@ fn what_is_cut_changed_or_random_does_no_harm() {
     const ROUNDS: usize = 20_000;
     let mut random = fastrand::Rng::with_seed(3);
     let stereo = Channels::STEREO;
-    let voice = Coder::Opus(Opus::usual(OpusTuning::Voice, stereo));
-    for (coder, packet) in [(Coder::Lossless, 240), (Coder::OPUS, 240), (voice, 960)] {
+    let voice = Codec::Opus(Opus::usual(OpusTuning::Voice, stereo));
+    for (coder, packet) in [(Codec::Lossless, 240), (Codec::OPUS, 240), (voice, 960)] {
         let format = stream(coder, SampleFormat::L24, stereo, packet);
         let mut encoder = encoder(&format).unwrap().unwrap();
         let mut decoder = decoder(coder, format.shape()).unwrap();
@@ -474,7 +474,7 @@ fn what_is_cut_changed_or_random_does_no_harm() {
             let out = &mut out[..stereo.samples_in(frames)];
             let is_taken = decoder.decode(&payload, out).is_ok();
             // Opus fills a packet that is too short with what costs no bits (RFC 6716 §4.1.2).
-            assert!(!(is_cut && is_taken && coder == Coder::Lossless), "cut to {}", payload.len());
+            assert!(!(is_cut && is_taken && coder == Codec::Lossless), "cut to {}", payload.len());
             taken += usize::from(is_taken);
             decoder.recover(&payload, out);
             decoder.conceal(out);
@@ -503,7 +503,7 @@ fn music_is_heard_in_the_fewest_bits_and_fewer_are_refused() {
         let heard = by_opus(opus(least), mono, packet, &music(48_000, 1));
         let loudest = heard.iter().fold(0.0_f32, |most, sample| most.max(sample.abs()));
         assert!(loudest > 0.05, "{packet} frames: {loudest}");
-        let coder = Coder::Opus(opus(least - 1));
+        let coder = Codec::Opus(opus(least - 1));
         let format = stream(coder, SampleFormat::L24, mono, packet as i64);
         assert!(encoder(&format).is_err(), "{packet} frames in {} bit/s", least - 1);
     }

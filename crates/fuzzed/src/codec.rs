@@ -3,7 +3,7 @@ mod operations;
 
 use tautline_codec::decoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::codec::{Coder, Coding, Opus};
+use tautline_proto::codec::{Codec, Coding, Opus};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
@@ -12,7 +12,7 @@ use tautline_proto::units::{Channels, Rate};
 /// follows its length. With bit 1 set, the bytes are packets for a receiver that has all decoders. Every sample is finite.
 pub fn codec(bytes: &[u8]) {
     let &[which, channels, ref rest @ ..] = bytes else { return };
-    let mut coders: Vec<Coder> = Coding::compressed().filter_map(|coding| coding.coder).collect();
+    let mut coders: Vec<Codec> = Coding::compressed().filter_map(|coding| coding.coder).collect();
     coders.dedup_by(|one, other| one.is_read_as(*other));
     let coder = coders[usize::from(which >> 1 & !1 | which & 1) % coders.len()];
     let Ok(channels) = Channels::new(u32::from(channels % 3) + 1) else { return };

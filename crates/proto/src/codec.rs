@@ -1,6 +1,6 @@
 //! Codings of whole packets: what compresses a packet's frames together, and may remember those before.
 //!
-//! A [`Coder`] names one and knows what its payloads hold; what codes ([`Encode`]) and what gives back
+//! A [`Codec`] names one and knows what its payloads hold; what codes ([`Encode`]) and what gives back
 //! ([`Decode`]) is made elsewhere and handed down, so that nothing here links a library. A coding of
 //! single samples needs none of this: [`SampleFormat`]. A [`Coding`] is either.
 
@@ -13,7 +13,7 @@ use crate::units::{Channels, Rate};
 
 /// What compresses the frames of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coder {
+pub enum Codec {
     /// Opus (RFC 6716, in RTP by RFC 7587).
     Opus(Opus),
     /// Without loss: prediction and Rice's code, of whole numbers as the stream's `sample` has them.
@@ -76,7 +76,7 @@ pub struct Coding {
     /// Coding of one sample, of which a coder takes the whole number.
     pub sample: SampleFormat,
     /// What compresses them.
-    pub coder: Option<Coder>,
+    pub coder: Option<Codec>,
 }
 
 impl From<SampleFormat> for Coding {
@@ -144,19 +144,19 @@ codings! {
         name: SampleFormat::F32.name(), help: "32-bit floats",
         payload_type: 98, encoding: "x-F32", number: 3, ptime: Span::from_millis(1), rank: 2,
         adapts_from: None, begins: false;
-    Coding::OPUS, (Some(Coder::Opus(Opus { tuning: OpusTuning::Music, .. })), _) =>
+    Coding::OPUS, (Some(Codec::Opus(Opus { tuning: OpusTuning::Music, .. })), _) =>
         name: "opus", help: "Opus for any sound: 5ms packets, a tenth of the bits",
         payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(5), rank: 6,
         adapts_from: Some(Span::from_millis(5)), begins: true;
-    Coding::OPUS_VOICE, (Some(Coder::Opus(Opus { tuning: OpusTuning::Voice, .. })), _) =>
+    Coding::OPUS_VOICE, (Some(Codec::Opus(Opus { tuning: OpusTuning::Voice, .. })), _) =>
         name: "opus-voice", help: "Opus for speech: 10ms packets, repaired by the next",
         payload_type: 100, encoding: "opus", number: 5, ptime: Span::from_millis(10), rank: 7,
         adapts_from: Some(Span::from_millis(20)), begins: false;
-    Coding::LOSSLESS_16, (Some(Coder::Lossless), SampleFormat::L16) =>
+    Coding::LOSSLESS_16, (Some(Codec::Lossless), SampleFormat::L16) =>
         name: "lossless16", help: "16 bits without loss, in about half of them",
         payload_type: 101, encoding: "x-tautline-rice16", number: 6, ptime: Span::from_millis(1), rank: 5,
         adapts_from: Some(Span::ZERO), begins: true;
-    Coding::LOSSLESS_24, (Some(Coder::Lossless), _) =>
+    Coding::LOSSLESS_24, (Some(Codec::Lossless), _) =>
         name: "lossless24", help: "24 bits without loss, in about two thirds of them",
         payload_type: 102, encoding: "x-tautline-rice24", number: 7, ptime: Span::from_millis(1), rank: 4,
         adapts_from: Some(Span::ZERO), begins: true;
@@ -164,16 +164,16 @@ codings! {
 
 impl Coding {
     /// Opus for any sound, as far as both ends agree on it: in how many bits is the sender's choice.
-    pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::OPUS) };
+    pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::OPUS) };
     /// Opus for speech.
     pub const OPUS_VOICE: Self = Self {
         sample: SampleFormat::L24,
-        coder: Some(Coder::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
+        coder: Some(Codec::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
     };
     /// 16 bits without loss.
-    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Coder::Lossless) };
+    pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Codec::Lossless) };
     /// 24 bits without loss.
-    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Coder::Lossless) };
+    pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::Lossless) };
 
     /// Of single samples.
     pub const fn of(sample: SampleFormat) -> Self {
@@ -264,7 +264,7 @@ pub enum NotCoded {
 }
 
 /// What a coder takes and makes.
-pub(crate) trait CoderRules {
+pub(crate) trait CodecRules {
     /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
     /// need know beforehand.
     fn check_shape(&self, _rate: Rate, _channels: Channels) -> Result<(), NotCoded> {
@@ -303,7 +303,7 @@ pub(crate) trait CoderRules {
     }
 
     /// The same coder with so many bits per second, if they can be chosen.
-    fn at_bitrate(&self, _bitrate: u32) -> Option<Coder> {
+    fn at_bitrate(&self, _bitrate: u32) -> Option<Codec> {
         None
     }
 
@@ -341,7 +341,7 @@ pub(crate) trait CoderRules {
     fn frames(&self, payload: &[u8]) -> Option<i64>;
 }
 
-impl CoderRules for Opus {
+impl CodecRules for Opus {
     fn check_shape(&self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
         match (rate, channels.count()) {
             (Self::RATE, ..=2) => Ok(()),
@@ -401,8 +401,8 @@ impl CoderRules for Opus {
         Some(self.bitrate)
     }
 
-    fn at_bitrate(&self, bitrate: u32) -> Option<Coder> {
-        Some(Coder::Opus(Self { bitrate, ..*self }))
+    fn at_bitrate(&self, bitrate: u32) -> Option<Codec> {
+        Some(Codec::Opus(Self { bitrate, ..*self }))
     }
 
     fn bitrate_of(&self, payload_bytes: usize, frames: Frames) -> Option<u32> {
@@ -435,17 +435,17 @@ impl CoderRules for Opus {
     }
 }
 
-/// The rules of [`Coder::Lossless`].
+/// The rules of [`Codec::Lossless`].
 struct Lossless;
 
-impl CoderRules for Lossless {
+impl CodecRules for Lossless {
     fn check_packet(&self, packet: Frames) -> Result<(), NotCoded> {
-        let fits = packet >= Coder::LEAST_FRAMES;
+        let fits = packet >= Codec::LEAST_FRAMES;
         if fits { Ok(()) } else { Err(NotCoded::TooShort(packet)) }
     }
 
     fn payload_bytes(&self, channels: Channels, _: Frames, raw: usize) -> usize {
-        raw + Coder::LOSSLESS_HEAD + channels.count()
+        raw + Codec::LOSSLESS_HEAD + channels.count()
     }
 
     /// Two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
@@ -458,7 +458,7 @@ impl CoderRules for Lossless {
     }
 }
 
-impl Coder {
+impl Codec {
     /// Opus as far as a receiver needs to know it.
     pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
     /// Compressed packets hold no fewer frames.
@@ -466,7 +466,7 @@ impl Coder {
     /// What stands before the sound of a payload without loss: its number of frames, in 16 bits.
     pub const LOSSLESS_HEAD: usize = 2;
 
-    pub(crate) fn rules(&self) -> &dyn CoderRules {
+    pub(crate) fn rules(&self) -> &dyn CodecRules {
         match self {
             Self::Opus(opus) => opus,
             Self::Lossless => &Lossless,
@@ -546,7 +546,7 @@ pub trait Encode: Debug + Send {
     /// What comes of it.
     fn coding(&self) -> Coding;
 
-    /// Codes interleaved samples, a packet's worth as [`Coder::check`] has it, to the start of `room`; how many bytes
+    /// Codes interleaved samples, a packet's worth as [`Codec::check`] has it, to the start of `room`; how many bytes
     /// that took, or `None` if it cannot be.
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize>;
 
@@ -571,9 +571,9 @@ pub struct Undecodable;
 /// brings.
 pub trait Decode: Debug + Send {
     /// What it reads.
-    fn coder(&self) -> Coder;
+    fn coder(&self) -> Codec;
 
-    /// Fills `out` with the frames that the payload holds: as many as [`Coder::frames`] says.
+    /// Fills `out` with the frames that the payload holds: as many as [`Codec::frames`] says.
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable>;
 
     /// Fills `out` with the frames before `next` by what that carries of them; false if that is nothing.
@@ -591,7 +591,7 @@ pub trait Decode: Debug + Send {
 }
 
 /// Makes what reads a stream of such a coder, rate and channels; `None` where it has none.
-pub type MakeDecoder = fn(Coder, (Rate, Channels)) -> Option<Box<dyn Decode>>;
+pub type MakeDecoder = fn(Codec, (Rate, Channels)) -> Option<Box<dyn Decode>>;
 
 #[cfg(test)]
 mod tests {

@@ -63,7 +63,7 @@ mod tests {
     use tautline_dsp::format::SampleFormat;
 
     use super::*;
-    use crate::codec::Coder;
+    use crate::codec::Codec;
     use crate::units::{Channels, Rate};
 
     /// Stereo at 48 kHz in packets of so many frames.
@@ -72,7 +72,7 @@ mod tests {
             rate: Rate::HZ_48000,
             channels: Channels::STEREO,
             sample: SampleFormat::L24,
-            coder: Some(Coder::OPUS),
+            coder: Some(Codec::OPUS),
             packet: Frames::new(packet),
             payload_type: 100,
         }

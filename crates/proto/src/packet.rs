@@ -10,7 +10,7 @@ use core::fmt::Debug;
 
 use tautline_dsp::format::SampleFormat;
 
-use crate::codec::{Coder, Coding};
+use crate::codec::{Codec, Coding};
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span, WallTime};
 use crate::units::{Channels, Rate};
@@ -223,7 +223,7 @@ impl MediaPacket<'_> {
     #[inline(never)]
     fn coded_frames(
         &self,
-        coder: Coder,
+        coder: Codec,
         channels: Channels,
         longest: Frames,
     ) -> Result<Frames, Invalid> {

@@ -12,7 +12,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_dsp::vector;
 
 use crate::clock::ClockMapping;
-use crate::codec::{Coder, Encode};
+use crate::codec::{Codec, Encode};
 use crate::ledger::Departure;
 use crate::packet::{Instants, Pack, PackedSound, PacketHead, StreamId};
 use crate::redundancy::{ETHERNET, Encoder, LONGEST, Layout};
@@ -206,7 +206,7 @@ impl Packetizer {
     pub fn set_coding(
         &mut self,
         sample: SampleFormat,
-        coder: Option<Coder>,
+        coder: Option<Codec>,
         payload_type: u8,
     ) -> bool {
         self.change(StreamFormat { sample, coder, payload_type, ..self.coming })
@@ -228,7 +228,7 @@ impl Packetizer {
         compressing.for_each(|encoder| encoder.expect_loss(percent));
     }
 
-    fn codes(&mut self, coder: Coder, format: &StreamFormat) -> bool {
+    fn codes(&mut self, coder: Codec, format: &StreamFormat) -> bool {
         let compressing = self.compressing.as_mut();
         let samples = format.channels.samples_in(format.packet);
         coder.check(format.shape(), format.packet).is_ok()
@@ -391,7 +391,7 @@ impl Packetizer {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
         // What comes out of a decoder first went in before: the packet is told, and placed, by that.
-        let delay = self.config.format.coder.map_or(Frames::ZERO, Coder::delay);
+        let delay = self.config.format.coder.map_or(Frames::ZERO, Codec::delay);
         let capture = capture + -rate.span_of(delay);
         let media = self.media - self.filled - delay;
         let due = capture + self.config.format.packing_age(self.config.period);

@@ -11,7 +11,7 @@ use core::ops::Range;
 use tautline_dsp::conceal::Concealer;
 use tautline_dsp::format::{self, SampleFormat};
 
-use crate::codec::{Coder, Decode};
+use crate::codec::{Codec, Decode};
 use crate::holes::Holes;
 use crate::time::{Frames, MediaTime};
 use crate::units::{Channels, Rate};
@@ -166,7 +166,7 @@ impl Playout {
         &mut self,
         first: MediaTime,
         frames: Frames,
-        coder: Coder,
+        coder: Codec,
         payload: &[u8],
     ) -> Placed {
         let late = match self.late(first, frames) {

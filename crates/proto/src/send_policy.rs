@@ -20,7 +20,7 @@ mod tests;
 use tautline_dsp::format::SampleFormat;
 
 use crate::clock::{ClockId, ClockMapping};
-use crate::codec::Coder;
+use crate::codec::Codec;
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
@@ -57,7 +57,7 @@ pub enum SendCommand {
     /// Another packet length.
     Packet(Frames),
     /// Another coding, by what coder if any, and its payload type.
-    Sample(SampleFormat, Option<Coder>, u8),
+    Sample(SampleFormat, Option<Codec>, u8),
     /// Other things that packets carry.
     Redundancy(Layout),
     /// So many per cent of packets are lost: what coders are to make good.

@@ -4,7 +4,7 @@
 use tautline_dsp::format::SampleFormat;
 
 pub use crate::codec::Coding;
-use crate::codec::{Coder, Opus};
+use crate::codec::{Codec, Opus};
 use crate::ledger::Departure;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -19,7 +19,7 @@ pub struct StreamFormat {
     /// Coding of one sample on the wire.
     pub sample: SampleFormat,
     /// What compresses the samples of a packet, of `sample` where they are whole numbers, if anything does.
-    pub coder: Option<Coder>,
+    pub coder: Option<Codec>,
     /// Frames per packet.
     pub packet: Frames,
     /// RTP payload type (RFC 3551 §6): 0 to 127.
@@ -78,7 +78,7 @@ impl StreamFormat {
     }
 
     /// The same of any coding.
-    pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Coder>) -> u8 {
+    pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Codec>) -> u8 {
         Coding { sample, coder }.row().payload_type
     }
 
@@ -115,7 +115,7 @@ impl StreamFormat {
 
     /// Whether all packets are as long as each other, as they must be to be summed.
     pub(crate) fn is_constant(&self) -> bool {
-        self.coder.is_none_or(Coder::is_constant)
+        self.coder.is_none_or(Codec::is_constant)
     }
 
     /// How old the first frame of a packet may be when the packet is complete, if the device
@@ -124,7 +124,7 @@ impl StreamFormat {
     /// out of a coder is so much older by its delay.
     pub fn packing_age(&self, period: Frames) -> Span {
         let (packet, period) = (self.packet.count(), period.count());
-        let delay = self.coder.map_or(Frames::ZERO, Coder::delay);
+        let delay = self.coder.map_or(Frames::ZERO, Codec::delay);
         self.rate.span_of(delay + Frames::new(packet + period - gcd(packet, period)))
     }
 }

@@ -1,7 +1,7 @@
 //! What stands for Opus in a world: packets as long as its own, out of which comes the very sound that went in, as late
 //! as of Opus. What a coder does to the sound is no part of a simulation; what its packets do to a path is.
 
-use tautline_proto::codec::{Coder, Decode, Encode, Opus, Undecodable};
+use tautline_proto::codec::{Codec, Decode, Encode, Opus, Undecodable};
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
@@ -11,16 +11,16 @@ use crate::scenario::OTHER_CHANNELS;
 
 /// Makes what codes a stream of this coding, if it is Opus.
 pub(crate) fn encoders(format: &StreamFormat) -> Vec<Box<dyn Encode>> {
-    let Some(Coder::Opus(opus)) = format.coder else { return Vec::new() };
+    let Some(Codec::Opus(opus)) = format.coder else { return Vec::new() };
     let (coding, channels) = (format.coding(), format.channels);
     vec![Box::new(SimEncoder { coding, opus, channels })]
 }
 
 pub(crate) fn decoder(
-    coder: Coder,
+    coder: Codec,
     (_rate, channels): (Rate, Channels),
 ) -> Option<Box<dyn Decode>> {
-    let Coder::Opus(_) = coder else { return None };
+    let Codec::Opus(_) = coder else { return None };
     Some(Box::new(SimDecoder { coder, channels }))
 }
 
@@ -52,7 +52,7 @@ impl Encode for SimEncoder {
         let packet = Frames::from_len(samples.len() / self.channels.count());
         let index = ((samples.first()? + 1.0) * VALUES as f32 / 2.0) as i64;
         // What comes out first went in so long ago.
-        let coder = Coder::Opus(self.opus);
+        let coder = Codec::Opus(self.opus);
         let index = (index - coder.delay().count()).rem_euclid(VALUES) as u16;
         let payload = room.get_mut(..coder.payload_bytes((self.channels, packet), 0))?;
         payload.fill(0);
@@ -70,12 +70,12 @@ impl Encode for SimEncoder {
 
 #[derive(Debug)]
 struct SimDecoder {
-    coder: Coder,
+    coder: Codec,
     channels: Channels,
 }
 
 impl Decode for SimDecoder {
-    fn coder(&self) -> Coder {
+    fn coder(&self) -> Codec {
         self.coder
     }
 
@@ -113,14 +113,14 @@ mod tests {
             payload_type: 100,
         };
         let mut encoder = encoders(&format).remove(0);
-        let mut decoder = decoder(Coder::OPUS, (format.rate, format.channels)).unwrap();
+        let mut decoder = decoder(Codec::OPUS, (format.rate, format.channels)).unwrap();
         for (first, bitrate) in [(0, 96_000), (65_500, 24_000), (40_000, 128_000)] {
             let sound: Vec<f32> = (first..first + 240).map(value).collect();
             let mut room = [0; 1000];
             encoder.set_bitrate(bitrate);
             let len = encoder.encode(&sound, &mut room).unwrap();
             assert_eq!(len, bitrate as usize / 8 / 200);
-            assert_eq!(Coder::OPUS.frames(&room[..len]), Some(Frames::new(240)));
+            assert_eq!(Codec::OPUS.frames(&room[..len]), Some(Frames::new(240)));
             let mut out = [0.0; 240];
             decoder.decode(&room[..len], &mut out).unwrap();
             let later: Vec<f32> = (first - 120..first + 120).map(value).collect();

@@ -4,7 +4,7 @@ mod operations;
 
 use tautline_codec::encoder;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::codec::Coder;
+use tautline_proto::codec::Codec;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
@@ -37,7 +37,7 @@ fn stream(coding: Coding) -> Vec<u8> {
 }
 
 const CODINGS: [Coding; 3] = [
-    Coding { sample: SampleFormat::L24, coder: Some(Coder::OPUS) },
+    Coding { sample: SampleFormat::L24, coder: Some(Codec::OPUS) },
     Coding::LOSSLESS_16,
     Coding::LOSSLESS_24,
 ];

@@ -4,7 +4,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::codec::{Coder, NotCoded};
+use crate::codec::{Codec, NotCoded};
 use crate::stream::{Coding, MOST_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
@@ -135,13 +135,13 @@ impl StreamTerms {
     pub fn lengths(&self) -> Option<PacketLengths> {
         let Self { rate, channels, coding, .. } = *self;
         let has = |ptime: Span| Self { ptime, ..*self }.format(0).is_some();
-        match coding.coder.and_then(Coder::ptimes) {
+        match coding.coder.and_then(Codec::ptimes) {
             Some(ptimes) => {
                 let all: Vec<_> = ptimes.iter().copied().filter(|ptime| has(*ptime)).collect();
                 (!all.is_empty()).then_some(PacketLengths::Of(all))
             }
             None => {
-                let least = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Coder::LEAST_FRAMES));
+                let least = coding.coder.map_or(Span::ZERO, |_| rate.span_of(Codec::LEAST_FRAMES));
                 let shortest =
                     coding.shortest((rate, channels), (PTIME_RANGE.0.max(least), PTIME_RANGE.1));
                 shortest.map(|shortest| PacketLengths::Within(shortest, PTIME_RANGE.1))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tautline_dsp::resample::Quality;
 
-use crate::codec::{Coder, Coding, Decode, MakeDecoder};
+use crate::codec::{Codec, Coding, Decode, MakeDecoder};
 use crate::frame_count::FrameCounter;
 use crate::packet::{Codings, Unpack};
 use crate::stream::StreamFormat;
@@ -52,7 +52,7 @@ impl JitterBufferConfig {
     /// What reads the packets of this stream that are compressed. Allocates.
     pub(super) fn make_decoders(&self) -> Vec<Box<dyn Decode>> {
         let Some(make) = self.decoders else { return Vec::new() };
-        let mut coders: Vec<Coder> = match self.wire.codings() {
+        let mut coders: Vec<Codec> = match self.wire.codings() {
             Codings::ByConvention => Coding::ALL.into_iter().filter_map(|one| one.coder).collect(),
             Codings::Exactly | Codings::Any => self.format.coder.into_iter().collect(),
         };

@@ -9,15 +9,15 @@ mod tests;
 
 use core::ops::Range;
 
-use crate::codec::{Coder, Decode, Opus};
+use crate::codec::{Codec, Decode, Opus};
 use crate::stream::PTIME_RANGE;
 use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};
 
 /// Bytes of a decoded sample.
 const SAMPLE: usize = size_of::<f32>();
-/// No two packets begin in so many frames: none has fewer ([`Coder::LEAST_FRAMES`]).
-const GRAIN: i64 = Coder::LEAST_FRAMES.count();
+/// No two packets begin in so many frames: none has fewer ([`Codec::LEAST_FRAMES`]).
+const GRAIN: i64 = Codec::LEAST_FRAMES.count();
 
 /// A payload that waits.
 #[derive(Debug, Clone, Copy)]
@@ -129,11 +129,11 @@ impl CodedPlayout {
     }
 
     /// Whether any decoder reads what that coder wrote.
-    pub(crate) fn reads(&self, coder: Coder) -> bool {
+    pub(crate) fn reads(&self, coder: Codec) -> bool {
         self.decoder(coder).is_some()
     }
 
-    fn decoder(&self, coder: Coder) -> Option<u8> {
+    fn decoder(&self, coder: Codec) -> Option<u8> {
         let found = self.decoders.iter().position(|decoder| decoder.coder().is_read_as(coder))?;
         u8::try_from(found).ok()
     }
@@ -159,7 +159,7 @@ impl CodedPlayout {
     }
 
     /// Keeps a payload of so many frames until its turn. The caller knows that they fit.
-    pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Coder, payload: &[u8]) {
+    pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Codec, payload: &[u8]) {
         let Some(decoder) = self.decoder(coder) else { return };
         self.make_room(first, frames, payload.len());
         let start = self.byte_of(first);
@@ -287,7 +287,7 @@ impl CodedPlayout {
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
         let (decoder, packet) = self.last;
-        let packet = if packet > Frames::ZERO { packet } else { Coder::LEAST_FRAMES };
+        let packet = if packet > Frames::ZERO { packet } else { Codec::LEAST_FRAMES };
         let next = self.first_from(at + Frames::new(1), until + packet);
         let hole = next.map_or(packet, |next| next.first - at);
         let piece = hole.min(packet);
@@ -386,7 +386,7 @@ impl CodedPlayout {
                     before.filter(|(_, end)| *end == next.first).map_or(next.first, |(b, _)| b),
                 );
             }
-            (from, before) = (next.first + Coder::LEAST_FRAMES, Some((next.first, next.end())));
+            (from, before) = (next.first + Codec::LEAST_FRAMES, Some((next.first, next.end())));
         }
     }
 

@@ -51,7 +51,7 @@ pub enum NotCarried {
     #[error(
         "AVTP carries single samples, and nothing compressed such as {0}; use --format l24, or rtp://"
     )]
-    Coder(&'static str),
+    Codec(&'static str),
     /// The length field has too few bits.
     #[error(
         "packets of {ptime} hold {bytes} bytes of sound, and AVTP counts up to 65535; use a shorter --ptime"
@@ -101,7 +101,7 @@ impl WireForm {
             return Ok(());
         }
         if format.coder.is_some() {
-            return Err(NotCarried::Coder(format.coding_name()));
+            return Err(NotCarried::Codec(format.coding_name()));
         }
         if !avtp::carries(format.rate) {
             return Err(NotCarried::Rate(format.rate));

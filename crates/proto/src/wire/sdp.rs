@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use tautline_dsp::format::SampleFormat;
 
 use super::rtp::ExtensionIds;
-use crate::codec::Coder;
+use crate::codec::Codec;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};
@@ -52,7 +52,7 @@ pub struct Description {
     /// Coding of one sample.
     pub sample: SampleFormat,
     /// What compresses the samples of a packet, if anything does.
-    pub coder: Option<Coder>,
+    pub coder: Option<Codec>,
     /// RTP payload type: 0 to 127.
     pub payload_type: u8,
     /// Frames per packet, by `framecount` or else the nearest to `ptime`. `None` where neither

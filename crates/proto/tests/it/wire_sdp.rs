@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::codec::Coder;
+use tautline_proto::codec::Codec;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate, UnitError};
 use tautline_proto::wire::rtp::ExtensionIds;
@@ -199,7 +199,7 @@ fn opus_is_described_with_two_channels_whatever_it_has_and_read_as_it_is() {
             rate: Rate::HZ_48000,
             channels,
             sample: SampleFormat::L24,
-            coder: Some(Coder::OPUS),
+            coder: Some(Codec::OPUS),
             payload_type: 100,
             packet: Some(Frames::new(120)),
             ..ours()
@@ -213,8 +213,8 @@ fn opus_is_described_with_two_channels_whatever_it_has_and_read_as_it_is() {
         assert_eq!(read(&text).format(Frames::new(240)).coder, described.coder);
     }
     let plain = read(&minimal("m=audio 5004 RTP/AVP 96\na=rtpmap:96 OPUS/48000/2\n"));
-    assert_eq!((plain.channels, plain.coder), (Channels::STEREO, Some(Coder::OPUS)));
-    let lossless = Description { coder: Some(Coder::Lossless), ..ours() };
+    assert_eq!((plain.channels, plain.coder), (Channels::STEREO, Some(Codec::OPUS)));
+    let lossless = Description { coder: Some(Codec::Lossless), ..ours() };
     let text = String::from_utf8(lossless.write()).unwrap();
     assert!(text.contains("x-tautline-rice"), "{text}");
     assert_eq!(read(&text), lossless);

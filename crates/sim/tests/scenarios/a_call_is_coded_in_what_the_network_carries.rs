@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
 use tautline_proto::call::terms::StreamTerms;
-use tautline_proto::codec::Coder;
+use tautline_proto::codec::Codec;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
@@ -32,7 +32,7 @@ struct Second {
 fn datagram(terms: &StreamTerms) -> (usize, Span) {
     let format = terms.format(0).expect("a format");
     // A little less than two thirds are left of it, packet by packet as long.
-    let left = if terms.coding.coder == Some(Coder::Lossless) { 0.62 } else { 1.0 };
+    let left = if terms.coding.coder == Some(Codec::Lossless) { 0.62 } else { 1.0 };
     ((format.payload_bytes() as f64 * left) as usize + 48, format.ptime())
 }
 

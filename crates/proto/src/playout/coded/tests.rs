@@ -4,14 +4,14 @@ use super::*;
 use crate::codec::{Decode, OpusTuning, Undecodable};
 use crate::playout::{Placed, Playout};
 
-const OPUS: Coder = Coder::Opus(Opus { tuning: OpusTuning::Music, bitrate: 64_000 });
+const OPUS: Codec = Codec::Opus(Opus { tuning: OpusTuning::Music, bitrate: 64_000 });
 
 /// All frames of a packet are its third byte.
 #[derive(Debug)]
-struct Level(Coder);
+struct Level(Codec);
 
 impl Decode for Level {
-    fn coder(&self) -> Coder {
+    fn coder(&self) -> Codec {
         self.0
     }
 
@@ -35,14 +35,14 @@ impl Decode for Level {
 fn playout() -> Playout {
     let mut playout = Playout::new(Rate::HZ_48000, Channels::MONO, Frames::new(4_800));
     let decoders: Vec<Box<dyn Decode>> =
-        vec![Box::new(Level(Coder::Lossless)), Box::new(Level(OPUS))];
+        vec![Box::new(Level(Codec::Lossless)), Box::new(Level(OPUS))];
     playout.decode_by(Rate::HZ_48000, decoders);
     playout.move_to(MediaTime::ZERO);
     playout
 }
 
 /// A packet from `first` on, of that length in frames and in bytes.
-fn place(playout: &mut Playout, first: i64, frames: i64, coder: Coder, level: u8, bytes: usize) {
+fn place(playout: &mut Playout, first: i64, frames: i64, coder: Codec, level: u8, bytes: usize) {
     let payload = vec![level; bytes];
     let placed =
         playout.place_coded(MediaTime::from_frames(first), Frames::new(frames), coder, &payload);
@@ -57,8 +57,8 @@ fn pull(playout: &mut Playout, frames: usize) -> (Frames, Vec<f32>) {
 #[test]
 fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on() {
     let mut playout = playout();
-    place(&mut playout, 0, 240, Coder::Lossless, 1, 9);
-    place(&mut playout, 240, 240, Coder::Lossless, 2, 9);
+    place(&mut playout, 0, 240, Codec::Lossless, 1, 9);
+    place(&mut playout, 240, 240, Codec::Lossless, 2, 9);
     for (at, level) in [(360, 3), (600, 4), (840, 5)] {
         place(&mut playout, at, 240, OPUS, level, 9);
     }
@@ -72,9 +72,9 @@ fn a_packet_that_begins_before_the_end_of_the_one_before_is_heard_from_there_on(
 #[test]
 fn of_packets_whose_bytes_share_a_place_the_later_is_whole_and_the_other_missing() {
     let mut playout = playout();
-    place(&mut playout, 0, 240, Coder::Lossless, 1, 9);
+    place(&mut playout, 0, 240, Codec::Lossless, 1, 9);
     // Four bytes for each frame: 960 of room, of which the half is taken before the next begins.
-    place(&mut playout, 240, 240, Coder::Lossless, 2, 700);
+    place(&mut playout, 240, 240, Codec::Lossless, 2, 700);
     for at in [360, 600, 840] {
         place(&mut playout, at, 240, OPUS, 3, 9);
     }

@@ -4,7 +4,7 @@ use tautline_dsp::format::SampleFormat;
 
 use super::lines::{Line, Section};
 use super::{DescriptionError, SdpFault, SdpOddity};
-use crate::codec::{Coder, Coding};
+use crate::codec::{Codec, Coding};
 use crate::units::{Channels, Rate};
 
 /// The meaning of a payload type.
@@ -12,7 +12,7 @@ pub(super) struct SdpCoding {
     pub(super) rate: Rate,
     pub(super) channels: Channels,
     pub(super) sample: SampleFormat,
-    pub(super) coder: Option<Coder>,
+    pub(super) coder: Option<Codec>,
     pub(super) payload_type: u8,
 }
 

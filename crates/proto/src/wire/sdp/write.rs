@@ -6,7 +6,7 @@ use sdp_types::{Attribute, Connection, Media, MediaType, Session, Time, Transpor
 
 use super::decimal;
 use super::{Description, LINK_OFFSET, Reference, SdpCrypto};
-use crate::codec::{Coder, Coding};
+use crate::codec::{Codec, Coding};
 use crate::time::Frames;
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
@@ -98,7 +98,7 @@ impl Description {
     fn rtpmap(&self) -> String {
         let coding = Coding { sample: self.sample, coder: self.coder }.row().encoding;
         let as_it_is = (self.rate, self.channels.count());
-        let mapped = |coder: Coder| coder.rules().rtpmap(self.rate, self.channels);
+        let mapped = |coder: Codec| coder.rules().rtpmap(self.rate, self.channels);
         let (rate, channels) = self.coder.map_or(as_it_is, mapped);
         format!("{} {coding}/{}/{channels}", self.payload_type, rate.hertz())
     }

@@ -1,7 +1,7 @@
 //! Packets that are compressed: decoded in order, each at its turn, at the latency that was asked for.
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::codec::{Coder, Opus, OpusTuning};
+use tautline_proto::codec::{Codec, Opus, OpusTuning};
 use tautline_proto::jitter_buffer::Received;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -13,7 +13,7 @@ use super::world::{Chance, Scene, World, perfect};
 pub(crate) fn scene() -> Scene {
     let opus = Opus { tuning: OpusTuning::Music, bitrate: 510_000 };
     Scene {
-        coder: Some(Coder::Opus(opus)),
+        coder: Some(Codec::Opus(opus)),
         packet: Frames::new(240),
         latency: Span::from_millis(15),
         ..Scene::default()

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use tautline_dsp::format::SampleFormat;
-use tautline_proto::codec::{Coder, Decode, Encode, Undecodable};
+use tautline_proto::codec::{Codec, Decode, Encode, Undecodable};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
@@ -42,7 +42,7 @@ const HEAD: usize = 3;
 
 #[derive(Debug)]
 struct Encoder {
-    coder: Coder,
+    coder: Codec,
     channels: Channels,
     number: u16,
     /// What was looked ahead at, and the packet before: first channels.
@@ -50,7 +50,7 @@ struct Encoder {
     before: Vec<i16>,
 }
 
-pub(crate) fn encoder(coder: Coder, channels: Channels) -> Box<dyn Encode> {
+pub(crate) fn encoder(coder: Codec, channels: Channels) -> Box<dyn Encode> {
     let held = vec![0; coder.delay().as_len()];
     Box::new(Encoder { coder, channels, number: 0, held, before: Vec::new() })
 }
@@ -85,13 +85,13 @@ impl Encode for Encoder {
 
 #[derive(Debug)]
 struct Decoder {
-    coder: Coder,
+    coder: Codec,
     channels: Channels,
     last: Option<u16>,
 }
 
-pub(crate) fn decoder(coder: Coder, (_, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
-    let is_toy = matches!(coder, Coder::Opus(_));
+pub(crate) fn decoder(coder: Codec, (_, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
+    let is_toy = matches!(coder, Codec::Opus(_));
     is_toy.then(|| Box::new(Decoder { coder, channels, last: None }) as Box<dyn Decode>)
 }
 
@@ -108,7 +108,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn coder(&self) -> Coder {
+    fn coder(&self) -> Codec {
         self.coder
     }
 

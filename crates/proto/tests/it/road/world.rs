@@ -3,7 +3,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
-use tautline_proto::codec::{Coder, MakeDecoder};
+use tautline_proto::codec::{Codec, MakeDecoder};
 use tautline_proto::endpoint::{Arrival, Author, Endpoint};
 use tautline_proto::jitter_buffer::{Hole, JitterBuffer, JitterBufferConfig, PullTimes, Pulled};
 use tautline_proto::ledger::PacketTrace;
@@ -28,7 +28,7 @@ pub(crate) struct Scene {
     pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
     /// What compresses packets: a toy that is called that.
-    pub(crate) coder: Option<Coder>,
+    pub(crate) coder: Option<Codec>,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
     pub(crate) latency: Span,
