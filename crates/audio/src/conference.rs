@@ -24,7 +24,7 @@ use hearing::SharedCapture;
 use playing::SharedPlayback;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
+    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, TimestampSource,
 };
 
 use crate::toolbox::Sides;
@@ -44,7 +44,7 @@ pub struct SharedParts(Arc<SharedState>);
 struct SharedState {
     settings: Sides<Settings>,
     clocks: Sides<Option<tautline_proto::clock::ClockId>>,
-    words: Sides<Word>,
+    timestamp_sources: Sides<TimestampSource>,
     seats: Box<[Sides<PartSeat>]>,
     /// Those that nobody has. Locked by ordinary threads alone.
     free: Mutex<Vec<usize>>,
@@ -82,7 +82,10 @@ pub fn shared(
     let state = Arc::new(SharedState {
         settings,
         clocks: Sides { capture: capture.clock(), playback: playback.clock() },
-        words: Sides { capture: capture.word(), playback: playback.word() },
+        timestamp_sources: Sides {
+            capture: capture.timestamp_source(),
+            playback: playback.timestamp_source(),
+        },
         seats: (0..parts).map(|_| Sides::default()).collect(),
         free: Mutex::new((0..parts).rev().collect()),
         over: Sides::default(),
@@ -181,8 +184,8 @@ impl Device for PartDevice {
         *self.taken.state.clocks.of(self.direction)
     }
 
-    fn word(&self) -> Word {
-        *self.taken.state.words.of(self.direction)
+    fn timestamp_source(&self) -> TimestampSource {
+        *self.taken.state.timestamp_sources.of(self.direction)
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

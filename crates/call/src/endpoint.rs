@@ -187,7 +187,7 @@ impl Endpoint {
         let options = RunOptions {
             scheduler: config.scheduler,
             duration: config.duration,
-            witness: config.stall_monitor && setup.monitors_stalls,
+            stall_monitor: config.stall_monitor && setup.monitors_stalls,
             lock_memory: true,
             words: config.note_words,
         };
@@ -221,7 +221,7 @@ impl Endpoint {
         let mut follow = Follower::new(config, notes, latency, own_packets);
         let stopped = stop.clone();
         // One monitor watches for both.
-        let options = RunOptions { witness: false, ..options };
+        let options = RunOptions { stall_monitor: false, ..options };
         let sending = ordinary("taut-call-send", move || {
             engine.run(device, &options, &stopped, &mut |progress| follow.on(progress))
         })?;

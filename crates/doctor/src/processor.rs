@@ -72,14 +72,14 @@ pub(crate) struct Watched {
 }
 
 pub(crate) fn watch() -> Watched {
-    let mut witness = StallMonitor::start_dense();
+    let mut monitor = StallMonitor::start_dense();
     let end = now() + WATCHED;
     while now() < end {
         sleep_until(end.min(now() + BEAT));
-        witness.poll();
+        monitor.poll();
     }
-    let is_certain = witness.trust().refused.is_none();
-    let log = witness.log();
+    let is_certain = monitor.trust().refused.is_none();
+    let log = monitor.log();
     Watched { all: log.seen_by_all().collect(), single: log.seen_by_one().collect(), is_certain }
 }
 

@@ -258,7 +258,9 @@ impl RecvEngine {
         disproved: impl Fn(&mut ReceivedStreams) -> Option<Option<Announcement>>,
     ) -> Result<(Report, Option<Another>), RunError> {
         self.stop_listening_to_the_deaf();
-        self.streams.iter_mut().for_each(|received| received.statistics.word = device.word());
+        self.streams
+            .iter_mut()
+            .for_each(|received| received.statistics.timestamp_source = device.timestamp_source());
         let (settings, until_bye) = (device.settings(), self.until_bye);
         let (mut all, mixer) = self.begin(RunWatch::begin(options), &settings);
         let running = Running::start(device, Box::new(mixer), options.scheduler, stop)?;

@@ -216,7 +216,7 @@ impl SendEngine {
             duration_ns: (ended - watch.began).as_nanos(),
             streams: vec![report],
             clock: None,
-            host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
+            host: machine::host(scheduler, watch.stall_monitor.log().total(), watch.refused),
             unwritten,
             notes: watch.notes,
         })

@@ -30,10 +30,10 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     let (direct, control) = open_pair(&options).unwrap();
     let wire = WireOptions::below(Scheduler::Fifo(70), options.ring_packets());
     let ringed = ThreadedLink::start(DirectLink::open(&options).unwrap(), wire).unwrap();
-    let witness = StallMonitor::start();
+    let monitor = StallMonitor::start();
     assert!(status("VmLck") > 0);
     // A receiver may have 12 MB in all; what is here leaves most of it to audio and reports.
     let resident = status("VmRSS");
     assert!(resident <= 8 << 10, "{resident} kB are resident");
-    drop((direct, control, ringed, witness));
+    drop((direct, control, ringed, monitor));
 }

@@ -313,9 +313,9 @@ fn measure(
 ) -> (LabReport, Option<String>) {
     let mut report = LabReport::asking("capacity");
     report.notes.extend(lock_memory());
-    let witness = StallMonitor::start_dense();
+    let stall_monitor = StallMonitor::start_dense();
     report.notes.extend(jack.as_ref().map(|jack| jack.note()));
-    let mut measuring = point::CapacityMeasuring { options, stop, witness, jack };
+    let mut measuring = point::CapacityMeasuring { options, stop, stall_monitor, jack };
     let (mut local, mut unmeasured) = (Vec::<CapacityPoint>::new(), Vec::<String>::new());
     let mut of_workers = Vec::<Option<String>>::new();
     for asked in points {
@@ -347,11 +347,11 @@ fn measure(
         report.notes.push(format!("ended before these, as asked: {}", unmeasured.join("; ")));
     }
     let mut host = HostDescription::here("here");
-    measuring.witness.poll();
-    host.stalls = Some(measuring.witness.log().total());
+    measuring.stall_monitor.poll();
+    host.stalls = Some(measuring.stall_monitor.log().total());
     report.hosts.push(host);
     report.notes.extend(figures::notes((options, points), machines));
-    if let Some(refused) = measuring.witness.trust().refused {
+    if let Some(refused) = measuring.stall_monitor.trust().refused {
         report.notes.push(format!("stalls may be other programs': the witness runs as {refused}"));
     }
     (report, unanswered(of_workers))

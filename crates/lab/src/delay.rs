@@ -354,16 +354,18 @@ impl DelayOptions {
     }
 }
 
-/// Which time marks are played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum MarkKind {
-    /// 480 frames each, with sound up to a quarter of the rate
-    #[default]
-    Wide,
-    /// 60 ms each, with sound below 3 kHz
-    Voice,
-    /// Sweeps, for a speaker and a microphone, below 0.6 s of delay
-    Sweep,
+tautline_dsp::named_enum! {
+    /// Which time marks are played.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+    pub enum MarkKind {
+        /// 480 frames each, with sound up to a quarter of the rate
+        #[default]
+        Wide = "wide",
+        /// 60 ms each, with sound below 3 kHz
+        Voice = "voice",
+        /// Sweeps, for a speaker and a microphone, below 0.6 s of delay
+        Sweep = "sweep",
+    }
 }
 
 impl MarkKind {
@@ -394,14 +396,6 @@ impl MarkKind {
         match self {
             Self::Sweep => sweep::spacing(rate),
             Self::Wide | Self::Voice => self.stretch(rate).spacing(),
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Wide => "wide",
-            Self::Voice => "voice",
-            Self::Sweep => "sweep",
         }
     }
 

@@ -205,26 +205,26 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
         at: flags.far.at,
         ..LabStream::default()
     };
-    let mut rungs =
+    let mut modes =
         if flags.pacing.is_empty() { PacingMode::ALL.to_vec() } else { flags.pacing.clone() };
     // The least regular first: what follows is to be better.
-    rungs.sort_unstable_by_key(|rung| core::cmp::Reverse(*rung));
+    modes.sort_unstable_by_key(|mode| core::cmp::Reverse(*mode));
     run_streams(
         Answer::open(&flags.reporting)?,
         ("interval", &flags.far),
         |_| None,
         |ends, cases, answer| {
-            climb(ends, cases, &plan, &rungs, answer);
+            climb(ends, cases, &plan, &modes, answer);
             // What the stamps are worth is said all the same, and is nothing that was asked for.
-            cases.unanswered = nothing_of(&rungs, &cases.report);
+            cases.unanswered = nothing_of(&modes, &cases.report);
         },
     )
 }
 
 /// Why nothing was measured of any of these rungs, if nothing was.
-fn nothing_of(rungs: &[PacingMode], report: &LabReport) -> Option<String> {
-    let whys = rungs.iter().map(|rung| {
-        let row = report.rows.iter().find(|row| row.name == rung.name());
+fn nothing_of(modes: &[PacingMode], report: &LabReport) -> Option<String> {
+    let whys = modes.iter().map(|mode| {
+        let row = report.rows.iter().find(|row| row.name == mode.name());
         row.map_or(Some("asked to stop before it was sent"), |row| row.void.as_deref())
     });
     let whys = whys.collect::<Option<Vec<_>>>()?;

@@ -13,13 +13,15 @@ use crate::clock::ClockId;
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Channels, Rate};
 
-/// Which way sound goes through a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the world into the program.
-    Capture,
-    /// From the program into the world.
-    Playback,
+tautline_dsp::named_enum! {
+    /// Which way sound goes through a device.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Direction {
+        /// From the world into the program.
+        Capture = "capture",
+        /// From the program into the world.
+        Playback = "playback",
+    }
 }
 
 /// The directions for which a device is opened.
@@ -211,7 +213,7 @@ pub struct DeviceError {
 tautline_dsp::named_enum! {
     /// Whose word it is when a frame meets a converter.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub enum Word {
+    pub enum TimestampSource {
         /// That of a driver, or of a server of sound: nobody here hears whether it is so.
         #[default]
         Device = "device",
@@ -231,8 +233,8 @@ pub trait Device: Send {
     }
 
     /// Whose word [`Side::meets`] is.
-    fn word(&self) -> Word {
-        Word::Device
+    fn timestamp_source(&self) -> TimestampSource {
+        TimestampSource::Device
     }
 
     /// Runs until asked to stop, finished or gone, calling `process` once per period; then gives

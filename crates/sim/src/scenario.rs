@@ -94,8 +94,8 @@ pub struct Scenario {
     pub auto_most: Option<Span>,
     /// Whether the receiver hears no announcement, and raises the latency to what packets need.
     pub unannounced: bool,
-    /// Whether a witness tells receivers of the times in which their whole host stood still.
-    pub witness: bool,
+    /// Whether a stall monitor tells receivers of the times in which their whole host stood still.
+    pub stall_monitor: bool,
 }
 
 impl Scenario {
@@ -189,7 +189,7 @@ impl Scenario {
             auto: None,
             auto_most: None,
             unannounced: false,
-            witness: true,
+            stall_monitor: true,
         }
     }
 }

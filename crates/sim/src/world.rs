@@ -290,7 +290,7 @@ impl World {
         let SimReceiver { host, ordinary, .. } = &mut self.listeners[number];
         let due = host.card.playback_wake(self.now);
         let wakes = host.freezes.end_of(due);
-        if wakes > due && self.scenario.witness {
+        if wakes > due && self.scenario.stall_monitor {
             ordinary.stall(host.local(due), host.local(wakes));
         }
         self.at(wakes, SimEvent::Play(number));

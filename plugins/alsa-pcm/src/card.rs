@@ -11,7 +11,7 @@ use tautline_io::thread::realtime;
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::device::{
-    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
+    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, TimestampSource,
 };
 use tautline_proto::time::Frames;
 use tautline_proto::units::Ppm;
@@ -82,8 +82,8 @@ impl Device for DeviceProcess {
         self.clock
     }
 
-    fn word(&self) -> Word {
-        Word::Due
+    fn timestamp_source(&self) -> TimestampSource {
+        TimestampSource::Due
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_rung_that_is_not_to_be_had_is_answered_with_the_key_that_asked_for_it() {
-        let refused = PacingRefused { rung: PacingMode::Etf, why: "there is none".to_owned() };
+        let refused = PacingRefused { mode: PacingMode::Etf, why: "there is none".to_owned() };
         let Complaint { errno, sentence } = refused.into();
         assert_eq!(errno, libc::EINVAL);
         snapshot!(sentence);

@@ -58,7 +58,7 @@ const MOST_PRIORITY: u8 = 98;
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Fifo(USUAL_PRIORITY),
     duration: None,
-    witness: false,
+    stall_monitor: false,
     lock_memory: false,
     words,
 };

@@ -13,7 +13,7 @@ use tautline_proto::card_clock::{CaptureRing, CardClock, DuplexRing, PlaybackRin
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
     Cycle, Device, DeviceError, Direction, Directions, Ended, Flow, Listener, Process, Settings,
-    Stop, Word,
+    Stop, TimestampSource,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Ppm;
@@ -302,8 +302,8 @@ impl Device for VirtualCard {
         self.clock
     }
 
-    fn word(&self) -> Word {
-        Word::Due
+    fn timestamp_source(&self) -> TimestampSource {
+        TimestampSource::Due
     }
 
     fn run(&mut self, mut process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

@@ -7,7 +7,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop, Word,
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop,
+    TimestampSource,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -178,8 +179,8 @@ impl Device for Supervised {
         self.device.as_ref().and_then(|device| device.clock())
     }
 
-    fn word(&self) -> Word {
-        self.device.as_ref().map_or(Word::Due, |device| device.word())
+    fn timestamp_source(&self) -> TimestampSource {
+        self.device.as_ref().map_or(TimestampSource::Due, |device| device.timestamp_source())
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

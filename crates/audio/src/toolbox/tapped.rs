@@ -2,7 +2,9 @@
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::{Cycle, Device, Ended, Flow, Process, Settings, Stop, Word};
+use tautline_proto::device::{
+    Cycle, Device, Ended, Flow, Process, Settings, Stop, TimestampSource,
+};
 
 /// Code before and after the device's process. Real-time and not inlined: scripts/check-realtime looks for it by name.
 pub(crate) trait DeviceTap: Send {
@@ -31,8 +33,8 @@ impl<T: DeviceTap + 'static> Device for TappedDevice<T> {
         self.device.clock()
     }
 
-    fn word(&self) -> Word {
-        self.device.word()
+    fn timestamp_source(&self) -> TimestampSource {
+        self.device.timestamp_source()
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

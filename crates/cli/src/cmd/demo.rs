@@ -169,7 +169,7 @@ fn scene(flags: &Demo, recording: &Path) -> Result<DemoSetup, Failure> {
     let options = RunOptions {
         scheduler: flags.scheduler,
         duration,
-        witness: true,
+        stall_monitor: true,
         lock_memory: true,
         words,
     };

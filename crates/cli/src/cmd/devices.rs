@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use tautline_audio::{DeviceDescription, DeviceSide, Offers};
-use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
@@ -81,18 +80,11 @@ fn alike(sides: &[DeviceSide]) -> Vec<(String, &Offers)> {
     let mut told: Vec<(String, &Offers)> = Vec::new();
     for side in sides {
         match told.iter_mut().find(|(_, offers)| *offers == &side.offers) {
-            Some((directions, _)) => *directions += &format!(", {}", word(side.direction)),
-            None => told.push((word(side.direction).to_owned(), &side.offers)),
+            Some((directions, _)) => *directions += &format!(", {}", side.direction.name()),
+            None => told.push((side.direction.name().to_owned(), &side.offers)),
         }
     }
     told
-}
-
-const fn word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Capture => "capture",
-        Direction::Playback => "playback",
-    }
 }
 
 fn offered(offers: &Offers) -> String {
@@ -171,7 +163,7 @@ fn json(devices: &[DeviceDescription]) -> Result<String, Failure> {
 
 fn listed_way(side: &DeviceSide) -> ListedWay<'_> {
     let mut listed = ListedWay {
-        direction: word(side.direction),
+        direction: side.direction.name(),
         rates: None,
         formats: None,
         channels_least: None,
@@ -196,6 +188,7 @@ fn listed_way(side: &DeviceSide) -> ListedWay<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tautline_proto::device::Direction;
     use tautline_trial::{assert_shape, snapshot};
 
     use super::*;

@@ -62,7 +62,7 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
     RunOptions {
         scheduler: timing.scheduler,
         duration: flags.duration,
-        witness: !flags.no_witness,
+        stall_monitor: !flags.no_witness,
         lock_memory: true,
         words,
     }
@@ -172,12 +172,12 @@ fn periods(device: &Settings) -> String {
 
 /// What spaces packets, and why, in words.
 fn told_pacing(paced: &Paced) -> String {
-    let Paced { rung, why, .. } = paced;
+    let Paced { mode, why, .. } = paced;
     let lead = match paced.lead() {
         Span::ZERO => String::new(),
         lead => format!(", each launched {lead} after it is due"),
     };
-    format!("pacing: {rung}{lead}: {why}")
+    format!("pacing: {mode}{lead}: {why}")
 }
 
 #[cfg(test)]

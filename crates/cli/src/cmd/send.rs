@@ -110,7 +110,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     }
     let latency = match flags.transit() {
         Some(transit) => age + paced.lead() + transit,
-        None => lasting(latency, age + paced.lead(), paced.rung)?,
+        None => lasting(latency, age + paced.lead(), paced.mode)?,
     };
     let wire_below = paced.by_wire_thread.then_some(options.scheduler);
     let limits = redundancy::limits(flags)?;

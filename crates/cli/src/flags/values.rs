@@ -67,7 +67,7 @@ pub(super) fn link() -> impl TypedValueParser<Value = LinkKind> {
 pub(crate) type PacingOrAuto = Option<PacingMode>;
 
 pub(super) fn pacing() -> impl TypedValueParser<Value = PacingOrAuto> {
-    let help = |rung| match rung {
+    let help = |mode| match mode {
         PacingMode::Offload => "Launch times, kept by the card",
         PacingMode::Etf => "Launch times, kept by the kernel's etf",
         PacingMode::Fq => "Launch times, kept by the kernel's fq",
@@ -75,6 +75,6 @@ pub(super) fn pacing() -> impl TypedValueParser<Value = PacingOrAuto> {
         PacingMode::Batch => "Nothing: all packets of a period leave at once",
     };
     let auto = "The most regular that a probe finds here, if the latency has room for it";
-    let rungs = PacingMode::ALL.map(|rung| (rung.name(), help(rung), Some(rung)));
-    one_of([("auto", auto, None)].into_iter().chain(rungs))
+    let modes = PacingMode::ALL.map(|mode| (mode.name(), help(mode), Some(mode)));
+    one_of([("auto", auto, None)].into_iter().chain(modes))
 }

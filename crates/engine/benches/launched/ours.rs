@@ -36,7 +36,7 @@ pub(crate) const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(1
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
     duration: None,
-    witness: false,
+    stall_monitor: false,
     lock_memory: true,
     words: |note| Some(format!("{note:?}")),
 };

@@ -54,7 +54,7 @@ const FORMAT: StreamFormat = StreamFormat {
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
     duration: None,
-    witness: false,
+    stall_monitor: false,
     lock_memory: true,
     words: |note| Some(format!("{note:?}")),
 };

@@ -57,7 +57,7 @@ pub(crate) fn note_priority(refused: &mut Refused, granted: &Granted) {
     }
 }
 
-pub(crate) fn note_witness(refused: &mut Refused, trust: &Trust) {
+pub(crate) fn note_stall_monitor(refused: &mut Refused, trust: &Trust) {
     refused.witness_priority = trust.refused.map(|_| trust.to_string());
 }
 
@@ -85,7 +85,7 @@ mod tests {
         let memory = "no locked memory: sound may drop out under load; `taut doctor` says how to \
                       allow it";
         assert_eq!(lacking.line().as_deref(), Some(memory));
-        note_witness(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
+        note_stall_monitor(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
         note_priority(&mut lacking, &refused(Scheduler::Fifo(70)));
         snapshot!(lacking.line().unwrap());
     }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_witness_alone_without_priority_says_so_itself() {
         let mut lacking = Refused::default();
-        note_witness(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
+        note_stall_monitor(&mut lacking, &Trust { refused: Some(refused(Scheduler::Fifo(99))) });
         let line = lacking.line().unwrap();
         snapshot!(line);
     }

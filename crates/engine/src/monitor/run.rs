@@ -1,4 +1,4 @@
-//! What sending and receiving have in common: the device's thread, the witness, the clock of a run.
+//! What sending and receiving have in common: the device's thread, the stall monitor, the clock of a run.
 
 use std::thread::JoinHandle;
 
@@ -23,8 +23,8 @@ pub struct RunOptions {
     pub scheduler: Scheduler,
     /// Ends after this long; `None` runs until asked to stop.
     pub duration: Option<Span>,
-    /// Whether a witness watches for stalls of the host.
-    pub witness: bool,
+    /// Whether a stall monitor watches for stalls of the host.
+    pub stall_monitor: bool,
     /// Whether all memory of the process is locked: not in somebody else's.
     pub lock_memory: bool,
     /// Puts what people are to know into words.
@@ -92,7 +92,7 @@ impl Running {
 
 /// What watches a run, and the sentences that its report begins with.
 pub(crate) struct RunWatch {
-    pub(crate) witness: StallMonitor,
+    pub(crate) stall_monitor: StallMonitor,
     pub(crate) notes: Vec<String>,
     pub(crate) refused: Refused,
     pub(crate) began: LocalTime,
@@ -107,10 +107,11 @@ impl RunWatch {
             memory::release_start();
             machine::note_memory(&mut refused, memory::lock());
         }
-        let witness = if options.witness { StallMonitor::start() } else { StallMonitor::idle() };
-        machine::note_witness(&mut refused, &witness.trust());
+        let stall_monitor =
+            if options.stall_monitor { StallMonitor::start() } else { StallMonitor::idle() };
+        machine::note_stall_monitor(&mut refused, &stall_monitor.trust());
         let (notes, began, ends) = (Vec::new(), LocalTime::ZERO, LocalTime::NEVER);
-        let mut watch = Self { witness, notes, refused, began, ends, words: options.words };
+        let mut watch = Self { stall_monitor, notes, refused, began, ends, words: options.words };
         watch.start(options);
         watch
     }
@@ -126,8 +127,8 @@ impl RunWatch {
     }
 
     pub(crate) fn look(&mut self) {
-        self.witness.poll();
-        if let Some(stopped) = self.witness.take_stopped() {
+        self.stall_monitor.poll();
+        if let Some(stopped) = self.stall_monitor.take_stopped() {
             self.note(&Note::Stopped(stopped.length()));
         }
     }

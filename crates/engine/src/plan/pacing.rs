@@ -25,7 +25,7 @@ use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
 tautline_dsp::named_enum! {
-    /// A rung, the most regular first.
+    /// A mode, the most regular first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PacingMode {
         /// An `etf` whose card launches packets itself.
@@ -62,12 +62,12 @@ impl PacingMode {
     }
 }
 
-/// A rung that was asked for is not to be had. How it was asked for, and so how another is, whoever tells it knows.
+/// A mode that was asked for is not to be had. How it was asked for, and so how another is, whoever tells it knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("launching packets by {rung}: {why}")]
+#[error("launching packets by {mode}: {why}")]
 pub struct PacingRefused {
-    /// The rung.
-    pub rung: PacingMode,
+    /// The mode.
+    pub mode: PacingMode,
     /// What was found in its way.
     pub why: String,
 }
@@ -75,8 +75,8 @@ pub struct PacingRefused {
 /// How a stream's packets are spaced, and why so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paced {
-    /// The rung.
-    pub rung: PacingMode,
+    /// The mode.
+    pub mode: PacingMode,
     /// Its launch times, if it has any.
     pub launch: Option<LaunchOptions>,
     /// How a wire thread spaces them.
@@ -94,9 +94,9 @@ impl Paced {
     }
 }
 
-/// The rungs whose launch times an interface heeds, by its queues or a VLAN's card's: the most regular first.
+/// The modes whose launch times an interface heeds, by its queues or a VLAN's card's: the most regular first.
 pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingMode> {
-    queues(all, &[interface]).into_iter().map(|queue| queue.rung).collect()
+    queues(all, &[interface]).into_iter().map(|queue| queue.mode).collect()
 }
 
 /// Launch times may take one part in so many of the time that the latency leaves: else they are not worth it.
@@ -197,17 +197,17 @@ fn climb(
     otherwise: PacingMode,
 ) -> Result<Paced, PacingRefused> {
     let plain = Paced {
-        rung: otherwise,
+        mode: otherwise,
         launch: None,
         spacing: Spacing::default(),
         by_wire_thread: otherwise == PacingMode::Sleep,
         why: String::new(),
     };
-    if let Some(rung) = asked.filter(|rung| rung.clock().is_none()) {
-        let by_wire_thread = rung == PacingMode::Sleep;
+    if let Some(mode) = asked.filter(|mode| mode.clock().is_none()) {
+        let by_wire_thread = mode == PacingMode::Sleep;
         let spacing = if by_wire_thread { sleeping(wanted) } else { Spacing::default() };
         let why = "it was asked for".to_owned();
-        return Ok(Paced { rung, spacing, by_wire_thread, why, ..plain });
+        return Ok(Paced { mode, spacing, by_wire_thread, why, ..plain });
     }
     if asked.is_none() && wanted.packets <= 1 && !matches!(link, LinkOptions::Ethernet(_)) {
         return Ok(Paced { why: "a period is one packet".to_owned(), ..plain });
@@ -217,7 +217,7 @@ fn climb(
     let by = interfaces.as_deref().unwrap_or_default();
     let mut why = Vec::new();
     let found = queues(&all, by);
-    for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.rung)) {
+    for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.mode)) {
         // By itself, launch times are used only where they are worth what they take.
         let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
         match held_by((link, by), *queue, wanted, most) {
@@ -230,18 +230,18 @@ fn climb(
     }
     if why.is_empty() {
         why.push(match asked {
-            Some(rung) if interfaces.is_none() => {
-                format!("{rung} launches where all packets of a network leave by one interface")
+            Some(mode) if interfaces.is_none() => {
+                format!("{mode} launches where all packets of a network leave by one interface")
             }
-            Some(rung) if by.len() > 1 => {
-                format!("the two interfaces have no queues alike that are {}", rung.queue())
+            Some(mode) if by.len() > 1 => {
+                format!("the two interfaces have no queues alike that are {}", mode.queue())
             }
-            Some(rung) => format!("no queue of the interface is {}", rung.queue()),
+            Some(mode) => format!("no queue of the interface is {}", mode.queue()),
             None => "no queue of the interface heeds launch times".to_owned(),
         });
     }
     match asked {
-        Some(rung) => Err(PacingRefused { rung, why: why.join("; ") }),
+        Some(mode) => Err(PacingRefused { mode, why: why.join("; ") }),
         None => {
             let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
             // As of launch times: only where that is worth what it takes.
@@ -252,7 +252,7 @@ fn climb(
             let why = why.join("; ");
             Ok(match sleeping.filter(worth) {
                 Some(spacing) => {
-                    Paced { rung: PacingMode::Sleep, spacing, by_wire_thread: true, why, ..plain }
+                    Paced { mode: PacingMode::Sleep, spacing, by_wire_thread: true, why, ..plain }
                 }
                 None => Paced { why, ..plain },
             })
@@ -273,22 +273,22 @@ fn held_by(
     wanted: PacedStream,
     most: Span,
 ) -> Result<Paced, String> {
-    let LaunchQueue { rung, least, ahead, stamped_ahead } = queue;
-    let Some(clock) = rung.clock() else {
-        return Err(format!("{rung} launches nothing here"));
+    let LaunchQueue { mode, least, ahead, stamped_ahead } = queue;
+    let Some(clock) = mode.clock() else {
+        return Err(format!("{mode} launches nothing here"));
     };
     let (packet, [wake, late]) = (wanted.packet, wanted.wakes());
     let launched = |lead: Span| match lead > most {
-        true => Err(format!("launch times by {rung} would take {lead} of the latency")),
+        true => Err(format!("launch times by {mode} would take {lead} of the latency")),
         false => Ok(LaunchOptions { clock, lead, least, ahead }),
     };
     let (mut cost, mut latest, mut probed) = (Span::ZERO, Span::ZERO, 0);
     for interface in interfaces {
         let launch = launched(least + slept(late))?;
         let probe = tried(link.to_nobody(*interface), Some((launch, stamped_ahead)))
-            .map_err(|error| format!("{rung} is not to be had: {}", error.answer))?;
+            .map_err(|error| format!("{mode} is not to be had: {}", error.answer))?;
         if !probe.is_held() {
-            return Err(format!("{rung} {}", broken(&probe)));
+            return Err(format!("{mode} {}", broken(&probe)));
         }
         // Each packet goes by every network, and to every destination there.
         cost += probe.cost.times(link.most_destinations() as i64);
@@ -310,7 +310,7 @@ fn held_by(
     let HandOver { together, begin, takes, lead } = hands.chosen(most);
     let hold = if wanted.launched_by_wire { begin } else { Span::ZERO };
     Ok(Paced {
-        rung,
+        mode,
         launch: Some(launched(lead)?),
         spacing: Spacing { together, lead: hold },
         by_wire_thread: wanted.launched_by_wire,
@@ -363,7 +363,7 @@ mod tests {
     use crate::plan::address::EthernetPlace;
     use crate::plan::sockets::any_by_ethernet;
 
-    /// The rung, and how packets are spaced, of stereo in packets of so many frames at a period of 48.
+    /// The mode, and how packets are spaced, of stereo in packets of so many frames at a period of 48.
     fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingMode, Spacing) {
         let format = StreamFormat {
             coder: None,
@@ -376,8 +376,8 @@ mod tests {
         let (mut by, period) = (by, Frames::new(48));
         let paced =
             pace(&mut by, (link, None), (&format, period), (spare, Scheduler::Other)).unwrap();
-        assert_eq!(paced.by_wire_thread, paced.rung == PacingMode::Sleep, "{paced:?}");
-        (paced.rung, paced.spacing)
+        assert_eq!(paced.by_wire_thread, paced.mode == PacingMode::Sleep, "{paced:?}");
+        (paced.mode, paced.spacing)
     }
 
     /// By the interface that no machine launches anything by.
@@ -391,8 +391,8 @@ mod tests {
     #[test]
     fn without_a_queue_that_launches_packets_of_a_period_leave_one_by_one_by_ethernet() {
         let roomy = Span::from_secs(1);
-        let (rung, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
-        assert_eq!((rung, spacing.together), (PacingMode::Sleep, 1));
+        let (mode, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
+        assert_eq!((mode, spacing.together), (PacingMode::Sleep, 1));
         assert!(spacing.lead > Span::ZERO);
         // One packet is all that there is to leave.
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingMode::Batch);

@@ -4,7 +4,7 @@
 mod tests;
 
 use tautline_proto::clock::{ClockMapping, ClockSource};
-use tautline_proto::device::Word;
+use tautline_proto::device::TimestampSource;
 use tautline_proto::ledger::{PacketTrace, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::Span;
@@ -26,7 +26,7 @@ pub(crate) struct Statistics {
     /// Capture to DAC by the statistics.
     pub(crate) promised: Distribution,
     /// Whose word the latter end is.
-    pub(crate) word: Word,
+    pub(crate) timestamp_source: TimestampSource,
     /// Packets that were played while their capture was not known.
     pub(crate) unmapped: u64,
     /// What packets were placed by that were played, measured or not: the best of it.
@@ -95,7 +95,7 @@ impl Statistics {
             stages: Default::default(),
             sender: Distribution::default(),
             promised: Distribution::default(),
-            word: Word::default(),
+            timestamp_source: TimestampSource::default(),
             unmapped: 0,
             placed: None,
             probes,
@@ -225,7 +225,7 @@ impl Statistics {
         if self.probes == Probes::Off {
             return "none";
         }
-        if self.is_heard() { "sound" } else { self.word.name() }
+        if self.is_heard() { "sound" } else { self.timestamp_source.name() }
     }
 
     /// What packets were placed by; a sender's clock that was known stays so when the sender is gone.

@@ -257,7 +257,7 @@ impl ReceivedStream {
         while let Ok(status) = self.status.pop() {
             self.statistics.status = Some(status);
             self.statistics.xruns.take(&status.stream.faults);
-            let stalled = |from, to| watch.witness.overlaps(from, to);
+            let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
         if self.policy.presents() {
@@ -292,7 +292,7 @@ impl ReceivedStream {
         ledger: Option<&mut LedgerFile<HeardEntry>>,
         hearing: &Hearing,
     ) {
-        let need = self.policy.finish(|from, to| watch.witness.overlaps(from, to));
+        let need = self.policy.finish(|from, to| watch.stall_monitor.overlaps(from, to));
         self.note(watch);
         if let Some(note) = &need {
             watch.conclude(&Note::Receiving { address: &self.address, note });
@@ -371,7 +371,7 @@ impl ReceivedStream {
     /// Takes the place of `other`: what was chosen there is kept here.
     pub(crate) fn inherit(&mut self, other: &Self) {
         self.fader = other.fader;
-        self.statistics.word = other.statistics.word;
+        self.statistics.timestamp_source = other.statistics.timestamp_source;
         self.decide(|policy, context| policy.inherit(&other.policy, context));
     }
 

@@ -150,7 +150,7 @@ impl ReceivedStreams {
             labels.iter_mut().for_each(|labels| labels.follow(stream));
         }
         if let Some(labels) = labels {
-            labels.judge(now() - WITNESSED, |from, to| watch.witness.overlaps(from, to));
+            labels.judge(now() - WITNESSED, |from, to| watch.stall_monitor.overlaps(from, to));
         }
         hearing.forget();
         // The sound goes on without it.
@@ -283,7 +283,7 @@ impl ReceivedStreams {
         for stream in &mut streams {
             labels.iter_mut().for_each(|labels| labels.close(stream));
         }
-        let stalled = |from, to| watch.witness.overlaps(from, to);
+        let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
         let flawed = labels.and_then(|labels| labels.finish(stalled));
         let unwritten = ledger.and_then(LedgerFile::finish).into_iter().chain(flawed);
         let unwritten: Vec<_> = unwritten.collect();
@@ -308,7 +308,7 @@ impl ReceivedStreams {
             duration_ns: (ended - watch.began).as_nanos(),
             streams: reports,
             clock: clock.as_ref().map(FollowedClock::report),
-            host: machine::host(scheduler, watch.witness.log().total(), watch.refused),
+            host: machine::host(scheduler, watch.stall_monitor.log().total(), watch.refused),
             unwritten,
             notes: watch.notes,
         }

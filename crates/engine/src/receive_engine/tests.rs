@@ -21,7 +21,7 @@ use crate::plan::StreamPlan;
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
     duration: None,
-    witness: false,
+    stall_monitor: false,
     lock_memory: false,
     words: |note| Some(format!("{note:?}")),
 };

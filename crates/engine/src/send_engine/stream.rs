@@ -172,7 +172,7 @@ impl SentStream {
         });
         while let Ok(status) = self.status.pop() {
             self.xruns.take(&status.faults);
-            let stalled = |from, to| watch.witness.overlaps(from, to);
+            let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
             self.stalled += u64::from(self.unjudged.take(&status.faults, stalled).starved);
             self.last = status;
         }
@@ -213,7 +213,7 @@ impl SentStream {
     /// The last word: what is not judged yet is.
     pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
         watch.look();
-        let stalled = |from, to| watch.witness.overlaps(from, to);
+        let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
         self.stalled += u64::from(self.unjudged.finish(stalled).starved);
     }
 

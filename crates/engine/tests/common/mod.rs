@@ -26,7 +26,7 @@ use tautline_io::thread::Scheduler;
 use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::{OpenedStream, open_stream};
 use tautline_proto::device::{
-    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, Word,
+    Cycle, Device, Direction, Ended, Flow, Process, Settings, Stop, TimestampSource,
 };
 use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::enough_latency;
@@ -131,7 +131,7 @@ impl Road {
     }
 
     fn options(&self, duration: Option<Span>) -> RunOptions {
-        RunOptions { scheduler: REALTIME, duration, witness: false, lock_memory: true, words }
+        RunOptions { scheduler: REALTIME, duration, stall_monitor: false, lock_memory: true, words }
     }
 
     pub(crate) fn stream(&self) -> (SocketAddr, StreamPlan) {
@@ -286,8 +286,8 @@ impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<
         self.0.settings()
     }
 
-    fn word(&self) -> Word {
-        self.0.word()
+    fn timestamp_source(&self) -> TimestampSource {
+        self.0.timestamp_source()
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

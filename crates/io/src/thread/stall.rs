@@ -476,12 +476,12 @@ mod tests {
     #[test]
     fn the_witness_watches_every_core_and_stops_when_dropped() {
         let cores = usable_cores().len();
-        for (mut witness, watched) in
+        for (mut monitor, watched) in
             [(StallMonitor::start(), cores.min(2)), (StallMonitor::start_dense(), cores)]
         {
-            witness.poll();
-            assert_eq!(witness.log().counts().len(), watched);
-            assert!(!witness.trust().to_string().is_empty());
+            monitor.poll();
+            assert_eq!(monitor.log().counts().len(), watched);
+            assert!(!monitor.trust().to_string().is_empty());
         }
     }
 

@@ -18,7 +18,7 @@ use crate::resources::{Sampler, SamplerOptions};
 pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
-    pub(super) witness: StallMonitor,
+    pub(super) stall_monitor: StallMonitor,
     /// What wakes the master; a timer where there is none.
     pub(super) jack: Option<&'a mut JackMaster>,
 }
@@ -148,9 +148,9 @@ impl CapacityMeasuring<'_> {
         let kept = self.keep(point, duration, cycle);
         let record = sampler.finish();
         let (cycle, log) = kept?;
-        self.witness.poll();
-        let by_all: Vec<_> = self.witness.stalls_seen_by_all().collect();
-        let by_one: Vec<_> = self.witness.log().seen_by_one().collect();
+        self.stall_monitor.poll();
+        let by_all: Vec<_> = self.stall_monitor.stalls_seen_by_all().collect();
+        let by_one: Vec<_> = self.stall_monitor.log().seen_by_one().collect();
         let pace = BlockPace { cost, period: point.period_span() };
         let misses = judged(log.due, &log.missed, [&by_all, &by_one], pace);
         Ok((cycle, TrySeen { cost, log, misses, record }))

@@ -33,10 +33,7 @@ fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
 /// Against the grid of the device's clock. A block that was skipped would have been handed over with
 /// the one that came after.
 fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> ReportRow {
-    let name = match direction {
-        Direction::Capture => "capture",
-        Direction::Playback => "playback",
-    };
+    let name = direction.name();
     let (period, rate) = (side.settings.period, side.settings.rate);
     let blocks = || calls.iter().map(|call| (call.at, call.block(direction)));
     let skipped = |block: &HandedBlock| block.skipped.count().max(0);

@@ -10,14 +10,14 @@ use crate::report::ReportRow;
 use crate::streams::{LabStream, StreamOutcome};
 
 /// The stream that was sent as this report says, by a bare loop.
-pub(super) fn looping(stream: &LabStream, rung: PacingMode, sent: &Report) -> LabStream {
+pub(super) fn looping(stream: &LabStream, mode: PacingMode, sent: &Report) -> LabStream {
     let device: Option<Scheduler> = sent.host.scheduler.parse().ok();
     let (format, channels) = sent
         .streams
         .first()
         .map_or(("", 0), |StreamReport { format, channels, .. }| (&**format, *channels));
     let words = [
-        ("--pacing", rung.to_string()),
+        ("--pacing", mode.to_string()),
         ("--format", format.to_owned()),
         ("--channels", channels.to_string()),
         ("--rate", stream.rate.to_string()),
@@ -55,8 +55,8 @@ const LATENESS: [FigureRatio; 2] = [
 ];
 
 /// Adds the ratios of our figures to the loop's: rows of intervals, and of lateness if the rung sleeps.
-pub(super) fn compare(rung: PacingMode, ours: &[ReportRow], bare: &mut [ReportRow]) {
-    let sleeps = rung == PacingMode::Sleep;
+pub(super) fn compare(mode: PacingMode, ours: &[ReportRow], bare: &mut [ReportRow]) {
+    let sleeps = mode == PacingMode::Sleep;
     let compared = if sleeps { &[INTERVALS, LATENESS][..] } else { &[INTERVALS] };
     for ((ours, bare), compared) in ours.iter().zip(bare).zip(compared) {
         for (key, words, figure) in compared {

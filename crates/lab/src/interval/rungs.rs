@@ -18,16 +18,16 @@ use crate::report::ReportRow;
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// Sends `stream` with `--pacing` as each of `rungs` says. A rung that is not to be had here is a void row.
+/// Sends `stream` with `--pacing` as each of `modes` says. A rung that is not to be had here is a void row.
 pub(super) fn climb(
     ends: &mut StreamEnds,
     cases: &mut Cases<'_>,
     stream: &LabStream,
-    rungs: &[PacingMode],
+    modes: &[PacingMode],
     answer: &Answer,
 ) {
     cases.row(stamps::error());
-    for &rung in rungs {
+    for &mode in modes {
         let mut run = |name: &str, plan: &LabStream| {
             if answer.stop.is_requested() {
                 return None;
@@ -36,9 +36,9 @@ pub(super) fn climb(
             let came = cases.attempt(name, ends, |ends| ends.run(plan))?;
             Some(came.map_err(|error| ReportRow::void(name, error.to_string())))
         };
-        let rows = match run(rung.name(), &with_pacing(stream, rung)) {
+        let rows = match run(mode.name(), &with_pacing(stream, mode)) {
             Some(Ok(ours)) => {
-                with_loop(rung, &ours, |name| run(name, &looping(stream, rung, &ours.sent)))
+                with_loop(mode, &ours, |name| run(name, &looping(stream, mode, &ours.sent)))
             }
             Some(Err(void)) => vec![void],
             None => break,
@@ -49,19 +49,19 @@ pub(super) fn climb(
 
 /// Of ours, and of the loop that stands beside it if it spaces packets.
 fn with_loop(
-    rung: PacingMode,
+    mode: PacingMode,
     ours: &StreamOutcome,
     run: impl FnOnce(&str) -> Option<Result<StreamOutcome, ReportRow>>,
 ) -> Vec<ReportRow> {
-    let mut rows = of_ours(rung, ours);
-    if rung == PacingMode::Batch || rows[0].void.is_some() {
+    let mut rows = of_ours(mode, ours);
+    if mode == PacingMode::Batch || rows[0].void.is_some() {
         return rows;
     }
-    let name = format!("{rung}, a bare loop");
+    let name = format!("{mode}, a bare loop");
     match run(&name) {
         Some(Ok(bare)) => {
-            let mut bare = of_loop(&name, rung, &bare);
-            compare(rung, &rows, &mut bare);
+            let mut bare = of_loop(&name, mode, &bare);
+            compare(mode, &rows, &mut bare);
             rows.extend(bare);
         }
         Some(Err(void)) => rows.push(void),
@@ -70,23 +70,23 @@ fn with_loop(
     rows
 }
 
-fn with_pacing(stream: &LabStream, rung: PacingMode) -> LabStream {
+fn with_pacing(stream: &LabStream, mode: PacingMode) -> LabStream {
     let mut plan = stream.clone();
-    plan.send.extend(["--pacing", rung.name(), "--stamp-every", "1"].map(str::to_owned));
+    plan.send.extend(["--pacing", mode.name(), "--stamp-every", "1"].map(str::to_owned));
     plan
 }
 
-fn of_ours(rung: PacingMode, outcome: &StreamOutcome) -> Vec<ReportRow> {
+fn of_ours(mode: PacingMode, outcome: &StreamOutcome) -> Vec<ReportRow> {
     let counted = outcome.counted();
     let timestamps = counted.iter().map(|(_, packet)| packet.timestamp).collect();
-    let mut rows = rows(rung.name(), rung, outcome, &timestamps);
+    let mut rows = rows(mode.name(), mode, outcome, &timestamps);
     rows[0].missed = outcome.missed(&counted);
     rows
 }
 
-fn of_loop(name: &str, rung: PacingMode, outcome: &StreamOutcome) -> Vec<ReportRow> {
+fn of_loop(name: &str, mode: PacingMode, outcome: &StreamOutcome) -> Vec<ReportRow> {
     let counted = counted_of_loop(outcome);
-    let mut rows = rows(name, rung, outcome, &counted);
+    let mut rows = rows(name, mode, outcome, &counted);
     let arrived = arrived(outcome, &counted).len();
     let due = counted.len();
     rows[0].missed = Some(Missed::of(due.saturating_sub(arrived) as u64, due as u64));
@@ -96,7 +96,7 @@ fn of_loop(name: &str, rung: PacingMode, outcome: &StreamOutcome) -> Vec<ReportR
 /// Its arrivals; if known, the lateness of a thread that sleeps, its departures, and packets against the media clock.
 fn rows(
     name: &str,
-    rung: PacingMode,
+    mode: PacingMode,
     outcome: &StreamOutcome,
     counted: &HashSet<u32>,
 ) -> Vec<ReportRow> {
@@ -125,7 +125,7 @@ fn rows(
         return vec![row];
     }
     let mut rows = vec![row];
-    if rung == PacingMode::Sleep {
+    if mode == PacingMode::Sleep {
         let sent = outcome.departures.iter();
         let late = sent.filter(|packet| counted.contains(&packet.timestamp)).map(|packet| {
             let due = packet.due.saturating_add(lead.unwrap_or(0));

@@ -96,7 +96,7 @@ fn a_network_that_holds_packets_is_late() {
 fn a_receiving_program_that_does_not_run_is_late() {
     let heard = minute(23, |scenario| {
         scenario.receivers[0].host.freezes = HOLDS;
-        scenario.witness = false;
+        scenario.stall_monitor = false;
     });
     all_at(|gaps| &mut gaps.late_receiver, &heard, 23);
 }

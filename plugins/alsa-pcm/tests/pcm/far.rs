@@ -116,7 +116,7 @@ impl Far {
             let options = RunOptions {
                 scheduler: Scheduler::Fifo(60),
                 duration: None,
-                witness: false,
+                stall_monitor: false,
                 lock_memory: false,
                 words: |note| Some(format!("{note:?}")),
             };

@@ -29,7 +29,7 @@ const DEVICE: Settings = Settings {
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Fifo(70),
     duration: None,
-    witness: false,
+    stall_monitor: false,
     lock_memory: false,
     words: |note| Some(format!("{note:?}")),
 };

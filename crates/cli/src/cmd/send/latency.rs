@@ -59,12 +59,12 @@ pub(super) fn latency(
 }
 
 /// The latency, if it is no less than what packets take until they leave.
-pub(super) fn lasting(latency: Span, least: Span, rung: PacingMode) -> Result<Span, Failure> {
+pub(super) fn lasting(latency: Span, least: Span, mode: PacingMode) -> Result<Span, Failure> {
     if latency >= least {
         return Ok(latency);
     }
     Err(Failure::usage(format!(
-        "--latency {latency} is less than the {least} that packets take until they leave by {rung}; use --latency \
+        "--latency {latency} is less than the {least} that packets take until they leave by {mode}; use --latency \
          {least} or more, or leave --pacing out"
     )))
 }

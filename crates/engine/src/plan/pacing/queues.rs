@@ -12,7 +12,7 @@ const MARGIN: Span = Span::from_micros(100);
 /// What a queue wants of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LaunchQueue {
-    pub(super) rung: PacingMode,
+    pub(super) mode: PacingMode,
     /// How long before its launch it wants it.
     pub(super) least: Span,
     /// How long before the time that it is told it lets it go.
@@ -22,8 +22,8 @@ pub(super) struct LaunchQueue {
 }
 
 impl LaunchQueue {
-    const fn of(rung: PacingMode) -> Self {
-        Self { rung, least: Span::ZERO, ahead: Span::ZERO, stamped_ahead: Span::ZERO }
+    const fn of(mode: PacingMode) -> Self {
+        Self { mode, least: Span::ZERO, ahead: Span::ZERO, stamped_ahead: Span::ZERO }
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQ
     others.iter().map(of).fold(of(first), |common, other| {
         let alike = |queue: LaunchQueue| {
             let same =
-                |other: &&LaunchQueue| (other.rung, other.ahead) == (queue.rung, queue.ahead);
+                |other: &&LaunchQueue| (other.mode, other.ahead) == (queue.mode, queue.ahead);
             let same = other.iter().find(same)?;
             Some(LaunchQueue { least: queue.least.max(same.least), ..queue })
         };
@@ -72,8 +72,8 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
             _ => None,
         })
         .collect();
-    queues.sort_by_key(|queue| (queue.rung, queue.least));
-    queues.dedup_by_key(|queue| queue.rung);
+    queues.sort_by_key(|queue| (queue.mode, queue.least));
+    queues.dedup_by_key(|queue| queue.mode);
     queues
 }
 
@@ -101,10 +101,10 @@ mod tests {
             QueueDiscipline { interface: 3, ..queue("fq", None) },
         ];
         let found = queues(&all, &[2]);
-        let rungs: Vec<_> = found.iter().map(|queue| (queue.rung, queue.least)).collect();
+        let modes: Vec<_> = found.iter().map(|queue| (queue.mode, queue.least)).collect();
         let none = Span::ZERO;
         assert_eq!(
-            rungs,
+            modes,
             [
                 (PacingMode::Offload, delta + MARGIN),
                 (PacingMode::Etf, none),
@@ -134,12 +134,12 @@ mod tests {
             at(4, "etf", Some(offload(delta))),
             at(5, "etf", Some(offload(delta.times(2)))),
         ];
-        let rungs = |interfaces: &[u32]| {
-            queues(&all, interfaces).iter().map(|queue| queue.rung).collect::<Vec<_>>()
+        let modes = |interfaces: &[u32]| {
+            queues(&all, interfaces).iter().map(|queue| queue.mode).collect::<Vec<_>>()
         };
-        assert_eq!(rungs(&[1, 2]), [PacingMode::Fq]);
-        assert_eq!(rungs(&[1, 3]), [PacingMode::Etf]);
-        assert_eq!(rungs(&[2, 3]), []);
+        assert_eq!(modes(&[1, 2]), [PacingMode::Fq]);
+        assert_eq!(modes(&[1, 3]), [PacingMode::Etf]);
+        assert_eq!(modes(&[2, 3]), []);
         assert_eq!(queues(&all, &[4, 5])[0].least, delta.times(2) + MARGIN);
     }
 }

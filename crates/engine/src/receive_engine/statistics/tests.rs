@@ -75,11 +75,11 @@ fn packets_whose_capture_nobody_knows_are_counted_beside_the_latency() {
 
 #[test]
 fn a_latency_is_the_devices_word_or_when_it_was_due_unless_it_is_heard() {
-    for word in [Word::Device, Word::Due] {
+    for source in [TimestampSource::Device, TimestampSource::Due] {
         let mut statistics = Statistics::new(Probes::All, levels(0).1);
-        statistics.word = word;
+        statistics.timestamp_source = source;
         statistics.promise(&passage(Some(Span::from_millis(20))));
-        assert_eq!(statistics.by(), word.name());
+        assert_eq!(statistics.by(), source.name());
         let (media, measured) = (MediaTime::ZERO, Span::from_millis(20));
         statistics.found(FoundPacket { media, measured, error: Span::ZERO });
         assert_eq!(statistics.by(), "sound");

@@ -80,7 +80,7 @@ fn late(from: i64, to: i64) -> PacketTrace {
     }
 }
 
-/// A witness of two cores that stalled together.
+/// Two cores that stalled together.
 fn stalled(from: i64, to: i64) -> StallLog {
     let mut log = StallLog::new(2);
     let stall = Stall { from: at(from), to: at(to) };
@@ -114,14 +114,14 @@ impl Told {
         Self { config, statistics: Statistics::new(Probes::All, levels(0).1), arrivals }
     }
 
-    fn look(&mut self, status: RxStatus, witness: &StallLog) {
+    fn look(&mut self, status: RxStatus, stalls: &StallLog) {
         self.statistics.status = Some(status);
-        self.arrivals.stand((&status.stream).into(), |from, to| witness.overlaps(from, to));
+        self.arrivals.stand((&status.stream).into(), |from, to| stalls.overlaps(from, to));
     }
 
     /// What is told in the end.
-    fn report(mut self, witness: &StallLog) -> StreamReport {
-        self.arrivals.finish(|from, to| witness.overlaps(from, to));
+    fn report(mut self, stalls: &StallLog) -> StreamReport {
+        self.arrivals.finish(|from, to| stalls.overlaps(from, to));
         let received = ReportSource {
             address: "rtp://127.0.0.1:5004",
             sealed: None,
@@ -145,12 +145,12 @@ impl Told {
     }
 }
 
-/// What is the host's of these faults, by this witness.
-fn judged(faults: &[(i64, i64, Harm)], witness: &StallLog) -> u64 {
+/// What is the host's of these faults, by these stalls.
+fn judged(faults: &[(i64, i64, Harm)], stalls: &StallLog) -> u64 {
     let (mut told, begun) = (Told::new(), status(990));
-    told.look(begun, witness);
-    told.look(later(&begun, faults), witness);
-    told.report(witness).counters.host_stalled
+    told.look(begun, stalls);
+    told.look(later(&begun, faults), stalls);
+    told.report(stalls).counters.host_stalled
 }
 
 fn lost(lost: u32) -> Harm {
@@ -159,20 +159,20 @@ fn lost(lost: u32) -> Harm {
 
 #[test]
 fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
-    let (mut told, witness) = (Told::new(), stalled(991, 999));
+    let (mut told, stalls) = (Told::new(), stalled(991, 999));
     let begun = status(990);
-    told.look(begun, &witness);
+    told.look(begun, &stalls);
     let all = Harm { late: 1, lost: 3, unheard: 89, starved: 2 };
     let ours = Harm { lost: 1, unheard: 9, ..Harm::default() };
     told.arrivals.enter(&late(992, 999));
     let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
-    told.look(next, &witness);
+    told.look(next, &stalls);
     // One that was lost comes late after all.
     told.arrivals.enter(&late(993, 1_005));
     let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost -= 1;
-    told.look(last, &witness);
-    let told = told.report(&witness);
+    told.look(last, &stalls);
+    let told = told.report(&stalls);
     let (counted, gaps) = (told.counters, told.gaps.unwrap());
     assert_eq!((gaps.host_stalled, counted.xruns), (2 + 2 + 89, 2), "{gaps:?}");
     assert_eq!(counted.host_stalled, gaps.host_stalled + counted.xruns, "{counted:?}");
@@ -214,16 +214,16 @@ fn a_stall_of_one_core_is_the_programs() {
 
 #[test]
 fn a_lost_packet_that_comes_late_is_one_fault() {
-    let (mut told, witness) = (Told::new(), stalled(980, 1_020));
+    let (mut told, stalls) = (Told::new(), stalled(980, 1_020));
     let begun = status(990);
-    told.look(begun, &witness);
+    told.look(begun, &stalls);
     let next = later(&begun, &[(990, 1_000, lost(1))]);
-    told.look(next, &witness);
+    told.look(next, &stalls);
     told.arrivals.enter(&late(995, 1_005));
     let mut last = later(&next, &[(995, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost = 0;
-    told.look(last, &witness);
-    assert_eq!(told.report(&witness).counters.host_stalled, 1);
+    told.look(last, &stalls);
+    assert_eq!(told.report(&stalls).counters.host_stalled, 1);
 }
 
 #[test]

@@ -185,7 +185,7 @@ pub(super) fn dropped<'a>(address: &'a str, link: &LinkCounters, ledger: bool) -
 
 fn pacing(paced: &Paced, link: &LinkCounters) -> PacingReport {
     PacingReport {
-        rung: paced.rung.name().into(),
+        rung: paced.mode.name().into(),
         lead_ns: (paced.lead() > Span::ZERO).then(|| paced.lead().as_nanos()),
         why: paced.why.clone(),
         unlaunched: link.unlaunched,
@@ -243,7 +243,7 @@ mod tests {
     fn dropped_packets_that_nobody_could_name_are_told_and_where_a_ledger_lacks_them_in_words() {
         let link = LinkCounters { sent: 90, unlaunched: 9, unnamed: 2, ..LinkCounters::default() };
         let paced = Paced {
-            rung: PacingMode::Etf,
+            mode: PacingMode::Etf,
             launch: None,
             spacing: Default::default(),
             by_wire_thread: false,
