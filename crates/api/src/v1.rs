@@ -4,12 +4,10 @@
 //! request with a field that the worker does not know is refused, since nobody would notice otherwise
 //! that it was not heeded.
 
-mod block;
 mod catalogue;
 mod stream;
 mod workshop;
 
-pub use block::{DescribedBlock, DescribedElement, DescribedLength, DescribedOrder, DescribedWay};
 pub use catalogue::{Catalogue, MOST_PLUGINS, MOST_TEXT, Plugin, PluginCost, PluginPort};
 pub use stream::{
     FedPort, FedStream, PipelinePlace, SecretText, StreamPhase, StreamRequest, WorkCounters,

@@ -40,6 +40,7 @@ use tautline_proto::call::message::CallReason;
 use tautline_proto::call::path::SilentWay;
 use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
 use tautline_proto::coding_time::LongCoding;
+use tautline_proto::counters::{Counters, ReceiverCounters};
 use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{Coding, StreamFormat};
@@ -290,21 +291,18 @@ impl Watched {
     /// Packets that were sent, and that are received. A late one is among those that were received, and not among those
     /// that are lost.
     pub(crate) fn counts(&self) -> [Option<PacketCounts>; 2] {
-        let counts = |stream: &StreamSnapshot, names: [&str; 3]| {
-            let [due, lost, late] = names.map(|name| stream.counters.get(name).copied());
-            Some([due?, lost?, late?])
-        };
         let [sent, heard] = self.newest();
         let sent = sent.map(|stream| PacketCounts {
-            sent: stream.counters.get("packets_sent").copied(),
-            fate: counts(stream, ["receiver_expected", "receiver_lost", "receiver_late"]),
+            sent: stream.counted().map(|counted| counted.sent),
+            fate: stream
+                .counted_by_receivers()
+                .map(|ReceiverCounters { expected, lost, late }| [expected, lost, late]),
         });
-        let heard = heard.map(|stream| {
-            let fate = counts(stream, ["packets_received", "lost", "late"]);
-            PacketCounts {
-                sent: None,
-                fate: fate.map(|[came, lost, late]| [came + lost, lost, late]),
-            }
+        let heard = heard.map(|stream| PacketCounts {
+            sent: None,
+            fate: stream
+                .counted()
+                .map(|Counters { received, lost, late, .. }| [received + lost, lost, late]),
         });
         [sent, heard]
     }

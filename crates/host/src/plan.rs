@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tautline_api::v1::{DescribedOrder, PluginCost, WorkCounters};
+use tautline_api::v1::{PluginCost, StreamRequest, WorkCounters};
 use tautline_engine::offload::sound_set::SoundSet;
 
 use crate::chain::Recipe;
@@ -15,13 +15,7 @@ pub(crate) struct Plan {
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) ports: PortCounts,
     pub(crate) stream: u32,
-    pub(crate) rate: u32,
-    pub(crate) most_frames: u32,
-    pub(crate) datagram_bytes: usize,
-    pub(crate) history: usize,
-    pub(crate) copies: u8,
-    pub(crate) memory_frames: Option<u64>,
-    pub(crate) byte_order: DescribedOrder,
+    pub(crate) request: StreamRequest,
     pub(crate) incarnation: u32,
     pub(crate) secret: Option<[u8; 32]>,
     pub(crate) pipeline: PlannedPipeline,
@@ -32,15 +26,12 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn sound_set(&self) -> SoundSet {
-        let PlannedPipeline { onward, earlier, .. } = self.pipeline;
-        SoundSet { onward, earlier, ..self.ports.sound_set(self.most_frames) }
+        self.ports.sound_set(&self.request)
     }
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PlannedPipeline {
-    pub(crate) onward: usize,
-    pub(crate) earlier: usize,
     pub(crate) fed: Option<Option<[u8; 32]>>,
     pub(crate) feeds: Option<PlannedFeed>,
 }
@@ -53,15 +44,18 @@ pub(crate) struct PlannedFeed {
 }
 
 impl PortCounts {
-    pub fn sound_set(&self, most_frames: u32) -> SoundSet {
+    pub(crate) fn sound_set(&self, request: &StreamRequest) -> SoundSet {
         let Self { inputs, outputs, controls, told } = *self;
+        let [onward, earlier] =
+            request.pipeline.as_ref().map_or([0; 2], |place| [place.onward, place.earlier]);
         SoundSet {
             inputs,
             outputs,
             controls_in: controls,
             controls_out: told,
-            most_frames,
-            ..SoundSet::default()
+            most_frames: request.most_frames,
+            onward: onward as usize,
+            earlier: earlier as usize,
         }
     }
 }

@@ -242,12 +242,7 @@ impl PluginWorkshop {
             false => None,
         };
         let feeds = place.feeds.as_ref().map(|feeds| request::planned(feeds, is_sealed));
-        let plan = PlannedPipeline {
-            onward: place.onward as usize,
-            earlier: place.earlier as usize,
-            fed: place.fed.then_some(key),
-            feeds: feeds.transpose()?,
-        };
+        let plan = PlannedPipeline { fed: place.fed.then_some(key), feeds: feeds.transpose()? };
         Ok((plan, fed))
     }
 
@@ -310,13 +305,7 @@ impl PluginWorkshop {
             readable: self.options.program.readable().to_vec(),
             ports: offer.ports,
             stream: number,
-            rate: request.rate,
-            most_frames: request.most_frames,
-            datagram_bytes: request.datagram_bytes as usize,
-            history: request.history as usize,
-            copies: request.copies,
-            memory_frames: request.memory_frames,
-            byte_order: request.byte_order,
+            request: request.clone(),
             incarnation: 0,
             secret,
             pipeline,

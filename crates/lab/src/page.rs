@@ -22,7 +22,7 @@ use svg::Chart;
 use tautline_report::ledger::STAGES;
 
 pub fn page(report: &LabReport) -> String {
-    let mut out = header(report.experiment, report.question) + &command(&report.command);
+    let mut out = header(&report.experiment, &report.question) + &command(&report.command);
     for (number, host) in report.hosts.iter().enumerate() {
         if !report.hosts[..number].contains(host) {
             let HostDescription { name, kernel, processor, cpus, stalls } = host;
@@ -213,7 +213,7 @@ const TOLD: usize = 20;
 fn events(row: &ReportRow) -> String {
     let mut out = String::new();
     for events in &row.events {
-        out += &format!("<h3>When: {}</h3>", escaped(events.words));
+        out += &format!("<h3>When: {}</h3>", escaped(&events.words));
         let (shown, more) = events.values.split_at(events.values.len().min(TOLD));
         if !shown.is_empty() {
             let line = |(at, count): &(i64, u32)| {

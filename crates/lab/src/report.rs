@@ -1,13 +1,15 @@
 //! The report of an experiment for people, programs and the page: figures with error, spread and count.
 
+pub(crate) mod bounded;
 mod by_second;
 pub(crate) mod digits;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
 
+use serde::de::IgnoredAny;
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,21 +23,24 @@ use crate::statistics::{Bin, Interval, Missed, Series};
 
 pub use by_second::{PartBySecond, RECEIVER_LATE, SENDER_LATE, SecondCount, StreamBySecond};
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LabReport {
     pub schema: u32,
-    pub experiment: &'static str,
-    pub question: &'static str,
+    pub experiment: Cow<'static, str>,
+    pub question: Cow<'static, str>,
     pub command: String,
     pub duration_ns: i64,
     /// The machines, the one that it was asked on first.
     pub hosts: Vec<HostDescription>,
+    #[serde(deserialize_with = "bounded::rows")]
     pub rows: Vec<ReportRow>,
     pub notes: Vec<String>,
 }
 
 impl LabReport {
     pub fn of(experiment: &'static str, question: &'static str) -> Self {
+        let (experiment, question) = (experiment.into(), question.into());
         Self { schema: 1, experiment, question, ..Self::default() }
     }
 
@@ -80,32 +85,51 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-#[derive(Debug, Clone, Default)]
+/// What nothing is compared by is not read again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReportRow {
     pub name: String,
     /// Why its figures say nothing, in a sentence.
     pub void: Option<String>,
+    #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
     pub measured: Option<Summary>,
     /// How far the median may be from the truth, either way.
+    #[serde(rename = "uncertainty_ns", default, with = "nanos")]
     pub uncertainty: Option<Span>,
     /// Whether each value that was measured is the figure of a whole run: so few say nothing of a tail.
+    #[serde(skip)]
     pub of_rounds: bool,
     pub missed: Option<Missed>,
+    #[serde(flatten, serialize_with = "by_key", skip_deserializing)]
     pub figures: Vec<Figure>,
+    /// Of a row that was read: the keys of its figures.
+    #[serde(default, skip_serializing)]
+    pub words: BTreeMap<String, IgnoredAny>,
+    /// Of a row that was read: its figure of this key.
+    #[serde(skip_serializing)]
+    pub freezes: Option<u64>,
+    #[serde(skip_deserializing)]
     pub published: Vec<Published>,
     /// What the measured time is made of, in the order of travel.
+    #[serde(default, deserialize_with = "bounded::stages")]
     pub stages: Vec<StageSummary>,
     /// What its stream was, and how each part of it went second by second, if it is of one.
     pub stream: Option<StreamBySecond>,
+    #[serde(default)]
     pub intervals: Vec<Interval>,
     /// How often which value was measured, in rising order.
+    #[serde(skip_deserializing)]
     pub histogram: Vec<Bin>,
+    #[serde(skip_deserializing)]
     pub worst: Vec<Worst>,
     /// What else was seen meanwhile, once a second each.
+    #[serde(default)]
     pub meanwhile: Vec<Meanwhile>,
+    #[serde(default)]
     pub events: Vec<Events>,
     /// Every value in order, for the page alone; the lines share a horizontal axis.
+    #[serde(skip)]
     pub points: Vec<Points>,
 }
 
@@ -176,9 +200,10 @@ impl Worst {
 }
 
 /// What was read once a second beside what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meanwhile {
     pub key: Cow<'static, str>,
+    #[serde(default)]
     pub words: Cow<'static, str>,
     /// From the first value of the run, and what was read.
     pub values: Vec<(i64, f64)>,
@@ -198,10 +223,11 @@ impl Meanwhile {
 }
 
 /// What happened at instants of its own, such as xruns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
-    pub key: &'static str,
-    pub words: &'static str,
+    pub key: Cow<'static, str>,
+    #[serde(default)]
+    pub words: Cow<'static, str>,
     /// From the first value of the run, below zero before it, and how often at once.
     pub values: Vec<(i64, u32)>,
     /// Of how many it is not known when they were.
@@ -220,6 +246,7 @@ impl Events {
             told.filter_map(|(at, count)| Some((at.checked_sub(begin)?, count))).collect();
         let told = values.iter().map(|(_, count)| u64::from(*count)).sum();
         let untold = all.saturating_sub(told);
+        let (key, words) = (key.into(), words.into());
         (!values.is_empty() || untold > 0).then_some(Self { key, words, values, untold })
     }
 
@@ -329,29 +356,28 @@ impl ReportRow {
     }
 }
 
-impl Serialize for ReportRow {
-    /// Figures of its own stand beside those that every row has.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", &self.name)?;
-        map.serialize_entry("void", &self.void)?;
-        map.serialize_entry("configured_ns", &self.configured.map(Span::as_nanos))?;
-        map.serialize_entry("measured", &self.measured)?;
-        map.serialize_entry("uncertainty_ns", &self.uncertainty.map(Span::as_nanos))?;
-        map.serialize_entry("missed", &self.missed)?;
-        for Figure { key, value, .. } in &self.figures {
-            map.serialize_entry(key, value)?;
-        }
-        let words = self.figures.iter().map(|figure| (figure.key, figure.words));
-        map.serialize_entry("words", &words.collect::<BTreeMap<_, _>>())?;
-        map.serialize_entry("published", &self.published)?;
-        map.serialize_entry("stages", &self.stages)?;
-        map.serialize_entry("stream", &self.stream)?;
-        map.serialize_entry("intervals", &self.intervals)?;
-        map.serialize_entry("histogram", &self.histogram)?;
-        map.serialize_entry("worst", &self.worst)?;
-        map.serialize_entry("meanwhile", &self.meanwhile)?;
-        map.serialize_entry("events", &self.events)?;
-        map.end()
+mod nanos {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Span};
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(span: &Option<Span>, to: S) -> Result<S::Ok, S::Error> {
+        span.map(Span::as_nanos).serialize(to)
     }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Span>, D::Error> {
+        Ok(Option::<i64>::deserialize(from)?.map(Span::from_nanos))
+    }
+}
+
+/// Figures of its own stand beside those that every row has.
+fn by_key<S: Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(None)?;
+    for Figure { key, value, .. } in figures {
+        map.serialize_entry(key, value)?;
+    }
+    let words = figures.iter().map(|figure| (figure.key, figure.words));
+    map.serialize_entry("words", &words.collect::<BTreeMap<_, _>>())?;
+    map.end()
 }

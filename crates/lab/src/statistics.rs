@@ -117,12 +117,21 @@ impl Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// From the first value of the run to the interval's begin.
+    #[serde(default)]
     pub at_ns: i64,
+    #[serde(default)]
     pub count: u64,
+    #[serde(default)]
     pub min_ns: i64,
     pub p50_ns: i64,
     pub p99_ns: Option<i64>,
+    #[serde(default = "unknown")]
     pub max_ns: i64,
+}
+
+/// Older reports lack it: below every median.
+const fn unknown() -> i64 {
+    i64::MIN
 }
 
 /// Of a distance, the middle of the bin that it is counted in.

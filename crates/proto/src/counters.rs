@@ -30,6 +30,11 @@ macro_rules! counters {
                 Self { $($field: count($name),)+ }
             }
 
+            /// The same, if each has a count.
+            pub fn known(count: impl Fn(&str) -> Option<u64>) -> Option<Self> {
+                Some(Self { $($field: count($name)?,)+ })
+            }
+
             /// Each counter, in the order in which they are told.
             pub fn each(&self) -> impl Iterator<Item = $crate::counters::Counted> + use<> {
                 [$($crate::counters::Counted {
@@ -135,6 +140,17 @@ counters! {
     resampled_frames: "resampled_frames", "frames resampled", "frame resampled";
     /// Of all these, what happened while the whole host stood still.
     host_stalled: "host_stalled", "of all these the host's", "of these the host's";
+}
+
+counters! {
+    /// What receivers report of a stream to its sender.
+    ReceiverCounters:
+    /// Packets that were due at them so far.
+    expected: "receiver_expected";
+    /// Of those, packets that they miss.
+    lost: "receiver_lost";
+    /// Of those, packets that came after their turn.
+    late: "receiver_late";
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tautline_dsp::level::Level;
 use tautline_proto::clock::ClockMapping;
-use tautline_proto::counters::Counters;
+use tautline_proto::counters::{Counted, Counters, ReceiverCounters};
 use tautline_proto::crf_follower::{CrfStanding, CrfState};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
@@ -296,8 +296,20 @@ impl From<WorstPacket> for WorstStages {
 }
 
 /// Every counter by its name.
-pub fn counters(counted: &Counters) -> BTreeMap<String, u64> {
-    counted.each().map(|counted| (counted.name.to_owned(), counted.count)).collect()
+pub fn counters(counted: impl Iterator<Item = Counted>) -> BTreeMap<String, u64> {
+    counted.map(|counted| (counted.name.to_owned(), counted.count)).collect()
+}
+
+impl StreamSnapshot {
+    /// What was counted here, if all of it is known.
+    pub fn counted(&self) -> Option<Counters> {
+        Counters::known(|name| self.counters.get(name).copied())
+    }
+
+    /// What receivers report, if they do.
+    pub fn counted_by_receivers(&self) -> Option<ReceiverCounters> {
+        ReceiverCounters::known(|name| self.counters.get(name).copied())
+    }
 }
 
 /// The median of each stage of these packets, in the order of travel.

@@ -4,9 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tautline_api::pipeline::{counts, passing};
-use tautline_api::v1::{
-    DescribedOrder, MOST_KEPT_BYTES, PipelinePlace, Plugin, StreamRequest, VERSION,
-};
+use tautline_api::v1::{MOST_KEPT_BYTES, PipelinePlace, Plugin, StreamRequest};
 use tautline_engine::offload::delay::OffloadDelay;
 use tautline_engine::offload::host_block::HostBlock as _;
 use tautline_engine::offload::offloaded::{Offloaded, OffloadedConfig, Which};
@@ -123,19 +121,13 @@ impl Working {
             ));
         }
         let request = StreamRequest {
-            version: VERSION,
-            plugin: offer.plugin.id.clone(),
             hash: Some(offer.plugin.hash.clone()).filter(|hash| !hash.is_empty()),
-            rate,
-            most_frames: MOST_FRAMES,
-            byte_order: DescribedOrder::NATIVE,
             datagram_bytes: DATAGRAM_BYTES as u32,
             period_ns: options.block.map(|frames| period_ns(frames, rate)),
             history,
             copies: options.copies,
-            memory_frames: None,
             cleartext: options.cleartext,
-            pipeline: None,
+            ..StreamRequest::of(&offer.plugin.id, rate, MOST_FRAMES)
         };
         let staged = |place: usize| {
             let (plugin, (onward, earlier)) = (&stages[place], passing(&stages, place));

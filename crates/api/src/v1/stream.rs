@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::block::{DescribedBlock, DescribedOrder};
+use tautline_proto::offload::block::{BlockSpec, ByteOrder};
+
+use super::VERSION;
 
 /// `POST /v1/streams`: asks for an instance of a plugin and a way to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamRequest {
-    /// [`VERSION`](super::VERSION).
+    /// [`VERSION`].
     pub version: u32,
     /// [`Plugin::id`](super::Plugin::id).
     pub plugin: String,
@@ -23,7 +25,7 @@ pub struct StreamRequest {
     /// The most frames of one iteration.
     pub most_frames: u32,
     /// How the master has its numbers.
-    pub byte_order: DescribedOrder,
+    pub byte_order: ByteOrder,
     /// The longest datagram that the path carries whole, before it is sealed.
     pub datagram_bytes: u32,
     /// From one run of the plugin to the next, for the admission; without it runs of 64 frames are assumed, the shortest
@@ -46,6 +48,30 @@ pub struct StreamRequest {
     #[serde(default)]
     pub pipeline: Option<PipelinePlace>,
 }
+
+impl StreamRequest {
+    /// Alone, by datagrams that Ethernet carries whole, and nothing but what has to be said.
+    pub fn of(plugin: impl Into<String>, rate: u32, most_frames: u32) -> Self {
+        Self {
+            version: VERSION,
+            plugin: plugin.into(),
+            hash: None,
+            rate,
+            most_frames,
+            byte_order: ByteOrder::NATIVE,
+            datagram_bytes: ETHERNET_BYTES,
+            period_ns: None,
+            history: default_history(),
+            copies: 0,
+            memory_frames: None,
+            cleartext: false,
+            pipeline: None,
+        }
+    }
+}
+
+/// With the seal and the heads below it.
+const ETHERNET_BYTES: u32 = 1400;
 
 /// Where a stream stands in a pipeline: blocks go from the master to the first worker, from each to the next, and from the
 /// last to the master. The last is opened first, since each is told where the next one is.
@@ -113,13 +139,13 @@ pub struct WorkStream {
     /// Where the worker hears its datagrams, at the address by which the worker was asked.
     pub udp_port: u16,
     /// The blocks of an iteration, in their order.
-    pub set: Vec<DescribedBlock>,
+    pub set: Vec<BlockSpec>,
     /// [`StreamRequest::most_frames`], as it was agreed on.
     pub most_frames: u32,
     /// [`StreamRequest::datagram_bytes`], as it was agreed on.
     pub datagram_bytes: u32,
     /// Of all samples and control values: [`StreamRequest::byte_order`].
-    pub byte_order: DescribedOrder,
+    pub byte_order: ByteOrder,
     /// Audio inputs of the plugin.
     pub inputs: u32,
     /// Audio outputs.
@@ -222,4 +248,27 @@ pub struct WorkCounters {
     pub busy_ns: u64,
     /// What the longest took, in nanoseconds.
     pub longest_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::offload::block::{BlockWay, Element, Length};
+
+    use super::*;
+
+    #[test]
+    fn blocks_and_byte_orders_are_written_in_these_words() {
+        let ways = [BlockWay::ToWorker, BlockWay::FromWorker, BlockWay::Both];
+        let elements = [Element::F32, Element::F64, Element::I16, Element::I32, Element::Byte];
+        let lengths = [Length::Fixed(3), Length::PerFrame(1)];
+        let orders = [ByteOrder::Little, ByteOrder::Big];
+        let written = serde_json::to_string(&(ways, elements, lengths, orders)).unwrap();
+        assert_eq!(
+            written,
+            r#"[["to_worker","from_worker","both"],["f32","f64","i16","i32","byte"],[{"fixed":3},{"per_frame":1}],["little","big"]]"#
+        );
+        let block = BlockSpec { element: elements[0], way: ways[0], length: lengths[1] };
+        let written = serde_json::to_string(&block).unwrap();
+        assert_eq!(written, r#"{"element":"f32","way":"to_worker","length":{"per_frame":1}}"#);
+    }
 }

@@ -8,7 +8,7 @@ use tautline_trial::snapshot;
 
 use serde_json::Value;
 use tautline_api::client::{WorkOpened, WorkerAddress, WorkerClient};
-use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
+use tautline_api::v1::StreamRequest;
 
 use crate::common::program::{Call, Running, taut, words};
 use crate::common::{Folder, until};
@@ -68,22 +68,7 @@ impl TestWorker {
     }
 
     pub(crate) fn open(&self, plugin: &str, rate: u32, most_frames: u32) -> WorkOpened {
-        let request = StreamRequest {
-            version: VERSION,
-            plugin: plugin.to_owned(),
-            hash: None,
-            rate,
-            most_frames,
-            byte_order: DescribedOrder::NATIVE,
-            datagram_bytes: 1400,
-            period_ns: None,
-            history: 256,
-            copies: 0,
-            memory_frames: None,
-            cleartext: false,
-            pipeline: None,
-        };
-        self.client().open(&request).unwrap()
+        self.client().open(&StreamRequest::of(plugin, rate, most_frames)).unwrap()
     }
 }
 

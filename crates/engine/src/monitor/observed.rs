@@ -75,7 +75,7 @@ impl<P: Copy> Observed<P> {
         if let (Some(first), Some(last)) =
             (second.counters.each().next(), second.counters.each().next_back())
         {
-            into.counters = snapshot::counters(last);
+            into.counters = snapshot::counters(last.each());
             into.second = counted(first, last, over);
         }
         let heard = second.levels.iter().any(|level| level.frames > 0);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use tautline_api::seal::{Sealed, StreamKeys};
-use tautline_api::v1::DescribedOrder;
+use tautline_api::v1::StreamRequest;
 use tautline_engine::offload::working::{work, work_between};
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::link::Pollable;
@@ -18,7 +18,6 @@ use tautline_io::thread::halt::Halt;
 use tautline_io::thread::memory::lock;
 use tautline_io::thread::{Granted, Scheduler, spawn, without_signals};
 use tautline_io::udp::UdpOptions;
-use tautline_proto::offload::block::ByteOrder;
 use tautline_proto::offload::worker::{Worker, WorkerConfig};
 use tautline_proto::time::Span;
 
@@ -114,8 +113,8 @@ fn prepare(
     gauge: &Arc<Gauge>,
     (give, granted): (SyncSender<WorkOn>, Granted),
 ) -> Result<(ChildEvent, SyncSender<TakeBlocks>), String> {
-    let load = |most_frames| ChainNode::load(&plan.recipe, plan.rate, most_frames);
-    let node = load(plan.most_frames as usize).map_err(|error| error.to_string())?;
+    let load = |most_frames| ChainNode::load(&plan.recipe, plan.request.rate, most_frames);
+    let node = load(plan.request.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
     // Denormals are a hundred times slower; the master's mode wins.
     let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
@@ -203,19 +202,17 @@ fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
 
 fn worker(plan: &Plan) -> Result<Worker, String> {
     let set = plan.sound_set().block_set().map_err(|error| error.to_string())?;
-    let order = match plan.byte_order {
-        DescribedOrder::Little => ByteOrder::Little,
-        DescribedOrder::Big => ByteOrder::Big,
-    };
+    let StreamRequest { byte_order: order, datagram_bytes, history, copies, memory_frames, .. } =
+        plan.request;
     let config = WorkerConfig {
         set,
         stream: plan.stream,
         order,
-        datagram_bytes: plan.datagram_bytes,
-        history: plan.history,
-        copies: plan.copies,
-        hold: plan.history,
-        memory: plan.memory_frames,
+        datagram_bytes: datagram_bytes as usize,
+        history: history as usize,
+        copies,
+        hold: history as usize,
+        memory: memory_frames,
     };
     let mut worker = Worker::new(config).map_err(|error| error.to_string())?;
     if let Some(feeds) = &plan.pipeline.feeds {
@@ -255,7 +252,7 @@ fn links(
 
 fn onward(plan: &Plan, feeds: &PlannedFeed) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
-        datagram_bytes: plan.datagram_bytes,
+        datagram_bytes: plan.request.datagram_bytes as usize,
         packets_per_second: DATAGRAMS_PER_SECOND,
         batch: BATCH,
         ..UdpOptions::sender(vec![feeds.address])
@@ -275,7 +272,7 @@ fn link(
 ) -> Result<Box<DirectLink>, String> {
     let options = UdpOptions {
         most_destinations: 1,
-        datagram_bytes: plan.datagram_bytes,
+        datagram_bytes: plan.request.datagram_bytes as usize,
         packets_per_second: DATAGRAMS_PER_SECOND,
         batch: BATCH,
         ..UdpOptions::default()

@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tautline_api::seal::{self, SECRET_BYTES};
 use tautline_api::v1::{
-    DescribedBlock, DescribedElement, DescribedLength, DescribedWay, FedStream, MOST_KEPT_BYTES,
-    PipelinePlace, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream, WorkStreamState,
+    FedStream, MOST_KEPT_BYTES, SecretText, StreamRequest, VERSION, WorkRefused, WorkStream,
+    WorkStreamState,
 };
 use tautline_engine::offload::sound_set::SoundSet;
-use tautline_proto::offload::block::{BlockLeg, BlockSet, BlockSpec, BlockWay, Element, Length};
+use tautline_proto::offload::block::{BlockLeg, BlockSet};
 use tautline_proto::offload::datagram::LEAST_DATAGRAM_BYTES;
 
 use crate::offers::OfferedPlugin;
@@ -70,17 +70,14 @@ impl Agreed {
         if request.period_ns == Some(0) {
             return refuse("a period of nothing cannot be kept; leave period_ns out".into());
         }
-        let place = request.pipeline.as_ref();
-        let count = |count: fn(&PipelinePlace) -> u32| place.map_or(0, count) as usize;
-        let (onward, earlier) = (count(|place| place.onward), count(|place| place.earlier));
+        let sound = offer.ports.sound_set(request);
+        let SoundSet { onward, earlier, .. } = sound;
         if onward.max(earlier) > MOST_CARRIED {
             return refuse(format!(
                 "{onward} and {earlier} control values of other plugins are too many; send {MOST_CARRIED} at most"
             ));
         }
-        let own = offer.ports.sound_set(request.most_frames);
-        let set = SoundSet { onward, earlier, ..own }.block_set();
-        let set = set.map_err(|error| WorkRefused::BadRequest(error.to_string()))?;
+        let set = sound.block_set().map_err(|error| WorkRefused::BadRequest(error.to_string()))?;
         let bytes =
             [BlockLeg::There, BlockLeg::Back].map(|leg| set.bytes(leg, request.most_frames));
         let kept = bytes.iter().sum::<usize>().saturating_mul(request.history as usize);
@@ -110,7 +107,7 @@ impl Agreed {
         WorkStream {
             id: state.id,
             udp_port: state.udp_port,
-            set: self.set.blocks().iter().map(described).collect(),
+            set: self.set.blocks().to_vec(),
             most_frames: request.most_frames,
             datagram_bytes: request.datagram_bytes,
             byte_order: request.byte_order,
@@ -146,25 +143,4 @@ pub(super) fn planned(feeds: &FedStream, is_sealed: bool) -> Result<PlannedFeed,
         }
     };
     Ok(PlannedFeed { address: feeds.address, stream: feeds.stream, secret })
-}
-
-fn described(block: &BlockSpec) -> DescribedBlock {
-    DescribedBlock {
-        element: match block.element {
-            Element::F32 => DescribedElement::F32,
-            Element::F64 => DescribedElement::F64,
-            Element::I16 => DescribedElement::I16,
-            Element::I32 => DescribedElement::I32,
-            Element::Byte => DescribedElement::Byte,
-        },
-        way: match block.way {
-            BlockWay::ToWorker => DescribedWay::ToWorker,
-            BlockWay::FromWorker => DescribedWay::FromWorker,
-            BlockWay::Both => DescribedWay::Both,
-        },
-        length: match block.length {
-            Length::Fixed(elements) => DescribedLength::Fixed(elements),
-            Length::PerFrame(elements) => DescribedLength::PerFrame(elements),
-        },
-    }
 }

@@ -28,8 +28,8 @@ impl StreamReport {
             state: WorkStreamState {
                 id: plan.stream,
                 plugin: plugin.to_owned(),
-                rate: plan.rate,
-                most_frames: plan.most_frames,
+                rate: plan.request.rate,
+                most_frames: plan.request.most_frames,
                 udp_port,
                 phase: StreamPhase::Starting,
                 why: None,
@@ -120,7 +120,7 @@ fn sum(one: &WorkCounters, other: &WorkCounters) -> WorkCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautline_api::v1::DescribedOrder;
+    use tautline_api::v1::StreamRequest;
 
     use crate::chain::Recipe;
     use crate::offers::PortCounts;
@@ -165,13 +165,7 @@ mod tests {
             readable: Vec::new(),
             ports: PortCounts { inputs: 1, outputs: 1, controls: 0, told: 0 },
             stream: 1,
-            rate: 48_000,
-            most_frames: 64,
-            datagram_bytes: 1200,
-            history: 1,
-            copies: 0,
-            memory_frames: None,
-            byte_order: DescribedOrder::Little,
+            request: StreamRequest::of("odd:odd", 48_000, 64),
             incarnation: 0,
             secret: None,
             pipeline: PlannedPipeline::default(),

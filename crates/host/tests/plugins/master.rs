@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use tautline_api::seal::{Sealed, StreamKeys};
-use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION, WorkStream};
+use tautline_api::v1::{StreamRequest, WorkStream};
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::socket::seal::Seal;
 use tautline_proto::offload::block::{BlockLeg, BlockSet, ByteOrder, get_f32, put_f32};
@@ -19,21 +19,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 const DATAGRAM_BYTES: usize = 1400;
 
 pub(crate) fn request(plugin: &str, rate: u32, most_frames: u32) -> StreamRequest {
-    StreamRequest {
-        version: VERSION,
-        plugin: plugin.to_owned(),
-        hash: None,
-        rate,
-        most_frames,
-        byte_order: DescribedOrder::NATIVE,
-        datagram_bytes: DATAGRAM_BYTES as u32,
-        period_ns: None,
-        history: 64,
-        copies: 0,
-        memory_frames: None,
-        cleartext: false,
-        pipeline: None,
-    }
+    StreamRequest { history: 64, ..StreamRequest::of(plugin, rate, most_frames) }
 }
 
 pub(crate) struct TestMaster {

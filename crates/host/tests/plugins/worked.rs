@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use tautline_api::v1::{
-    DescribedOrder, StreamPhase, StreamRequest, WorkRefused, WorkStreamState, Workshop,
-};
+use tautline_api::v1::{StreamPhase, StreamRequest, WorkRefused, WorkStreamState, Workshop};
 use tautline_host::chain::ChainFile;
 use tautline_host::cost::of_run;
 use tautline_host::ladspa::instance::PluginInstance;
@@ -20,6 +18,7 @@ use tautline_host::offers::PluginOffers;
 use tautline_host::scan::{PATIENCE as SCAN_PATIENCE, scan};
 use tautline_host::workshop::{MOST_SHARE, PluginWorkshop, StreamOver, WorkNews, WorkshopOptions};
 use tautline_io::thread::Scheduler;
+use tautline_proto::offload::block::ByteOrder;
 use tautline_proto::offload::datagram::Flags;
 use tautline_proto::time::Span;
 
@@ -561,9 +560,9 @@ fn requests_that_make_no_sense_are_refused_with_what_does() {
 #[test]
 fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    let other = match DescribedOrder::NATIVE {
-        DescribedOrder::Little => DescribedOrder::Big,
-        DescribedOrder::Big => DescribedOrder::Little,
+    let other = match ByteOrder::NATIVE {
+        ByteOrder::Little => ByteOrder::Big,
+        ByteOrder::Big => ByteOrder::Little,
     };
     let asked = StreamRequest { byte_order: other, ..request("odd:odd", 48_000, 64) };
     let (_, mut far) = opened(&workshop, asked);
@@ -576,7 +575,7 @@ fn a_master_that_has_its_numbers_the_other_way_round_gets_them_so() {
 #[test]
 fn the_answer_has_the_byte_order_of_the_request() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    for byte_order in [DescribedOrder::Little, DescribedOrder::Big] {
+    for byte_order in [ByteOrder::Little, ByteOrder::Big] {
         let asked = StreamRequest { byte_order, ..request("odd:odd", 48_000, 64) };
         assert_eq!(workshop.open(asked, SECRET).unwrap().byte_order, byte_order);
     }

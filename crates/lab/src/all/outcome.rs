@@ -4,10 +4,13 @@ use core::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tautline_engine::monitor::shell::shell_line;
+use tautline_proto::time::Span;
+use tautline_report::distribution::Summary;
 
 use crate::experiments::Experiment;
+use crate::report::{LabReport, ReportRow};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct AllOutcome {
@@ -22,7 +25,7 @@ pub struct AllOutcome {
     pub failed: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AllRow {
     pub name: String,
     pub void: Option<String>,
@@ -31,7 +34,7 @@ pub struct AllRow {
     pub measured: Option<AllSummary>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AllSummary {
     pub count: u64,
     pub p50_ns: Option<i64>,
@@ -40,9 +43,19 @@ pub struct AllSummary {
     pub max_ns: Option<i64>,
 }
 
-#[derive(Deserialize)]
-struct Written {
-    rows: Vec<AllRow>,
+impl From<ReportRow> for AllRow {
+    fn from(row: ReportRow) -> Self {
+        let ReportRow { name, void, configured, uncertainty, measured, .. } = row;
+        let [configured_ns, uncertainty_ns] =
+            [configured, uncertainty].map(|span| span.map(Span::as_nanos));
+        let measured = measured.map(|Summary { count, p50_ns, p99_ns, max_ns, .. }| AllSummary {
+            count,
+            p50_ns,
+            p99_ns,
+            max_ns,
+        });
+        Self { name, void, configured_ns, uncertainty_ns, measured }
+    }
 }
 
 impl AllOutcome {
@@ -54,11 +67,8 @@ impl AllOutcome {
         took: Duration,
     ) -> Self {
         let text = std::fs::read_to_string(folder.join(step.json())).ok();
-        let written = text.as_deref().map(serde_json::from_str::<Written>);
-        let rows = match written {
-            Some(Ok(written)) => written.rows,
-            Some(Err(_)) | None => Vec::new(),
-        };
+        let written = text.and_then(|text| serde_json::from_str::<LabReport>(&text).ok());
+        let rows: Vec<_> = written.unwrap_or_default().rows.into_iter().map(AllRow::from).collect();
         let said = || {
             let log = std::fs::read_to_string(folder.join(step.log())).unwrap_or_default();
             let last = log.lines().rev().find(|line| !line.trim().is_empty());

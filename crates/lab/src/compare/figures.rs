@@ -6,6 +6,8 @@
 //! more is no difference; what a slow thread adds is seen without the phase, in `sender_late` and
 //! `receiver_late`. `buffer` is what the others leave of the link offset.
 
+use tautline_proto::time::Span;
+
 use super::counts::{self, ReadCounts};
 use super::read::{ReadPart, ReadRow};
 use super::{CompareOptions, ComparedFigure, ComparedRow, ComparedVerdict, stages};
@@ -32,16 +34,15 @@ pub(super) fn add(
     let frame = [first, second].map(ReadRow::frame_ns).into_iter().fold(0.0, f64::max);
     let limit = |usual| options.threshold.map_or(usual, |limit| limit.as_nanos() as f64);
     let least = limit(if in_sound || first.is_stream() { frame } else { 0.0 });
-    let threshold = least.max(sum([first, second].map(|row| row.uncertainty_ns)));
-    let latency = match first.configured_ns == second.configured_ns {
+    let threshold =
+        least.max(sum([first, second].map(|row| row.row.uncertainty.map(Span::as_nanos))));
+    let latency = match first.row.configured == second.row.configured {
         true => Judged::Beyond(0.0),
         false => Judged::Follows("configured otherwise"),
     };
     if let Judged::Follows(_) = latency {
-        let told = [first, second].map(|row| {
-            let configured = row.configured_ns.map(tautline_proto::time::Span::from_nanos);
-            configured.map_or("nothing".to_owned(), |span| span.to_string())
-        });
+        let told = [first, second]
+            .map(|row| row.row.configured.map_or("nothing".to_owned(), |span| span.to_string()));
         let [first, second] = told;
         row.lacks.push(format!("the latency, configured as {first} and {second}"));
     }
@@ -51,14 +52,14 @@ pub(super) fn add(
     if first.whole_run || second.whole_run {
         row.figures.extend(of_runs([first, second], &latency, threshold));
     }
-    match (&first.stream, &second.stream) {
+    match (&first.row.stream, &second.row.stream) {
         (Some(one), Some(other)) => {
             parts(row, (first, one), (second, other), least);
             streams(row, (first, one), (second, other));
         }
         _ => {
             if first.is_stream() && second.is_stream() && !first.whole_run && !second.whole_run {
-                let which = if first.stream.is_none() { "first" } else { "second" };
+                let which = if first.row.stream.is_none() { "first" } else { "second" };
                 row.lacks.push(format!(
                     "the stages, of which the {which} report has no seconds: it is of an older taut"
                 ));
@@ -97,7 +98,7 @@ fn sum(unsure: [Option<i64>; 2]) -> f64 {
 
 /// By seconds, where both know them.
 fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
-    let (of_first, of_second) = first.missed.zip(second.missed)?;
+    let (of_first, of_second) = first.row.missed.zip(second.row.missed)?;
     let seconds = first.missed_by_second().zip(second.missed_by_second());
     Some(match seconds {
         Some((a, b)) => counts::compare(counts::MISSED, (&a, of_first.due), (&b, of_second.due)),
@@ -240,16 +241,19 @@ fn could_differ(a: &[f64], b: &[f64], threshold: f64) -> bool {
 
 impl ReadRow {
     fn frame_ns(&self) -> f64 {
-        let rate = self.stream.as_ref().map_or(USUAL_RATE, |stream| stream.rate.max(1));
+        let rate = self.row.stream.as_ref().map_or(USUAL_RATE, |stream| stream.rate.max(1));
         1e9 / f64::from(rate)
     }
 
     fn seconds(&self) -> ReadPart {
-        let all = || self.intervals.iter();
+        let all = || self.row.intervals.iter();
         ReadPart {
             p50: all().map(|one| one.p50_ns as f64).collect(),
             p99: all().filter_map(|one| one.p99_ns).map(|p99| p99 as f64).collect(),
-            max: all().filter_map(|one| one.max_ns).map(|max| max as f64).collect(),
+            max: all()
+                .filter(|one| one.max_ns >= one.p50_ns)
+                .map(|one| one.max_ns as f64)
+                .collect(),
         }
     }
 }

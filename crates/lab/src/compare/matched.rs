@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tautline_proto::time::Span;
-
 use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
 
@@ -28,16 +26,16 @@ pub(super) fn rows(
     // By name, so that many rows take no longer than each of them does.
     let mut named: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
     for (at, row) in second.rows.iter().enumerate() {
-        named.entry(&row.name).or_default().push_back(at);
+        named.entry(&row.row.name).or_default().push_back(at);
     }
     let mut pairs: Vec<(&ReadRow, Option<&ReadRow>)> = Vec::new();
     for row in &first.rows {
-        let other = named.get_mut(row.name.as_str()).and_then(VecDeque::pop_front);
+        let other = named.get_mut(row.row.name.as_str()).and_then(VecDeque::pop_front);
         pairs.push((row, other.and_then(|at| left[at].take())));
     }
     pair_rest(&mut pairs, &mut left, first, second);
     let alone = only(&first.rows).zip(only(&second.rows));
-    if let Some((_, other)) = alone.filter(|(one, other)| one.name != other.name) {
+    if let Some((_, other)) = alone.filter(|(one, other)| one.row.name != other.row.name) {
         let free = left.iter_mut().find(|row| row.is_some_and(|row| core::ptr::eq(row, other)));
         let pair = pairs.iter_mut().find(|(row, there)| row.is_stream() && there.is_none());
         if let Some((free, pair)) = free.zip(pair) {
@@ -57,12 +55,12 @@ pub(super) fn rows(
             },
             None => ComparedRow {
                 gone: !searched && same && row.is_comparable(),
-                ..ComparedRow::unknown(&row.name, "only the first report has it")
+                ..ComparedRow::unknown(&row.row.name, "only the first report has it")
             },
         });
     }
     let only_second =
-        |row: &ReadRow| ComparedRow::unknown(&row.name, "only the second report has it");
+        |row: &ReadRow| ComparedRow::unknown(&row.row.name, "only the second report has it");
     rows.extend(left.into_iter().flatten().map(only_second));
     if searched {
         rows.extend(found(first, second));
@@ -104,10 +102,10 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
 /// What a search ended with. That `least` holds a latency says nothing: only what went is its last row.
 fn held(report: &ReadReport) -> Option<String> {
     if report.experiment == "least" {
-        let least = report.rows.iter().find(|row| row.name == LEAST)?;
-        return Some(Span::from_nanos(least.configured_ns?).to_string());
+        let least = report.rows.iter().find(|row| row.row.name == LEAST)?;
+        return Some(least.row.configured?.to_string());
     }
-    let last = report.rows.iter().rev().find_map(|row| row.name.split_once(HELD));
+    let last = report.rows.iter().rev().find_map(|row| row.row.name.split_once(HELD));
     last.map(|(what, _)| what.to_owned())
 }
 
@@ -124,7 +122,7 @@ fn freezes(
     let (a, b) = one.frozen(of_first).zip(other.frozen(of_second))?;
     let due = [of_first, of_second].map(u64::from);
     let figures = vec![counts::compare("freezes_per_s", (&a, due[0]), (&b, due[1]))];
-    Some(ComparedRow { name: one.name.clone(), figures, ..ComparedRow::default() })
+    Some(ComparedRow { name: one.row.name.clone(), figures, ..ComparedRow::default() })
 }
 
 fn only(rows: &[ReadRow]) -> Option<&ReadRow> {
@@ -139,17 +137,18 @@ impl ComparedRow {
 }
 
 fn of(first: &ReadRow, second: &ReadRow, options: CompareOptions, in_sound: bool) -> ComparedRow {
-    let other_name = (first.name != second.name).then(|| second.name.clone());
-    for (row, which) in [(first, "first"), (second, "second")] {
+    let [one, other] = [&first.row, &second.row];
+    let other_name = (one.name != other.name).then(|| other.name.clone());
+    for (row, which) in [(one, "first"), (other, "second")] {
         if let Some(why) = &row.void {
             let why = format!("void in the {which} report: {why}");
-            let gone = first.void.is_none();
-            return ComparedRow { gone, other_name, ..ComparedRow::unknown(&first.name, why) };
+            let gone = one.void.is_none();
+            return ComparedRow { gone, other_name, ..ComparedRow::unknown(&one.name, why) };
         }
     }
-    let mut row = ComparedRow { name: first.name.clone(), other_name, ..ComparedRow::default() };
+    let mut row = ComparedRow { name: one.name.clone(), other_name, ..ComparedRow::default() };
     figures::add(&mut row, first, second, (options, in_sound));
-    row.gone = !first.intervals.is_empty() && second.intervals.is_empty() && !second.whole_run;
+    row.gone = !one.intervals.is_empty() && other.intervals.is_empty() && !second.whole_run;
     if row.figures.is_empty() && row.lacks.is_empty() {
         row.unknown = Some("there is nothing in it that can be compared".to_owned());
     }

@@ -1,7 +1,6 @@
-//! Reports as they are read again: what is compared of them, and nothing else, so that older and newer ones
-//! are read alike; and what a file is that is none.
+//! Reports as they are read again, by the types that they are written by: older ones may lack fields, newer ones have
+//! more; and what a file is that is none.
 
-mod rows;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +11,12 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use tautline_report::distribution::Summary;
 
 use super::counts::ReadCounts;
-use crate::report::{HostDescription, PartBySecond, StreamBySecond};
-use crate::statistics::{Missed, median};
+use crate::report::bounded::{MOST_PARTS, MOST_ROWS};
+use crate::report::{HostDescription, LabReport, PartBySecond, ReportRow};
+use crate::statistics::median;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -32,24 +33,26 @@ const LONGEST: u64 = 256 << 20;
 const MOST_SECONDS: usize = 1_000_000;
 /// As long, of the shortest packets; what is counted is compared by steps of as many as their root.
 const MOST_DUE: u64 = 10_000_000_000;
-/// More rows, stages or parts than any experiment has by far.
-const MOST_ROWS: usize = 10_000;
-const MOST_PARTS: usize = 1000;
 
 const WRITE: &str = "write a report with --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct ReadReport {
     pub(super) experiment: String,
-    #[serde(default)]
     command: String,
-    #[serde(default)]
     hosts: Vec<HostDescription>,
-    #[serde(deserialize_with = "rows::read")]
     pub(super) rows: Vec<ReadRow>,
     /// Of its names; fields of the same name are compared.
-    schema: u64,
+    schema: u32,
+}
+
+impl From<LabReport> for ReadReport {
+    fn from(report: LabReport) -> Self {
+        let LabReport { schema, experiment, command, hosts, rows, .. } = report;
+        let rows = rows.into_iter().map(|row| ReadRow::from(row)).collect();
+        Self { experiment: experiment.into_owned(), command, hosts, rows, schema }
+    }
 }
 
 /// What tells a report from other JSON. The rest is passed over: JSON of any fields and depths would take a hundred
@@ -75,77 +78,23 @@ fn begins(field: Option<&RawValue>, with: char) -> bool {
     field.is_some_and(|field| field.get().starts_with(with))
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone)]
 pub(super) struct ReadRow {
-    pub(super) name: String,
-    pub(super) void: Option<String>,
+    pub(super) row: ReportRow,
     /// Of a report of one run, which has no seconds.
-    #[serde(skip)]
     pub(super) whole_run: bool,
-    #[serde(default)]
-    measured: Option<ReadSummary>,
-    #[serde(skip)]
     pub(super) counters: BTreeMap<String, u64>,
-    /// What its own figures are called, by their keys.
-    #[serde(default)]
-    pub(super) words: BTreeMap<String, IgnoredAny>,
-    pub(super) configured_ns: Option<i64>,
-    pub(super) uncertainty_ns: Option<i64>,
-    pub(super) missed: Option<Missed>,
-    /// Of a row of them: how many freezes there were, and no more than that happens in most seconds.
-    freezes: Option<u64>,
-    #[serde(default)]
-    stages: Vec<ReadStage>,
-    pub(super) stream: Option<StreamBySecond>,
-    #[serde(default)]
-    pub(super) intervals: Vec<ReadInterval>,
-    #[serde(default)]
-    events: Vec<ReadEvents>,
-    #[serde(default)]
-    meanwhile: Vec<ReadMeanwhile>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) struct ReadInterval {
-    #[serde(default)]
-    count: u64,
-    pub(super) p50_ns: i64,
-    pub(super) p99_ns: Option<i64>,
-    pub(super) max_ns: Option<i64>,
-}
-
-/// The median of what was measured, or its mean if there are too few values.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-struct ReadSummary {
-    p50_ns: Option<i64>,
-    mean_ns: Option<i64>,
-}
-
-impl ReadSummary {
-    fn middle(&self) -> Option<i64> {
-        self.p50_ns.or(self.mean_ns)
+impl From<ReportRow> for ReadRow {
+    fn from(row: ReportRow) -> Self {
+        Self { row, whole_run: false, counters: BTreeMap::new() }
     }
 }
 
-#[derive(Debug, Clone, Deserialize)]
-struct ReadStage {
-    name: String,
-    #[serde(default)]
-    summary: ReadSummary,
-    uncertainty_ns: Option<i64>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct ReadEvents {
-    key: String,
-    values: Vec<(i64, u32)>,
-    untold: u64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct ReadMeanwhile {
-    key: String,
-    values: Vec<(i64, f64)>,
+/// The median of what was measured, or its mean if there are too few values.
+fn middle(summary: &Summary) -> Option<i64> {
+    summary.p50_ns.or(summary.mean_ns)
 }
 
 #[derive(Debug, Clone, Default)]
@@ -165,46 +114,48 @@ impl ReadPart {
 
 impl ReadRow {
     pub(super) fn is_comparable(&self) -> bool {
-        self.void.is_none() && (!self.intervals.is_empty() || self.missed.is_some())
+        let row = &self.row;
+        row.void.is_none() && (!row.intervals.is_empty() || row.missed.is_some())
     }
 
     /// Whether it is of a stream, of which older reports have no seconds.
     pub(super) fn is_stream(&self) -> bool {
         self.whole_run
-            || self.stream.is_some()
-            || self.stages.iter().any(|stage| stage.name == "wire")
+            || self.row.stream.is_some()
+            || self.row.stages.iter().any(|stage| stage.name == "wire")
     }
 
     pub(super) fn median(&self) -> Option<i64> {
-        self.measured.as_ref().and_then(ReadSummary::middle)
+        self.row.measured.as_ref().and_then(middle)
     }
 
     pub(super) fn stage_names(&self) -> impl Iterator<Item = &str> {
-        self.stages.iter().map(|stage| stage.name.as_str())
+        self.row.stages.iter().map(|stage| &*stage.name)
     }
 
     pub(super) fn stage_median(&self, name: &str) -> Option<i64> {
-        self.stages.iter().find(|stage| stage.name == name)?.summary.middle()
+        middle(&self.row.stages.iter().find(|stage| stage.name == name)?.summary)
     }
 
     pub(super) fn uncertainty_of(&self, stage: &str) -> Option<i64> {
-        self.stages.iter().find(|one| one.name == stage)?.uncertainty_ns
+        self.row.stages.iter().find(|one| one.name == stage)?.uncertainty_ns
     }
 
     pub(super) fn missed_by_second(&self) -> Option<ReadCounts> {
-        let missed = self.missed?;
-        let seconds = u32::try_from(self.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
-        let told = self.meanwhile.iter().find(|read| read.key == "missed");
+        let missed = self.row.missed?;
+        let seconds =
+            u32::try_from(self.row.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
+        let told = self.row.meanwhile.iter().find(|read| read.key == "missed");
         let told = told.map(|read| by_second(&read.values)).unwrap_or_default();
         let sum = told.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
         (sum == missed.missed).then(|| ReadCounts::of(&told, seconds))
     }
 
     pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
-        self.freezes?;
+        self.row.freezes?;
         // Their row has no more seconds than had any; when is not asked.
         let counts =
-            self.intervals.iter().map(|second| u32::try_from(second.count).unwrap_or(u32::MAX));
+            self.row.intervals.iter().map(|second| u32::try_from(second.count).unwrap_or(u32::MAX));
         let counts: Vec<(u32, u32)> = (0..).zip(counts).collect();
         Some(ReadCounts::of(&counts, seconds.max(counts.len() as u32)))
     }
@@ -212,7 +163,7 @@ impl ReadRow {
     /// Xruns of one end while packets counted. Those that are not told came after the last that is: only until
     /// then it is known how many seconds had none.
     pub(super) fn xruns(&self, key: &str, seconds: u32) -> ReadCounts {
-        let Some(events) = self.events.iter().find(|events| events.key == key) else {
+        let Some(events) = self.row.events.iter().find(|events| events.key == key) else {
             return ReadCounts::of(&[], seconds);
         };
         let second = |at: i64| u32::try_from(at.div_euclid(1_000_000_000)).ok();
@@ -229,19 +180,20 @@ impl ReadRow {
 impl ReadRow {
     /// What it tells more of than any experiment measures.
     fn beyond(&self) -> Option<String> {
-        let stream = self.stream.as_ref();
+        let stream = self.row.stream.as_ref();
         let parts = stream.iter().flat_map(|stream| &stream.parts);
         let lists =
             parts.flat_map(|part| [part.p50_ns.len(), part.p99_ns.len(), part.max_ns.len()]);
         let told = stream.map_or(0, |stream| stream.seconds as usize);
-        let seconds = lists.chain([self.intervals.len(), told]).max().unwrap_or(0);
-        let parts = stream.map_or(0, |stream| stream.parts.len()).max(self.stages.len());
+        let seconds = lists.chain([self.row.intervals.len(), told]).max().unwrap_or(0);
+        let parts = stream.map_or(0, |stream| stream.parts.len());
+        let figures = self.row.words.len().max(self.counters.len());
         let due = self.due();
         let what = match (seconds > MOST_SECONDS, due > MOST_DUE) {
             (true, _) => format!("{seconds} seconds"),
             (false, true) => format!("{due} packets"),
             (false, false) if parts > MOST_PARTS => format!("{parts} parts"),
-            (false, false) if self.words.len().max(self.counters.len()) > MOST_PARTS => {
+            (false, false) if figures > MOST_PARTS => {
                 format!("more than {MOST_PARTS} figures")
             }
             (false, false) if self.has_a_part_twice() => "parts of one name".to_owned(),
@@ -253,14 +205,14 @@ impl ReadRow {
     /// Nobody could say which of them to compare with which.
     fn has_a_part_twice(&self) -> bool {
         let (mut parts, mut stages) = (BTreeSet::new(), BTreeSet::new());
-        let mut of_stream = self.stream.iter().flat_map(|stream| &stream.parts);
+        let mut of_stream = self.row.stream.iter().flat_map(|stream| &stream.parts);
         of_stream.any(|part| !parts.insert(&part.name))
-            || self.stages.iter().any(|stage| !stages.insert(&stage.name))
+            || self.row.stages.iter().any(|stage| !stages.insert(&stage.name))
     }
 
     fn due(&self) -> u64 {
-        let missed = self.missed.map_or(0, |missed| missed.due.max(missed.missed));
-        self.stream.as_ref().map_or(0, |stream| stream.due).max(missed)
+        let missed = self.row.missed.map_or(0, |missed| missed.due.max(missed.missed));
+        self.row.stream.as_ref().map_or(0, |stream| stream.due).max(missed)
     }
 }
 
@@ -282,7 +234,7 @@ impl ReadRow {
     pub(super) fn busier(&self, other: &Self) -> Option<String> {
         let told = BUSY.iter().find_map(|(key, whose)| {
             let [a, b] = [self, other].map(|row| {
-                let read = row.meanwhile.iter().find(|read| read.key == *key)?;
+                let read = row.row.meanwhile.iter().find(|read| read.key == *key)?;
                 let values: Vec<f64> = read.values.iter().map(|(_, value)| *value).collect();
                 (!values.is_empty()).then(|| median(&values))
             });
@@ -293,7 +245,7 @@ impl ReadRow {
             })
         });
         told.map(|told| {
-            format!("{}: {told}: threads and stages wait for what else runs", self.name)
+            format!("{}: {told}: threads and stages wait for what else runs", self.row.name)
         })
     }
 }
@@ -350,9 +302,9 @@ impl ReadReport {
         }
         let report = match is_run {
             true => run::read(begin),
-            false => serde_json::from_slice(begin),
+            false => serde_json::from_slice::<LabReport>(begin).map(Self::from),
         };
-        let report: Self = match report {
+        let report = match report {
             Ok(report) => report,
             Err(error) => return none(&format!("JSON with other fields ({error})")),
         };
@@ -371,7 +323,7 @@ impl ReadReport {
     }
 
     pub(super) fn seconds(&self) -> u32 {
-        self.rows.iter().map(|row| row.intervals.len() as u32).max().unwrap_or(0)
+        self.rows.iter().map(|row| row.row.intervals.len() as u32).max().unwrap_or(0)
     }
 
     /// The commands of two reports of runs, if they differ: what a sender counts is not what a receiver counts.

@@ -68,7 +68,7 @@ fn only(row: &ReadRow, other: &ReadRow) -> Vec<String> {
     }
     let stages = row.stage_names().filter(|name| !other.stage_names().any(|there| there == *name));
     let stages = stages.map(|name| format!("stage {name}"));
-    let figures = keys(&row.words, &other.words).into_iter();
+    let figures = keys(&row.row.words, &other.row.words).into_iter();
     // Counters of nothing, as of a lab's row, are not lacking.
     let counts = match other.counters.is_empty() {
         true => Vec::new(),

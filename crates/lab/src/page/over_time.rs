@@ -56,7 +56,7 @@ impl<'a> Panel<'a> {
         let values: Values =
             events.within(0..=end).into_iter().map(|(at, count)| (at, f64::from(count))).collect();
         let most = values.iter().map(|(_, count)| *count).reduce(f64::max)?;
-        Some(Self::strip(events.words, values, true, Axis::linear(0.0, most, Unit::Count)))
+        Some(Self::strip(&events.words, values, true, Axis::linear(0.0, most, Unit::Count)))
     }
 
     fn values(&self) -> impl Iterator<Item = &(i64, f64)> {

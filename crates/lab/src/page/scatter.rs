@@ -23,7 +23,7 @@ pub(super) fn all(row: &ReportRow) -> Option<Chart> {
     let mut chart = drawn(row, ["Every value", "every value"], begin..=end, 5)?;
     "by the time it was due; each line ends in its name".clone_into(&mut chart.words);
     let seen = row.events.iter().filter(|events| !events.within(begin..=end).is_empty());
-    let happened = seen.map(|events| events.words).collect::<Vec<_>>().join(" and ");
+    let happened = seen.map(|events| &*events.words).collect::<Vec<_>>().join(" and ");
     if !happened.is_empty() {
         chart.words += &format!("; {happened} are marked");
     }

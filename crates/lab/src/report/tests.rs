@@ -145,7 +145,8 @@ fn full() -> LabReport {
     // So many that ten lie beyond the rarest percentile.
     row.measured = Some(series(0..100_000).summary());
     row.meanwhile = vec![Meanwhile::drawn("cpu_percent", "cpu, %", vec![(0, 1.0)])];
-    row.events = vec![Events { key: "xruns", words: "xruns", values: vec![(-1, 2)], untold: 3 }];
+    let (key, words) = ("xruns".into(), "xruns".into());
+    row.events = vec![Events { key, words, values: vec![(-1, 2)], untold: 3 }];
     let statistic = Statistic::Single;
     row.published = vec![Published { source: "they", name: "A", statistic, value_ns: 5_000_000 }];
     let summary = series(0..1000).summary();
@@ -207,7 +208,8 @@ fn what_happened_at_instants_of_its_own_is_told_with_when_and_what_is_not_known(
     report.rows.truncate(1);
     let (key, words) = ("receiver_xruns", "xruns of the receiver's device");
     let values = (0..9).map(|at| (1_250_000_000 * (at - 1), 1 + u32::from(at == 0))).collect();
-    report.rows[0].events = vec![Events { key, words, values, untold: 3 }];
+    report.rows[0].events =
+        vec![Events { key: key.into(), words: words.into(), values, untold: 3 }];
     let text = report.to_string();
     let line = text.lines().find(|line| line.starts_with(words)).unwrap();
     snapshot!(line);

@@ -151,7 +151,7 @@ fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_
     assert_eq!((stream.due, &stream.lost[..]), (2394, &[][..]), "no network lost them");
     assert_eq!(stream.never_sent, Some(vec![(0, 3), (1, 3)]));
     let [events] = &row.events[..] else { panic!("{:?}", row.events) };
-    assert_eq!((events.key, events.untold), ("never_sent", 0));
+    assert_eq!((&*events.key, events.untold), ("never_sent", 0));
     assert_eq!(events.values, [(500_000_000, 1), (998_000_000, 5)]);
     let seconds = &row.meanwhile.iter().find(|one| one.key == "missed").unwrap().values;
     assert_eq!(seconds[..2], [(500_000_000, 3.0), (1_500_000_000, 3.0)]);
@@ -375,7 +375,7 @@ fn xruns_are_told_with_when_they_were_by_the_clock_of_each_end() {
     heard.xruns = read(json!([xrun(seconds(3), 1)]));
     heard.counters.xruns = 5;
     let events = outcome.row("test").events;
-    let told: Vec<_> = events.iter().map(|one| (one.key, &one.values[..], one.untold)).collect();
+    let told: Vec<_> = events.iter().map(|one| (&*one.key, &one.values[..], one.untold)).collect();
     let known = [
         ("sender_xruns", &[(-500, 1), (700, 2)][..], 0),
         ("receiver_xruns", &[(seconds(1), 1)][..], 4),

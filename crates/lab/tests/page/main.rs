@@ -41,7 +41,7 @@ fn charts_alone_stand_with_their_own_colours() {
         assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width="), "{svg}");
         assert_eq!((count(&svg, "class="), count(&svg, "var(")), (0, 0), "{}", report.experiment);
         assert!(!seen.elements.iter().any(|element| element == "style" || element == "script"));
-        assert!(seen.text.contains(report.experiment), "{}", seen.text);
+        assert!(seen.text.contains(&*report.experiment), "{}", seen.text);
         let drawn = report.rows.iter().any(|row| row.void.is_none() && row.measured.is_some());
         assert_eq!(count(&svg, "role=\"img\"") > 0, drawn, "{}", report.experiment);
     }
@@ -165,7 +165,7 @@ fn with_xruns(at_ms: &[i64], untold: u64) -> String {
     let mut row = stream(5_000, 5_000.0, 1);
     row.meanwhile.clear();
     let values = at_ms.iter().map(|at| (at * 1_000_000, 1)).collect();
-    row.events = vec![Events { key: "xruns", words: "xruns", values, untold }];
+    row.events = vec![Events { key: "xruns".into(), words: "xruns".into(), values, untold }];
     let mut report = LabReport::of("recv", "did every packet sound when it was due?");
     report.rows = vec![row];
     page(&report)

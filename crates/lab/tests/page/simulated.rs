@@ -101,8 +101,8 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     ];
     if !xruns.is_empty() {
         row.events = vec![Events {
-            key: "receiver_xruns",
-            words: "xruns of the receiver's device",
+            key: "receiver_xruns".into(),
+            words: "xruns of the receiver's device".into(),
             values: xruns,
             untold: 0,
         }];

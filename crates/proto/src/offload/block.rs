@@ -2,10 +2,12 @@
 
 use core::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What a block is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Element {
     /// 32-bit floats.
     F32,
@@ -32,7 +34,8 @@ impl Element {
 }
 
 /// Which way a block goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BlockWay {
     /// From the master to the worker.
     ToWorker,
@@ -62,7 +65,8 @@ pub enum BlockLeg {
 }
 
 /// How many elements a block has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Length {
     /// As many each time.
     Fixed(u32),
@@ -81,7 +85,7 @@ impl Length {
 }
 
 /// One block of a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockSpec {
     /// What it is made of.
     pub element: Element,
@@ -99,7 +103,8 @@ impl BlockSpec {
 }
 
 /// In which order a number's bytes lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ByteOrder {
     /// The lowest first.
     Little,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::TrustStore;
 use tautline_api::v1::*;
+use tautline_proto::offload::block::{BlockSpec, BlockWay, ByteOrder, Element, Length};
 use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_telling};
 
 /// What it was asked last, and what it has.
@@ -66,19 +67,12 @@ pub(crate) fn state(id: u32) -> WorkStreamState {
 
 pub(crate) fn request() -> StreamRequest {
     StreamRequest {
-        version: VERSION,
-        plugin: plugin().id,
         hash: Some("c0ffee".to_owned()),
-        rate: 48_000,
-        most_frames: 256,
-        byte_order: DescribedOrder::NATIVE,
-        datagram_bytes: 1400,
         period_ns: Some(5_333_333),
         history: 64,
         copies: 1,
         memory_frames: Some(96_000),
-        cleartext: false,
-        pipeline: None,
+        ..StreamRequest::of(plugin().id, 48_000, 256)
     }
 }
 
@@ -108,18 +102,18 @@ impl Workshop for Hollow {
         let id = asked.len() as u32 + 1;
         asked.push((request.clone(), secret));
         self.open.lock().unwrap().push(id);
-        let block = |way, length| DescribedBlock { element: DescribedElement::F32, way, length };
+        let block = |way, length| BlockSpec { element: Element::F32, way, length };
         Ok(WorkStream {
             id,
             udp_port: 40_000,
             set: vec![
-                block(DescribedWay::ToWorker, DescribedLength::PerFrame(1)),
-                block(DescribedWay::ToWorker, DescribedLength::Fixed(1)),
-                block(DescribedWay::FromWorker, DescribedLength::PerFrame(1)),
+                block(BlockWay::ToWorker, Length::PerFrame(1)),
+                block(BlockWay::ToWorker, Length::Fixed(1)),
+                block(BlockWay::FromWorker, Length::PerFrame(1)),
             ],
             most_frames: request.most_frames,
             datagram_bytes: request.datagram_bytes,
-            byte_order: DescribedOrder::NATIVE,
+            byte_order: ByteOrder::NATIVE,
             inputs: 1,
             outputs: 1,
             controls_in: 1,

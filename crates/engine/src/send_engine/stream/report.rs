@@ -3,6 +3,7 @@
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::counters::ReceiverCounters;
 use tautline_proto::ledger::{Departure, Stage};
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::send_policy::KnownReceiver;
@@ -12,7 +13,7 @@ use tautline_proto::wire::avtp::id_of;
 use tautline_proto::wire::rtcp::LossReport;
 use tautline_proto::wrap;
 use tautline_report::snapshot::{
-    ClockSnapshot, LatencySnapshot, Snapshot, StreamSnapshot, StreamState,
+    ClockSnapshot, LatencySnapshot, Snapshot, StreamSnapshot, StreamState, counters,
 };
 use tautline_report::{
     Counters, GapReport, LatencyReport, PacingReport, RedundancyReport, RemoteReceiver,
@@ -135,10 +136,9 @@ impl SentStream {
         // Of what is sent nobody here says what is lost; receivers do, of what was due at them so far.
         snapshot.second.loss_share = None;
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
-            let mut count = |name: &str, count| snapshot.counters.insert(name.to_owned(), count);
-            count("receiver_expected", losses.tally.expected.saturating_add(losses.tally.beyond));
-            count("receiver_lost", losses.lost);
-            count("receiver_late", losses.late);
+            let expected = losses.tally.expected.saturating_add(losses.tally.beyond);
+            let counted = ReceiverCounters { expected, lost: losses.lost, late: losses.late };
+            snapshot.counters.extend(counters(counted.each()));
         }
         snapshot
     }

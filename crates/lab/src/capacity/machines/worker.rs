@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautline_api::attach::connect;
 use tautline_api::client::{WorkerAddress, WorkerClient};
 use tautline_api::trust::TrustStore;
-use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
+use tautline_api::v1::StreamRequest;
 use tautline_engine::offload::offloaded::Far;
 use tautline_io::udp::UdpOptions;
 
@@ -64,19 +64,11 @@ impl TautWorker {
             )
         })?;
         let opened = self.client.open(&StreamRequest {
-            version: VERSION,
-            plugin: plugin.id.clone(),
-            hash: None,
-            rate: point.rate.hertz(),
-            most_frames: point.period,
-            byte_order: DescribedOrder::NATIVE,
             datagram_bytes: asked.datagram_bytes as u32,
             period_ns: Some(point.period_span().as_nanos().cast_unsigned()),
             history: asked.history,
-            copies: 0,
-            memory_frames: None,
             cleartext: asked.cleartext,
-            pipeline: None,
+            ..StreamRequest::of(&plugin.id, point.rate.hertz(), point.period)
         });
         let opened = opened.map_err(|error| error.to_string())?;
         let stream = opened.stream.id;

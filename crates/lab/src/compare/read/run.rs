@@ -3,97 +3,81 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use tautline_proto::time::Span;
+use tautline_report::{CallReport, Counters, Report, StreamReport};
 
-use super::{ReadReport, ReadRow, ReadStage, ReadSummary};
+use super::{ReadReport, ReadRow};
+use crate::report::{ReportRow, bounded};
 use crate::statistics::Missed;
 
+/// The counters by name: a report of another version has others.
 #[derive(Deserialize)]
-struct Run {
-    schema: u64,
-    role: String,
-    #[serde(default)]
-    streams: Vec<Stream>,
-    #[serde(default)]
-    directions: Vec<Run>,
+struct CountedRun {
+    #[serde(default, deserialize_with = "bounded::rows")]
+    streams: Vec<CountedStream>,
+    #[serde(default, deserialize_with = "bounded::rows")]
+    directions: Vec<CountedRun>,
 }
 
 #[derive(Deserialize)]
-struct Stream {
-    address: String,
-    refused: Option<String>,
-    #[serde(default)]
-    latency: Latency,
-    #[serde(default)]
-    stages: Vec<ReadStage>,
+struct CountedStream {
     #[serde(default)]
     counters: BTreeMap<String, u64>,
 }
 
-#[derive(Default, Deserialize)]
-struct Latency {
-    configured_ns: Option<i64>,
-    uncertainty_ns: Option<i64>,
-    measured: Option<ReadSummary>,
-}
-
 pub(super) fn read(json: &[u8]) -> Result<ReadReport, serde_json::Error> {
-    let run: Run = serde_json::from_slice(json)?;
-    let Run { schema, role, .. } = &run;
-    let (experiment, schema) = (role.clone(), *schema);
-    let mut report = ReadReport {
-        experiment,
+    let counted: CountedRun = serde_json::from_slice(json)?;
+    let in_call = !counted.directions.is_empty();
+    let CallReport { schema, role, directions } = if in_call {
+        serde_json::from_slice(json)?
+    } else {
+        let run: Report = serde_json::from_slice(json)?;
+        CallReport { schema: run.schema, role: run.role.clone(), directions: vec![run] }
+    };
+    let runs = if in_call { counted.directions } else { vec![counted] };
+    let streams =
+        directions.into_iter().zip(runs).flat_map(|(Report { role, streams, .. }, run)| {
+            let name = move |address| if in_call { format!("{role} {address}") } else { address };
+            let row = move |(stream, counted)| row(&name, stream, counted);
+            streams.into_iter().zip(run.streams).map(row)
+        });
+    Ok(ReadReport {
+        experiment: role.into_owned(),
         command: String::new(),
         hosts: Vec::new(),
-        rows: Vec::new(),
+        rows: streams.collect(),
         schema,
-    };
-    let in_call = !run.directions.is_empty();
-    for Run { role, streams, .. } in run.each() {
-        let name = |address: &str| match in_call {
-            true => format!("{role} {address}"),
-            false => address.to_owned(),
-        };
-        report.rows.extend(streams.into_iter().map(|stream| row(name(&stream.address), stream)));
-    }
-    Ok(report)
+    })
 }
 
-impl Run {
-    fn each(self) -> Vec<Self> {
-        if self.directions.is_empty() { vec![self] } else { self.directions }
-    }
-}
-
-fn row(name: String, stream: Stream) -> ReadRow {
-    let Stream { refused: void, latency, stages, counters, .. } = stream;
-    let Latency { configured_ns, uncertainty_ns, measured } = latency;
-    let missed = missed(&counters);
-    ReadRow {
-        name,
+fn row(
+    name: impl Fn(String) -> String,
+    stream: StreamReport,
+    CountedStream { counters }: CountedStream,
+) -> ReadRow {
+    let StreamReport { address, refused: void, latency, stages, counters: counted, .. } = stream;
+    let row = ReportRow {
         void,
-        whole_run: true,
-        measured,
-        counters,
-        configured_ns,
-        uncertainty_ns,
-        missed,
+        configured: latency.configured_ns.map(Span::from_nanos),
+        measured: Some(latency.measured),
+        uncertainty: latency.uncertainty_ns.map(Span::from_nanos),
+        missed: missed(&counted),
         stages,
-        ..ReadRow::default()
-    }
+        ..ReportRow::named(name(address))
+    };
+    ReadRow { row, whole_run: true, counters }
 }
 
 /// Of a receiver, packets that were not played; of a sender, packets that did not leave.
-fn missed(counters: &BTreeMap<String, u64>) -> Option<Missed> {
-    let count = |name: &str| counters.get(name).copied().unwrap_or(0);
-    let sum =
-        |names: &[&str]| names.iter().fold(0, |sum: u64, name| sum.saturating_add(count(name)));
-    let received = count("packets_received");
-    let (missed, due) = match count("packets_sent") {
+fn missed(counted: &Counters) -> Option<Missed> {
+    let Counters { sent, received, lost, late, unheard, duplicate, send_errors, overdue, .. } =
+        *counted;
+    let (missed, due) = match sent {
         0 => (
-            sum(&["lost", "late", "unheard"]),
-            received.saturating_add(count("lost")).saturating_sub(count("duplicate")),
+            lost.saturating_add(late).saturating_add(unheard),
+            received.saturating_add(lost).saturating_sub(duplicate),
         ),
-        sent => (sum(&["send_errors", "overdue"]), sent),
+        sent => (send_errors.saturating_add(overdue), sent),
     };
     (due > 0).then(|| Missed::of(missed.min(due), due))
 }

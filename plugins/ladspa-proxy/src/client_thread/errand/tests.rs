@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 
-use tautline_api::v1::{DescribedOrder, StreamRequest, VERSION};
+use tautline_api::v1::StreamRequest;
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig};
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_io::clock::now;
@@ -50,21 +50,7 @@ impl WorkerCalls for Script {
 }
 
 fn order() -> StreamOrder {
-    let request = StreamRequest {
-        version: VERSION,
-        plugin: "a:b".into(),
-        hash: None,
-        rate: 48_000,
-        most_frames: 64,
-        byte_order: DescribedOrder::NATIVE,
-        datagram_bytes: 1400,
-        period_ns: None,
-        history: 64,
-        copies: 0,
-        memory_frames: None,
-        cleartext: false,
-        pipeline: None,
-    };
+    let request = StreamRequest { history: 64, ..StreamRequest::of("a:b", 48_000, 64) };
     StreamOrder { request, ports: [1, 1, 0, 0], behind: Vec::new() }
 }
 

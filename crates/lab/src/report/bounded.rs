@@ -1,0 +1,46 @@
+//! Lists of a report that is read: an element takes more memory than its shortest text, so too many are refused before
+//! they have been kept.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// More rows than any experiment has by far, and more stages, parts or figures than any row.
+pub(crate) const MOST_ROWS: usize = 10_000;
+pub(crate) const MOST_PARTS: usize = 1000;
+
+pub(crate) fn rows<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Bounded::<T>(MOST_ROWS, "rows", PhantomData))
+}
+
+pub(crate) fn stages<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(Bounded::<T>(MOST_PARTS, "stages", PhantomData))
+}
+
+struct Bounded<T>(usize, &'static str, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.1)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+        let Self(most, what, _) = self;
+        let mut kept = Vec::new();
+        while let Some(one) = all.next_element()? {
+            if kept.len() == most {
+                return Err(A::Error::custom(format_args!("more than {most} {what}")));
+            }
+            kept.push(one);
+        }
+        Ok(kept)
+    }
+}
