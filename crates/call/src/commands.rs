@@ -5,14 +5,13 @@ use core::cmp::Ordering;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
-use tautline_io::clock::now;
-use tautline_proto::call::adaptation::Adaptation;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
+use tautline_proto::call::transport::CallerTransport;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
-use tautline_proto::time::Span;
+use tautline_proto::time::{LocalTime, Span};
 
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
@@ -65,7 +64,7 @@ fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
 }
 
-fn not_asked(not: NotAsked) -> CannotChange {
+pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
     match not {
         NotAsked::NoLine => {
             said("the control connection is lost; say it again once the call goes on")
@@ -83,7 +82,7 @@ fn coded(terms: &StreamTerms) -> String {
 
 impl Caller {
     /// `open` if the microphone is.
-    pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
+    pub(crate) fn change(&mut self, ask: Command, open: bool, now: LocalTime) -> Answer {
         match ask {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
             Command::Hold(held, _) => self.ask_to_hold(held),
@@ -108,17 +107,16 @@ impl Caller {
                     (terms.there, terms.back) = (of(terms.there), of(terms.back));
                     Changed::Format(coding)
                 })?;
-                self.bitrate = None;
+                self.session.bitrate = None;
                 Ok(changed)
             }
             Command::AutoFormat => {
                 let terms = self.wanted()?;
-                let adaptation = Adaptation::new(&terms, now()).ok_or_else(|| {
-                    said(
+                if !self.session.follow_network(&terms, now) {
+                    return Err(said(
                         "of such a stream there are no codings to choose from; say format with one",
-                    )
-                })?;
-                (self.adaptation, self.auto, self.bitrate) = (Some(adaptation), true, None);
+                    ));
+                }
                 Ok(Changed::Said("format auto".to_owned()))
             }
             Command::Bitrate(bits) => {
@@ -134,7 +132,7 @@ impl Caller {
                         (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
                     Changed::Said(format!("bitrate {bits}"))
                 })?;
-                self.bitrate = Some(bits);
+                self.session.bitrate = Some(bits);
                 Ok(changed)
             }
             Command::Transport(paths, name) => {
@@ -168,20 +166,20 @@ impl Caller {
     }
 
     pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
-        if self.decides.call().is_none() {
+        let control = &mut self.session.control;
+        if control.call().is_none() {
             // An offer that is not answered yet holds the other; the call is changed once there is one.
-            self.held_next = (!self.decides.begins_held(held)).then_some(held);
+            self.held_next = (!control.begins_held(held)).then_some(held);
             return Ok(Changed::Held(held));
         }
-        self.decides.hold(held, self.paths).map_err(not_asked)?;
-        self.counts(!held);
+        control.hold(held, self.paths).map_err(not_asked)?;
         self.asked = Some(Changed::Held(held));
         Ok(Changed::Held(held))
     }
 
     fn sounding(&self) -> Result<&Endpoint, CannotChange> {
         self.endpoint.as_ref().ok_or_else(|| {
-            let why = match self.decides.call() {
+            let why = match self.session.control.call() {
                 Some(_) => "held; say resume",
                 None => "there is no call yet; say it again once there is one",
             };
@@ -195,11 +193,13 @@ impl Caller {
         }
         let standing = self.sounding()?.recv.ask(RecvChange::Status)?;
         let mut words = (self.config.end.change_words)(&standing);
-        if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) = self.decides.call() {
+        if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) =
+            self.session.control.call()
+        {
             words += &format!(", sends {}, hears {}", coded(there), coded(back));
         }
-        if let Some(transport) = &self.transport {
-            words += &format!(", by {}", transport.decides.used().0.name());
+        if let Some((path, _)) = self.session.transport().map(CallerTransport::used) {
+            words += &format!(", by {}", path.name());
         }
         words += if open { ", open" } else { ", muted" };
         if let [_, Some(stream)] = self.watched.newest() {
@@ -213,8 +213,9 @@ impl Caller {
     /// The terms of present sound, or those that were asked for and are not answered yet.
     fn wanted(&self) -> Result<CallTerms, CannotChange> {
         self.sounding()?;
-        let call = self.decides.call().ok_or(CannotChange::Busy)?;
-        Ok(self.decides.asked().unwrap_or(&call.terms).clone())
+        let control = &self.session.control;
+        let call = control.call().ok_or(CannotChange::Busy)?;
+        Ok(control.asked().unwrap_or(&call.terms).clone())
     }
 
     /// Asks for another coding or other packets, which then do not follow the network any more.
@@ -222,8 +223,7 @@ impl Caller {
         let mut terms = self.wanted()?;
         let changed = change(&mut terms);
         let changed = self.change_to(terms, changed)?;
-        self.adaptation = None;
-        if core::mem::take(&mut self.auto) {
+        if self.session.keep_coding() {
             self.tell(CallEvent::CodingKept);
         }
         Ok(changed)
@@ -235,21 +235,19 @@ impl Caller {
             (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
             Changed::Ptime(ptime)
         };
-        let auto = self.auto;
-        let follows = self.adaptation.as_mut().filter(|_| auto);
-        if !follows.is_some_and(|adaptation| adaptation.tries(ptime)) {
+        if !self.session.tries(ptime) {
             return self.code_by(change);
         }
         let mut terms = self.wanted()?;
         let changed = change(&mut terms);
         let changed = self.change_to(terms, changed)?;
-        self.adaptation.iter_mut().for_each(|adaptation| adaptation.asks_for(ptime));
+        self.session.asks_for(ptime);
         Ok(changed)
     }
 
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Answer {
         self.takes(&terms)?;
-        self.ask_for(terms)?;
+        self.session.control.change(terms).map_err(not_asked)?;
         self.asked = Some(changed.clone());
         Ok(changed)
     }
@@ -283,18 +281,5 @@ impl Caller {
             address: self.host.clone(),
             refused: LatencyRefused::TooShort { asked, least: enough_latency(short.least) },
         })
-    }
-
-    pub(crate) fn ask_for(&mut self, terms: CallTerms) -> Result<(), CannotChange> {
-        let sound = terms.sound();
-        self.decides.change(terms).map_err(not_asked)?;
-        self.counts(sound);
-        Ok(())
-    }
-
-    pub(crate) fn counts(&mut self, sound: bool) {
-        if let (true, None, Some(keys)) = (sound, &self.endpoint, &mut self.keys) {
-            keys.numbers.ask();
-        }
     }
 }

@@ -91,7 +91,7 @@ impl Honest {
             AnsweringStep::Begin { place, line, terms, .. } if self.line == Some(line) => {
                 self.there = Some((place, terms));
             }
-            AnsweringStep::Change { place, terms } => {
+            AnsweringStep::Change { place, terms, .. } => {
                 let own = self.there.iter_mut().filter(|(own, _)| *own == place);
                 own.for_each(|(_, agreed)| *agreed = terms.clone());
             }

@@ -13,6 +13,7 @@
 pub mod adaptation;
 pub mod answering;
 pub mod caller;
+pub mod caller_session;
 pub mod coding_choice;
 pub mod message;
 pub mod packets;

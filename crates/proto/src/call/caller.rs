@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::message::{CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION};
 use super::packets::NoPackets;
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
+use super::transport::TransportNumbers;
 use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
@@ -116,6 +117,8 @@ pub struct CallerEnd {
     holds: u32,
     line: CallerConnection,
     call: Option<AgreedCall>,
+    /// Of the transports of its sound.
+    pub(super) numbers: TransportNumbers,
     /// What was asked for last and not answered yet,
     asked: Option<AskedTerms>,
     /// and how much was since: each is answered, in turn.
@@ -142,6 +145,7 @@ impl CallerEnd {
             holds: 0,
             line: CallerConnection::Away { dial_at: now },
             call: None,
+            numbers: TransportNumbers::default(),
             asked: None,
             unanswered: 0,
             by: None,
@@ -281,6 +285,7 @@ impl CallerEnd {
                 self.open();
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
+                self.numbers = TransportNumbers::default();
                 // Of another call nothing is asked yet.
                 self.asked = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
@@ -396,6 +401,10 @@ impl CallerEnd {
         self.may_go_by(&terms.paths);
         if !held {
             self.by = Some(terms.paths.clone());
+            // As the other end counts sound that begins.
+            if !self.has_sound() {
+                self.numbers.ask();
+            }
         }
         self.held = held;
         self.holds += u32::from(held);
