@@ -9,17 +9,15 @@ use tautline_api::call::{CallAddress, CallConnection, ConnectionEnd, DialError};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
-use tautline_proto::call::adaptation::begin_with_few_bits;
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::caller_session::{CallerAction, CallerSession};
 use tautline_proto::call::message::{CallMessage, CallReason};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallOffer, CallPath, CallTerms};
 use tautline_proto::call::transport::{CallerTransport, SoundChange, TransportStep};
 use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
 
-use crate::commands::not_asked;
 use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
 use crate::microphone::Microphone;
@@ -119,8 +117,10 @@ pub(crate) struct Caller {
 fn offer_of(config: &CallerConfig, choice: &DeviceChoice) -> CallOffer {
     let mut offer = offer(&config.end, choice, Side::Caller, config.paths);
     if config.auto_format {
-        begin_with_few_bits(&mut offer);
+        offer.begin_with_few_bits();
     }
+    let codings = if config.auto_format { offer.there.codings.clone() } else { Vec::new() };
+    offer.adapts = Some(CallAdaptation { codings, most_bitrate: config.bitrate });
     offer
 }
 
@@ -137,7 +137,7 @@ impl Caller {
             config: Arc::clone(config),
             host: address.to_string(),
             address,
-            session: CallerSession::new(control, config.auto_format, config.bitrate),
+            session: CallerSession::new(control),
             trust: Arc::clone(trust),
             key: None,
             look_at: LocalTime::ZERO,
@@ -203,7 +203,7 @@ impl Caller {
         let now = common.now;
         self.receive(now);
         self.watched.look();
-        self.session.poll(|| self.watched.feedback(), now);
+        self.session.poll(now);
         loop {
             if let Some(over) = self.carry_out(common)? {
                 return Ok(Some(over));
@@ -343,7 +343,6 @@ impl Caller {
                 }
                 CallerAction::Transport(step) => self.go_by(step)?,
                 CallerAction::Moved(path) => self.tell(CallEvent::MovedTo(path)),
-                CallerAction::Adapted(terms) => self.tell(CallEvent::Adapted(terms)),
             }
         }
         if self.session.control.asked().is_none() {
@@ -401,9 +400,6 @@ impl Caller {
             let (asked, agreed) = (self.config.end.ptime, terms.there);
             if agreed.coding.coder.is_none() && agreed.ptime > asked {
                 self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
-            }
-            if let Err(why) = self.session.ask_for_bits(terms) {
-                self.tell(CallEvent::CannotChange(not_asked(why)));
             }
         }
         let held = self.held_next.take().filter(|held| *held == sounds);

@@ -121,7 +121,7 @@ impl Callers {
         }
         let open = microphone.is_open(now);
         if let [only] = &mut self.callers[..] {
-            return only.change(command, open, now);
+            return only.change(command, open);
         }
         if let Command::Mute(_) | Command::ToggleMute | Command::Talk = command {
             // All follow in their turn.
@@ -134,7 +134,7 @@ impl Callers {
             }
             let answer = match caller.over {
                 Some(_) => Err(CannotChange::Over),
-                None => caller.change(command, open, now),
+                None => caller.change(command, open),
             };
             let is_enough = matches!(command, Command::Status) && answer.is_ok();
             answers.push((index, answer));

@@ -6,16 +6,18 @@ use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
-use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallPath, CallTerms, StreamTerms};
 use tautline_proto::call::transport::CallerTransport;
+use tautline_proto::congestion::CodingSteps;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
-use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::time::Span;
+use tautline_report::snapshot::StreamSnapshot;
 
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
-use crate::terms::latency_by;
+use crate::terms::{codings, latency_by};
 use crate::{CallEvent, Standing, bits_in_words};
 
 /// A change that the user asks for.
@@ -75,14 +77,19 @@ pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
     }
 }
 
-fn coded(terms: &StreamTerms) -> String {
+/// How a stream is coded: as it was measured, or as it was agreed on.
+fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
-    format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding))
+    let Some(stream) = measured else {
+        return format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding));
+    };
+    let bits = stream.bitrate.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
+    format!("{}{bits} in packets of {}", stream.format, Span::from_nanos(stream.ptime_ns))
 }
 
 impl Caller {
     /// `open` if the microphone is.
-    pub(crate) fn change(&mut self, ask: Command, open: bool, now: LocalTime) -> Answer {
+    pub(crate) fn change(&mut self, ask: Command, open: bool) -> Answer {
         match ask {
             Command::Mute(_) | Command::ToggleMute | Command::Talk => self.set_open(open),
             Command::Hold(held, _) => self.ask_to_hold(held),
@@ -102,22 +109,28 @@ impl Caller {
                 self.in_packets_of(next)
             }
             Command::Format(coding) => {
-                let changed = self.code_by(|terms| {
-                    let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
-                    (terms.there, terms.back) = (of(terms.there), of(terms.back));
-                    Changed::Format(coding)
-                })?;
-                self.session.bitrate = None;
-                Ok(changed)
+                let mut terms = self.wanted()?;
+                let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
+                (terms.there, terms.back) = (of(terms.there), of(terms.back));
+                self.code_by(terms, None, Changed::Format(coding))
             }
             Command::AutoFormat => {
-                let terms = self.wanted()?;
-                if !self.session.follow_network(&terms, now) {
+                let mut terms = self.wanted()?;
+                if terms.adapts.is_none() {
+                    return Err(said("the taut there does not follow the network; update it"));
+                }
+                let adapts = CallAdaptation { codings: codings(), most_bitrate: None };
+                let shape = |terms: &StreamTerms| (terms.rate, terms.channels);
+                let has_choice = |terms: &StreamTerms| {
+                    CodingSteps::new(shape(terms), &adapts.limits(terms)).is_some()
+                };
+                if !has_choice(&terms.there) || !has_choice(&terms.back) {
                     return Err(said(
                         "of such a stream there are no codings to choose from; say format with one",
                     ));
                 }
-                Ok(Changed::Said("format auto".to_owned()))
+                terms.adapts = Some(adapts);
+                self.change_to(terms, Changed::Said("format auto".to_owned()))
             }
             Command::Bitrate(bits) => {
                 let terms = self.wanted()?;
@@ -127,13 +140,9 @@ impl Caller {
                         "{coding} takes what its sound takes; say format opus first"
                     )));
                 }
-                let changed = self.code_by(|terms| {
-                    (terms.there, terms.back) =
-                        (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
-                    Changed::Said(format!("bitrate {bits}"))
-                })?;
-                self.session.bitrate = Some(bits);
-                Ok(changed)
+                let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
+                let changed = Changed::Said(format!("bitrate {bits}"));
+                self.code_by(CallTerms { there, back, ..terms }, Some(bits), changed)
             }
             Command::Transport(paths, name) => {
                 let wanted = self.wanted()?;
@@ -196,7 +205,8 @@ impl Caller {
         if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) =
             self.session.control.call()
         {
-            words += &format!(", sends {}, hears {}", coded(there), coded(back));
+            let [sent, heard] = self.watched.newest();
+            words += &format!(", sends {}, hears {}", coded(there, sent), coded(back, heard));
         }
         if let Some((path, _)) = self.session.transport().map(CallerTransport::used) {
             words += &format!(", by {}", path.name());
@@ -218,31 +228,23 @@ impl Caller {
         Ok(control.asked().unwrap_or(&call.terms).clone())
     }
 
-    /// Asks for another coding or other packets, which then do not follow the network any more.
-    fn code_by(&mut self, change: impl FnOnce(&mut CallTerms) -> Changed) -> Answer {
-        let mut terms = self.wanted()?;
-        let changed = change(&mut terms);
+    /// Asks for a coding that does not follow the network any more, but for its bit rate up to `most`.
+    fn code_by(&mut self, mut terms: CallTerms, most: Option<u32>, changed: Changed) -> Answer {
+        let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
+        let bits = CallAdaptation { codings: Vec::new(), most_bitrate: most };
+        terms.adapts = terms.adapts.map(|_| bits);
         let changed = self.change_to(terms, changed)?;
-        if self.session.keep_coding() {
+        if was_auto {
             self.tell(CallEvent::CodingKept);
         }
         Ok(changed)
     }
 
-    /// Asks for other packets. A coding that follows the network still does, if it is tried in them.
+    /// Asks for other packets: the shortest, where they follow the network.
     fn in_packets_of(&mut self, ptime: Span) -> Answer {
-        let change = |terms: &mut CallTerms| {
-            (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
-            Changed::Ptime(ptime)
-        };
-        if !self.session.tries(ptime) {
-            return self.code_by(change);
-        }
         let mut terms = self.wanted()?;
-        let changed = change(&mut terms);
-        let changed = self.change_to(terms, changed)?;
-        self.session.asks_for(ptime);
-        Ok(changed)
+        (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
+        self.change_to(terms, Changed::Ptime(ptime))
     }
 
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Answer {

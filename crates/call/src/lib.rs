@@ -36,8 +36,6 @@ use tautline_engine::monitor::observers::Onlooker;
 use tautline_engine::plan::probes::Probes;
 use tautline_io::link::OpenError;
 use tautline_io::thread::Scheduler;
-use tautline_proto::call::adaptation::PacketCounts;
-use tautline_proto::call::caller_session::Feedback;
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::path::SilentWay;
 use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
@@ -199,8 +197,6 @@ pub enum CallEvent {
     Retrying(String),
     /// Caller: terms that fell with two control connections.
     Dropped(CallTerms),
-    /// Caller: terms that follow the network.
-    Adapted(CallTerms),
     /// Caller: from now on the coding does not follow the network.
     CodingKept,
     /// Caller: the other end refused a change: which and why.
@@ -306,28 +302,6 @@ impl Watched {
             let stream = onlooker.newest().and_then(|snapshot| snapshot.streams.into_iter().next());
             *newest = stream.or(newest.take());
         }
-    }
-
-    /// Packets that were sent, and that are received. A late one is among those that were received, and not among those
-    /// that are lost.
-    pub(crate) fn feedback(&self) -> Feedback {
-        let counts = |stream: &StreamSnapshot, names: [&str; 3]| {
-            let [due, lost, late] = names.map(|name| stream.counters.get(name).copied());
-            Some([due?, lost?, late?])
-        };
-        let [sent, heard] = self.newest();
-        let sent = sent.map(|stream| PacketCounts {
-            sent: stream.counters.get("packets_sent").copied(),
-            fate: counts(stream, ["receiver_expected", "receiver_lost", "receiver_late"]),
-        });
-        let heard = heard.map(|stream| {
-            let fate = counts(stream, ["packets_received", "lost", "late"]);
-            PacketCounts {
-                sent: None,
-                fate: fate.map(|[came, lost, late]| [came + lost, lost, late]),
-            }
-        });
-        [sent, heard]
     }
 
     /// What is sent, and what is received.

@@ -321,7 +321,13 @@ mod tests {
             ptime: Span::from_millis(5),
         };
         let paths = vec![CallPath::Udp, CallPath::Tcp];
-        let terms = CallTerms { there: stream, back: stream, paths, latency: CallLatency::AUTO };
+        let terms = CallTerms {
+            there: stream,
+            back: stream,
+            paths,
+            latency: CallLatency::AUTO,
+            adapts: None,
+        };
         let call = AgreedCall { id: CALL, terms, udp_port: called.port() };
         let mut link = CallLink::unused();
         let (decides, first) = CallerTransport::begin(&call.terms.paths, 0, now());

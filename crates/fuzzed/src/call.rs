@@ -21,7 +21,7 @@ fn offer(first: Coding) -> CallOffer {
         takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
-    CallOffer { there: abilities.clone(), back: abilities, paths, latency: None }
+    CallOffer { there: abilities.clone(), back: abilities, paths, latency: None, adapts: None }
 }
 
 /// Line numbers of the honest caller begin above this; fuzzed lines have lower ones.

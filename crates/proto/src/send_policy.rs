@@ -19,6 +19,7 @@ mod regulator;
 mod tests;
 
 use crate::clock::{ClockId, ClockMapping};
+use crate::congestion::CodingLimits;
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
@@ -120,6 +121,8 @@ pub struct SendPolicyConfig {
     pub most_bytes: usize,
     /// What packets may be compressed by.
     pub compressed: Vec<Coding>,
+    /// Among what the stream follows what its path carries from the first packet on.
+    pub adapts: Option<CodingLimits>,
 }
 
 impl SendPolicyConfig {
@@ -148,6 +151,7 @@ impl SendPolicyConfig {
             by_two_networks: false,
             most_bytes: MOST_DATAGRAM_BYTES,
             compressed: Vec::new(),
+            adapts: None,
         }
     }
 
@@ -253,6 +257,9 @@ impl SendPolicy {
         self.note_networks();
         self.note_lost(context.now);
         self.take_up(context);
+        if let Some(limits) = self.config.adapts.take() {
+            self.adapt_within(Some(limits), context);
+        }
         self.adapt(context);
         self.regulate(context);
         if let Some(percent) = self.expected_loss.changed()

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use tautline_proto::call::CallId;
-use tautline_proto::call::adaptation::PacketCounts;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
-use tautline_proto::call::caller_session::{CallerAction, CallerSession, Feedback};
+use tautline_proto::call::caller_session::{CallerAction, CallerSession};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamTerms};
 use tautline_proto::call::transport::{
@@ -22,15 +21,11 @@ use crate::link::{Path, PathModel};
 const STEP: Span = Span::from_micros(2_500);
 /// Drivers look at their machines so often.
 const BEAT: Span = Span::from_millis(20);
-const REPORT_EVERY: Span = Span::from_millis(500);
 /// For a control connection, and for one that is to carry sound.
 const DIAL_LIMIT: Span = Span::from_secs(5);
 const CONNECT_LIMIT: Span = Span::from_secs(2);
-/// A packet is late that takes so much longer than the network at best.
-const SPARE: Span = Span::from_millis(60);
-/// RTP, instants and encryption; and a compound packet of RTCP.
+/// RTP, instants and encryption.
 const HEADS: usize = 48;
-const REPORT_BYTES: usize = 260;
 
 /// What is between both ends.
 #[derive(Debug, Clone)]
@@ -58,8 +53,6 @@ pub enum Side {
 
 use Side::{Called, Caller};
 
-/// Packets due, lost and late.
-type Counts = [u64; 3];
 type Transport = (CallPath, u32);
 
 enum Event {
@@ -67,11 +60,10 @@ enum Event {
     Connected(u32, bool),
     Said(Side, ConnectionId, Box<CallMessage>),
     Gone(Side, ConnectionId),
-    Packet(Side, Transport, Counts),
+    Packet(Side, Transport),
     Ticket(u32),
     Probe(u64),
     ProbeBack(u64),
-    Report(Side, Counts),
 }
 
 /// The sound of one end.
@@ -79,13 +71,7 @@ struct Sound {
     terms: StreamTerms,
     transport: Transport,
     sent: u64,
-    /// What became of what was sent, and lost packets after which none came yet.
-    fate: Counts,
-    missing: u64,
     heard: u64,
-    /// As far as it is known from what was received, and from reports of the other end.
-    received: Option<Counts>,
-    told: Option<Counts>,
     heard_at: TrueTime,
 }
 
@@ -129,7 +115,7 @@ impl Call {
             connecting: 0,
             gone: false,
             offer: offer.clone(),
-            caller: CallerSession::new(CallerEnd::new(offer.clone(), LocalTime::ZERO), true, None),
+            caller: CallerSession::new(CallerEnd::new(offer.clone(), LocalTime::ZERO)),
             line: None,
             answering: Answering::new(offer.clone(), vec![7_000]),
             sounds: [None, None],
@@ -218,10 +204,7 @@ impl Call {
     fn happen(&mut self, event: Event) {
         let now = self.local();
         let is_called = match &event {
-            Event::Said(to, ..)
-            | Event::Gone(to, _)
-            | Event::Packet(to, ..)
-            | Event::Report(to, _) => *to == Called,
+            Event::Said(to, ..) | Event::Gone(to, _) | Event::Packet(to, ..) => *to == Called,
             Event::Ticket(_) | Event::Probe(_) => true,
             Event::Dialled(_) | Event::Connected(..) | Event::ProbeBack(_) => false,
         };
@@ -252,7 +235,7 @@ impl Call {
             Event::Gone(Called, line) => self.answering.gone(line, now),
             Event::Said(..) | Event::Gone(..) => {}
             Event::Connected(number, made) => self.connected(number, made),
-            Event::Packet(to, transport, counts) => self.receive(to, transport, counts),
+            Event::Packet(to, transport) => self.receive(to, transport),
             Event::Ticket(number) => {
                 let follows = self.answering.transport(0);
                 if follows.is_some_and(|one| one.expected().any(|expected| expected == number)) {
@@ -270,10 +253,6 @@ impl Call {
                 let transport = self.caller.transport_mut();
                 transport.into_iter().for_each(|transport| transport.probe_back(probe));
             }
-            Event::Report(to, counts) => {
-                let sound = self.sounds[to as usize].iter_mut();
-                sound.for_each(|sound| sound.told = Some(counts));
-            }
         }
         self.take_steps();
     }
@@ -284,8 +263,7 @@ impl Call {
         if let (Some(transport), Some(sound)) = (self.caller.transport_mut(), &self.sounds[0]) {
             transport.observe(sound.heard, sound.sent, false, now);
         }
-        let sound = self.sounds[0].as_ref();
-        self.caller.poll(|| sound.map_or([None; 2], Sound::feedback), now);
+        self.caller.poll(now);
         self.take_steps();
         if !self.gone {
             self.answering.poll(now);
@@ -359,7 +337,7 @@ impl Call {
             CallerAction::Change(terms, sound) => self.adopt(&terms, sound),
             CallerAction::Transport(step) => self.take_transport(step),
             CallerAction::Control(step) => self.take_control(step),
-            CallerAction::Moved(_) | CallerAction::Adapted(_) => {}
+            CallerAction::Moved(_) => {}
         }
     }
 
@@ -444,12 +422,10 @@ impl Call {
         }
     }
 
-    /// Sends a packet and a report, if they are due.
+    /// Sends a packet, if one is due.
     fn send(&mut self, from: Side) {
         let to = if from == Caller { Called } else { Caller };
-        let reports = self.is_at(REPORT_EVERY);
         let now = self.now;
-        let latest = now.after(self.network.way + SPARE);
         let by_tcp = self.network.is_down(now).unwrap_or(now).after(self.network.way);
         let Some(sound) = &mut self.sounds[from as usize] else { return };
         let transport = sound.transport;
@@ -461,58 +437,25 @@ impl Call {
             }
             sound.sent += 1;
             if let Some(at) = came {
-                let [due, lost, late] = &mut sound.fate;
-                *due += 1 + sound.missing;
-                *lost += core::mem::take(&mut sound.missing);
-                *late += u64::from(at > latest);
-                let fate = sound.fate;
-                self.at(at, Event::Packet(to, transport, fate));
-            } else {
-                sound.missing += 1;
-            }
-        }
-        let received = self.sounds[from as usize].as_ref().and_then(|sound| sound.received);
-        if let Some(counts) = received.filter(|_| reports) {
-            match transport.0 {
-                CallPath::Udp => self.datagram(from, REPORT_BYTES, Event::Report(to, counts)),
-                CallPath::Tcp => self.carry(Event::Report(to, counts)),
+                self.at(at, Event::Packet(to, transport));
             }
         }
     }
 
     /// Each transport has keys of its own: an end takes what came by the one that it uses.
-    fn receive(&mut self, to: Side, transport: Transport, counts: Counts) {
+    fn receive(&mut self, to: Side, transport: Transport) {
         let now = self.now;
         let sound = self.sounds[to as usize].as_mut();
         if let Some(sound) = sound.filter(|sound| sound.transport == transport) {
             let silence = &mut self.silences[to as usize];
             *silence = (*silence).max(now.since(sound.heard_at));
             (sound.heard, sound.heard_at) = (sound.heard + 1, now);
-            sound.received = Some(counts);
         }
     }
 }
 
 impl Sound {
     const fn new(terms: StreamTerms, transport: Transport, now: TrueTime) -> Self {
-        Self {
-            terms,
-            transport,
-            sent: 0,
-            fate: [0; 3],
-            missing: 0,
-            heard: 0,
-            received: None,
-            told: None,
-            heard_at: now,
-        }
-    }
-
-    /// What the caller knows of the packets there and back.
-    const fn feedback(&self) -> Feedback {
-        [
-            Some(PacketCounts { sent: Some(self.sent), fate: self.told }),
-            Some(PacketCounts { sent: None, fate: self.received }),
-        ]
+        Self { terms, transport, sent: 0, heard: 0, heard_at: now }
     }
 }

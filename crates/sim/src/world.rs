@@ -125,10 +125,6 @@ impl World {
     }
 
     fn begin(&mut self) {
-        let limits = self.scenario.adapts.clone();
-        if limits.is_some() {
-            self.by_policy(|policy, context| policy.adapt_within(limits, context));
-        }
         self.decide();
         if self.scenario.reports {
             self.at(TrueTime::ZERO, SimEvent::Speak);
@@ -473,6 +469,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         repair_budget: Some(scenario.budget),
         destinations: vec![Endpoint::UNKNOWN.host()],
         compressed: codings(scenario).collect(),
+        adapts: scenario.adapts.clone(),
         ..SendPolicyConfig::new(format, identity, scenario.latency, device)
     }
 }

@@ -375,7 +375,8 @@ impl Answering {
         self.say(line, CallMessage::Resumed);
     }
 
-    fn change(&mut self, line: ConnectionId, place: usize, terms: CallTerms, now: LocalTime) {
+    fn change(&mut self, line: ConnectionId, place: usize, mut terms: CallTerms, now: LocalTime) {
+        terms.adapts = terms.adapts.map(|asked| asked.within(&self.offer));
         let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION};
+use super::message::{
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION,
+};
 use super::packets::NoPackets;
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
 use super::transport::TransportNumbers;
@@ -232,6 +234,7 @@ impl CallerEnd {
         if version < MOST_VERSION {
             offer.latency = offer.latency.filter(|latency| latency.kept().is_some());
         }
+        offer.adapts = offer.adapts.filter(|_| version >= ADAPTS_VERSION);
         self.say(CallMessage::Call { version, offer, resumes });
     }
 
@@ -369,7 +372,8 @@ impl CallerEnd {
     }
 
     /// Asks for other terms while it sounds. Without a line, and where nobody can make packets of them, nothing is said.
-    pub fn change(&mut self, terms: CallTerms) -> Result<(), NotAsked> {
+    pub fn change(&mut self, mut terms: CallTerms) -> Result<(), NotAsked> {
+        terms.adapts = terms.adapts.filter(|_| self.version >= ADAPTS_VERSION);
         terms.packets().map_err(NotAsked::NoPackets)?;
         if !self.has_line() {
             return Err(NotAsked::NoLine);
