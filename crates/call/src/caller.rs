@@ -26,8 +26,8 @@ use crate::microphone::Microphone;
 use crate::terms::offer;
 use crate::transport::{CallerSockets, TransportKeys, finished};
 use crate::{
-    CallEvent, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side, Standing,
-    Watched, running,
+    CallEvent, CallerConfig, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side,
+    Standing, Watched, running,
 };
 
 /// For a control connection and its handshake.
@@ -39,26 +39,6 @@ const LAST_WORDS: Span = Span::from_secs(1);
 const BEGUN_UNHEARD: Span = Span::from_secs(5);
 /// From one look at the list of trusted hosts to the next: a look asks the system whether the file is another.
 const LOOK_EVERY: Span = Span::from_secs(1);
-
-/// How the end that calls is set up.
-pub struct CallerConfig {
-    /// As either end.
-    pub end: Config,
-    /// Each is called once.
-    pub hosts: Vec<CallAddress>,
-    /// Whether the hosts hear each other.
-    pub bridged: bool,
-    /// Whether the coding follows the network.
-    pub auto_format: bool,
-    /// The maximum bit rate of Opus.
-    pub bitrate: Option<u32>,
-    /// Allowed transports, the better first.
-    pub paths: &'static [CallPath],
-    /// Whether silence is sent at first.
-    pub muted: bool,
-    /// Whether calls begin without sound.
-    pub held: bool,
-}
 
 /// What calls have in common.
 pub(crate) struct Common {
@@ -223,7 +203,7 @@ impl Caller {
         let now = common.now;
         self.receive(now);
         self.watched.look();
-        self.session.poll(|| self.watched.counts(), now);
+        self.session.poll(|| self.watched.feedback(), now);
         loop {
             if let Some(over) = self.carry_out(common)? {
                 return Ok(Some(over));
@@ -239,7 +219,7 @@ impl Caller {
         }
         let recordings = self.endpoint.as_mut().and_then(|endpoint| endpoint.recordings.as_mut());
         if let Some(recordings) = recordings {
-            recordings.turn();
+            recordings.turn(now);
         }
         Ok(None)
     }
@@ -346,7 +326,11 @@ impl Caller {
             match action {
                 CallerAction::Control(CallerStep::Over(over)) => return Ok(Some(over)),
                 CallerAction::Control(step) => self.take(step, now)?,
-                CallerAction::Begin(call, sound) => self.begin(call, sound, common)?,
+                CallerAction::Begin(call, sound) => {
+                    self.begin(&call);
+                    self.adopt(&call.terms, sound, common)?;
+                    self.begun(&call.terms);
+                }
                 CallerAction::Change(terms, sound) => {
                     self.adopt(&terms, sound, common)?;
                     if let SoundChange::Begins(_) = sound {
@@ -399,29 +383,26 @@ impl Caller {
         Ok(())
     }
 
-    fn begin(
-        &mut self,
-        call: AgreedCall,
-        sound: SoundChange,
-        common: &mut Common,
-    ) -> Result<(), Error> {
-        self.keys = self.secret.map(|(secret, called)| TransportKeys::new(secret, called, &call));
+    fn begin(&mut self, call: &AgreedCall) {
+        self.keys = self.secret.map(|(secret, called)| TransportKeys::new(secret, called, call));
         self.told = None;
-        let (terms, asked) = (call.terms, &self.config.end);
-        if let (Some(LatencyRule::Chosen(asked)), Some(kept)) =
-            (asked.latency, terms.latency.kept())
+        let (asked, kept) = (self.config.end.latency, call.terms.latency.kept());
+        if let (Some(LatencyRule::Chosen(asked)), Some(kept)) = (asked, kept)
             && kept > asked
         {
             self.tell(CallEvent::LatencyRaised { asked, kept });
         }
-        let (sounds, ptime, agreed) = (terms.sound(), asked.ptime, terms.there);
-        self.adopt(&terms, sound, common)?;
+    }
+
+    fn begun(&mut self, terms: &CallTerms) {
+        let sounds = terms.sound();
         self.tell(CallEvent::Begun(sounds.then(|| terms.clone())));
         if sounds {
-            if agreed.coding.coder.is_none() && agreed.ptime > ptime {
-                self.tell(CallEvent::PtimeRaised { asked: ptime, agreed: agreed.ptime });
+            let (asked, agreed) = (self.config.end.ptime, terms.there);
+            if agreed.coding.coder.is_none() && agreed.ptime > asked {
+                self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
             }
-            if let Err(why) = self.session.ask_for_bits(&terms) {
+            if let Err(why) = self.session.ask_for_bits(terms) {
                 self.tell(CallEvent::CannotChange(not_asked(why)));
             }
         }
@@ -429,7 +410,6 @@ impl Caller {
         if let Some(Err(why)) = held.map(|held| self.ask_to_hold(held)) {
             self.tell(CallEvent::CannotChange(why));
         }
-        Ok(())
     }
 
     /// Sounds by these terms from now on, or not at all.

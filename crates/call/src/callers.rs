@@ -10,11 +10,13 @@ use tautline_io::control::wait;
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::Span;
 
-use crate::caller::{Caller, CallerConfig, Common};
+use crate::caller::{Caller, Common};
 use crate::devices::OnDemand;
 use crate::microphone::Microphone;
 use crate::terms::offer;
-use crate::{BEAT, CallEvent, CallView, Command, DeviceChoice, Ended, Error, Event, Side};
+use crate::{
+    BEAT, CallEvent, CallView, CallerConfig, Command, DeviceChoice, Ended, Error, Event, Side,
+};
 
 /// From one look for a control connection that is being made to the next.
 const DIAL_BEAT: Span = Span::from_millis(2);

@@ -214,7 +214,7 @@ impl Server {
             }
         }
         self.take_steps();
-        self.turn_calls();
+        self.turn_calls(now);
         self.shared.turn();
         self.due = (now + BEAT).min(self.answering.deadline());
         Ok(true)
@@ -498,7 +498,7 @@ impl Server {
         }
     }
 
-    fn turn_calls(&mut self) {
+    fn turn_calls(&mut self, now: LocalTime) {
         for (seat, call) in &mut self.calls {
             if let Some(socket) = self.sockets.get(*seat) {
                 let used = self.answering.transport(*seat).map(CalledTransport::used);
@@ -510,7 +510,7 @@ impl Server {
             call.watched.look();
             endpoint.link.switch.collect();
             if let Some(recordings) = &mut endpoint.recordings {
-                recordings.turn();
+                recordings.turn(now);
             }
         }
         let over: Vec<_> = self.ending.extract_if(.., |end| end.has_ended()).collect();

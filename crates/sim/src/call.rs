@@ -7,7 +7,7 @@ use tautline_proto::call::CallId;
 use tautline_proto::call::adaptation::PacketCounts;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
-use tautline_proto::call::caller_session::{CallerAction, CallerSession};
+use tautline_proto::call::caller_session::{CallerAction, CallerSession, Feedback};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamTerms};
 use tautline_proto::call::transport::{
@@ -251,8 +251,7 @@ impl Call {
             }
             Event::Gone(Called, line) => self.answering.gone(line, now),
             Event::Said(..) | Event::Gone(..) => {}
-            Event::Connected(number, made) if number == self.connecting => self.connected(made),
-            Event::Connected(..) => {}
+            Event::Connected(number, made) => self.connected(number, made),
             Event::Packet(to, transport, counts) => self.receive(to, transport, counts),
             Event::Ticket(number) => {
                 let follows = self.answering.transport(0);
@@ -299,7 +298,11 @@ impl Call {
 
     fn take_transport(&mut self, step: TransportStep) {
         match step {
-            TransportStep::Connect => self.make_connection(),
+            TransportStep::Connect => {
+                self.connecting += 1;
+                let number = self.connecting;
+                self.connect(CONNECT_LIMIT, 1, |made| Event::Connected(number, made));
+            }
             TransportStep::UseUdp(number) => self.goes_by((CallPath::Udp, number)),
             TransportStep::Probe(probe) => self.datagram(Caller, 64, Event::Probe(probe)),
             TransportStep::Report(way) => self.log(format!("no datagrams: {way:?}")),
@@ -307,15 +310,11 @@ impl Call {
         }
     }
 
-    fn make_connection(&mut self) {
-        self.connecting += 1;
-        let number = self.connecting;
-        self.connect(CONNECT_LIMIT, 1, |made| Event::Connected(number, made));
-    }
-
-    fn connected(&mut self, made: bool) {
+    fn connected(&mut self, connection: u32, made: bool) {
         let now = self.local();
-        let transport = self.caller.transport_mut().filter(|one| one.is_connecting());
+        let is_newest = connection == self.connecting;
+        let transport = self.caller.transport_mut();
+        let transport = transport.filter(|one| is_newest && one.is_connecting());
         let Some(transport) = transport else { return };
         match made.then(|| transport.connected(now)).flatten() {
             Some(number) => {
@@ -510,7 +509,7 @@ impl Sound {
     }
 
     /// What the caller knows of the packets there and back.
-    const fn feedback(&self) -> [Option<PacketCounts>; 2] {
+    const fn feedback(&self) -> Feedback {
         [
             Some(PacketCounts { sent: Some(self.sent), fate: self.told }),
             Some(PacketCounts { sent: None, fate: self.received }),

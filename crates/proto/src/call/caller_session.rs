@@ -12,6 +12,9 @@ use super::terms::{CallPath, CallTerms};
 use super::transport::{CallerTransport, SoundChange, TransportStep};
 use crate::time::{LocalTime, Span};
 
+/// What is known by now of the packets there, and back.
+pub type Feedback = [Option<PacketCounts>; 2];
+
 /// What a driver does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerAction {
@@ -85,8 +88,8 @@ impl CallerSession {
         }
     }
 
-    /// Lets time pass. `feedback` is what is known of the packets there and back; it is asked for when it is needed.
-    pub fn poll(&mut self, feedback: impl FnOnce() -> [Option<PacketCounts>; 2], now: LocalTime) {
+    /// Lets time pass. `feedback` is asked for when it is needed.
+    pub fn poll(&mut self, feedback: impl FnOnce() -> Feedback, now: LocalTime) {
         self.control.poll(now);
         self.take_steps(now);
         let mut heard = 0;
@@ -98,7 +101,8 @@ impl CallerSession {
                     self.actions.push_back(CallerAction::Transport(step));
                 }
             }
-            if transport.is_open() {
+            // The first is announced once it is there.
+            if self.announced.is_some() {
                 self.announce(now);
             }
         }
@@ -106,12 +110,7 @@ impl CallerSession {
     }
 
     /// Asks for another coding, if the network carries more or less than the present one.
-    fn adapt(
-        &mut self,
-        heard: u64,
-        feedback: impl FnOnce() -> [Option<PacketCounts>; 2],
-        now: LocalTime,
-    ) {
+    fn adapt(&mut self, heard: u64, feedback: impl FnOnce() -> Feedback, now: LocalTime) {
         let call = self.control.call().filter(|_| self.control.asked().is_none());
         let (Some(call), Some(adaptation)) = (call, &mut self.adaptation) else { return };
         // If the line is lost, or no sound comes, more is amiss than that reports find no room.
@@ -152,9 +151,7 @@ impl CallerSession {
                         self.sound = SoundState::Adrift;
                     }
                     let sound = self.adopt(&call.terms, now);
-                    self.adaptation.iter_mut().for_each(|adaptation| {
-                        adaptation.answered(&call.terms);
-                    });
+                    let _ = self.adaptation.as_mut().map(|one| one.answered(&call.terms));
                     self.actions.push_back(CallerAction::Begin(call, sound));
                     continue;
                 }
@@ -166,10 +163,10 @@ impl CallerSession {
                     let transport = self.transport_mut();
                     transport.into_iter().for_each(|transport| transport.unheard(number, now));
                 }
-                CallerStep::Dropped(_) => {
-                    if self.adaptation.as_mut().is_some_and(Adaptation::dropped) {
-                        continue;
-                    }
+                CallerStep::Dropped(_)
+                    if self.adaptation.as_mut().is_some_and(Adaptation::dropped) =>
+                {
+                    continue;
                 }
                 CallerStep::Kept(_) => {
                     // A coding that is chosen here is tried until one is accepted.

@@ -144,11 +144,6 @@ impl CallerTransport {
         self.began
     }
 
-    /// Whether the devices run.
-    pub const fn is_open(&self) -> bool {
-        self.is_open
-    }
-
     /// Packets that were received by the last look.
     pub const fn heard(&self) -> u64 {
         self.heard
