@@ -1,18 +1,19 @@
 //! The end that calls: dials, sounds by an endpoint while the call has sound, and reconnects.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tautline_api::call::{CallAddress, CallConnection, ConnectionEnd, DialError};
+use tautline_api::seal::SECRET_BYTES;
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_engine::control::Changed;
-use tautline_io::clock;
-use tautline_proto::call::adaptation::{Adaptation, begin_with_few_bits};
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
+use tautline_proto::call::caller_session::{CallerAction, CallerSession};
 use tautline_proto::call::message::{CallMessage, CallReason};
-use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms};
-use tautline_proto::call::transport::TransportNumbers;
+use tautline_proto::call::terms::{CallAdaptation, CallOffer, CallPath, CallTerms};
+use tautline_proto::call::transport::{CallerTransport, SoundChange, TransportStep};
 use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
@@ -23,8 +24,8 @@ use crate::microphone::Microphone;
 use crate::terms::offer;
 use crate::transport::{CallerSockets, TransportKeys, finished};
 use crate::{
-    CallEvent, Config, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side, Standing,
-    Watched, running,
+    CallEvent, CallerConfig, DeviceChoice, DevicePair, Ended, EndedSound, Error, Event, Side,
+    Standing, Watched, running,
 };
 
 /// For a control connection and its handshake.
@@ -37,32 +38,14 @@ const BEGUN_UNHEARD: Span = Span::from_secs(5);
 /// From one look at the list of trusted hosts to the next: a look asks the system whether the file is another.
 const LOOK_EVERY: Span = Span::from_secs(1);
 
-/// How the end that calls is set up.
-pub struct CallerConfig {
-    /// As either end.
-    pub end: Config,
-    /// Each is called once.
-    pub hosts: Vec<CallAddress>,
-    /// Whether the hosts hear each other.
-    pub bridged: bool,
-    /// Whether the coding follows the network.
-    pub auto_format: bool,
-    /// The maximum bit rate of Opus.
-    pub bitrate: Option<u32>,
-    /// Allowed transports, the better first.
-    pub paths: &'static [CallPath],
-    /// Whether silence is sent at first.
-    pub muted: bool,
-    /// Whether calls begin without sound.
-    pub held: bool,
-}
-
 /// What calls have in common.
 pub(crate) struct Common {
     pub(crate) config: Arc<CallerConfig>,
     pub(crate) stop: Stop,
     pub(crate) microphone: Microphone,
     pub(crate) shared: Option<OnDemand>,
+    /// When this turn began.
+    pub(crate) now: LocalTime,
     /// The call whose turn it is, and whether any other has sound.
     pub(crate) index: usize,
     pub(crate) others_sound: bool,
@@ -97,7 +80,7 @@ pub(crate) struct Caller {
     pub(crate) config: Arc<CallerConfig>,
     address: CallAddress,
     pub(crate) host: String,
-    pub(crate) decides: CallerEnd,
+    pub(crate) session: CallerSession,
     trust: Arc<TrustStore>,
     /// The key of the host that answered, and when it is next looked up in the list of trusted hosts.
     key: Option<HostKey>,
@@ -107,8 +90,10 @@ pub(crate) struct Caller {
     pub(crate) devices: DevicePair,
     connection: Connection,
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) transport: Option<CallerSockets>,
-    pub(crate) keys: Option<TransportKeys>,
+    sockets: Option<CallerSockets>,
+    /// The secret of the last control connection, and where it went; and what the keys of the last call are made of.
+    secret: Option<([u8; SECRET_BYTES], SocketAddr)>,
+    keys: Option<TransportKeys>,
     /// Whether anything was received, of sound that is over.
     heard: bool,
     ended: EndedSound,
@@ -120,12 +105,6 @@ pub(crate) struct Caller {
     told: Option<String>,
     /// Whether the engine sends captured sound.
     pub(crate) open: bool,
-    /// Follows what the network carries.
-    pub(crate) adaptation: Option<Adaptation>,
-    /// Whether the coding follows it, too, and not its bit rate alone.
-    pub(crate) auto: bool,
-    /// The maximum bit rate.
-    pub(crate) bitrate: Option<u32>,
     /// The allowed transports.
     pub(crate) paths: &'static [CallPath],
     pub(crate) watched: Watched,
@@ -138,8 +117,10 @@ pub(crate) struct Caller {
 fn offer_of(config: &CallerConfig, choice: &DeviceChoice) -> CallOffer {
     let mut offer = offer(&config.end, choice, Side::Caller, config.paths);
     if config.auto_format {
-        begin_with_few_bits(&mut offer);
+        offer.begin_with_few_bits();
     }
+    let codings = if config.auto_format { offer.there.codings.clone() } else { Vec::new() };
+    offer.adapts = Some(CallAdaptation { codings, most_bitrate: config.bitrate });
     offer
 }
 
@@ -149,13 +130,14 @@ impl Caller {
         address: CallAddress,
         trust: &Arc<TrustStore>,
         choice: DeviceChoice,
+        now: LocalTime,
     ) -> Self {
-        let offer = offer_of(config, &choice);
+        let control = CallerEnd::new(offer_of(config, &choice), now).held(config.held);
         Self {
             config: Arc::clone(config),
             host: address.to_string(),
             address,
-            decides: CallerEnd::new(offer, clock::now()).held(config.held),
+            session: CallerSession::new(control),
             trust: Arc::clone(trust),
             key: None,
             look_at: LocalTime::ZERO,
@@ -163,7 +145,8 @@ impl Caller {
             choice,
             connection: Connection::Down(None, None),
             endpoint: None,
-            transport: None,
+            sockets: None,
+            secret: None,
             keys: None,
             heard: false,
             ended: EndedSound::default(),
@@ -171,9 +154,6 @@ impl Caller {
             held_next: None,
             told: None,
             open: !config.muted,
-            adaptation: None,
-            auto: config.auto_format,
-            bitrate: config.bitrate,
             paths: config.paths,
             watched: Watched::default(),
             ends: LocalTime::NEVER,
@@ -210,9 +190,9 @@ impl Caller {
         }
         let over = match self.go_on(common) {
             Ok(None) => return,
-            Ok(Some(over)) => self.finish(over),
+            Ok(Some(over)) => self.finish(over, common.now),
             Err(error) => {
-                self.abandon();
+                self.abandon(common.now);
                 Err(error)
             }
         };
@@ -220,30 +200,26 @@ impl Caller {
     }
 
     fn go_on(&mut self, common: &mut Common) -> Result<Option<CallOver>, Error> {
-        let now = clock::now();
+        let now = common.now;
         self.receive(now);
+        self.watched.look();
+        self.session.poll(now);
         loop {
-            self.decides.poll(now);
-            if let Some(over) = self.take_steps(common)? {
+            if let Some(over) = self.carry_out(common)? {
                 return Ok(Some(over));
             }
-            if !self.is_done(&common.stop, clock::now()) {
+            if !self.is_done(&common.stop, now) {
                 break;
             }
-            self.decides.hang_up(CallReason::new("the caller hung up"));
+            self.session.control.hang_up(CallReason::new("the caller hung up"));
         }
-        // To open devices takes a while.
-        let now = clock::now();
-        self.watched.look();
-        self.turn_transport(now)?;
         self.turn_trust(now);
         if let Err(why) = self.set_open(common.microphone.is_open(now)) {
             self.tell(CallEvent::CannotChange(why));
         }
-        self.turn_coding(now);
         let recordings = self.endpoint.as_mut().and_then(|endpoint| endpoint.recordings.as_mut());
         if let Some(recordings) = recordings {
-            recordings.turn();
+            recordings.turn(now);
         }
         Ok(None)
     }
@@ -264,7 +240,7 @@ impl Caller {
         stop.is_requested() || endpoint.is_some_and(Endpoint::is_over) || now >= self.ends
     }
 
-    /// Takes a control connection that was made, and what it received.
+    /// Takes a control connection that was made, and what all sockets received.
     fn receive(&mut self, now: LocalTime) {
         let dialled = match &mut self.connection {
             Connection::Dialling(thread) => finished(thread),
@@ -272,19 +248,32 @@ impl Caller {
         };
         match dialled {
             Some(Ok(line)) => {
-                self.decides.connected(line.version(), now);
+                self.session.control.connected(line.version(), now);
                 self.key = Some(line.key());
+                self.secret = Some((*line.secret(), line.peer()));
                 self.connection = Connection::Up(Box::new(line));
             }
-            Some(Err(error)) => self.not_connected(error, now),
+            // A call that there is goes on, and the next is.
+            Some(Err(error)) => {
+                if self.session.control.call().is_some() {
+                    self.tell_once(error.to_string());
+                }
+                self.connection = Connection::Down(None, Some(error));
+                self.session.control.line_lost(now);
+            }
             None => {}
         }
         if let Connection::Up(line) = &mut self.connection {
-            let decides = &mut self.decides;
-            let received = line.hear(&mut |message| decides.said(message, now));
+            let control = &mut self.session.control;
+            let received = line.hear(&mut |message| control.said(message, now));
             if let Err(why) = received {
                 self.lost(why, now);
             }
+        }
+        if let (Some(sockets), Some(endpoint), Some(decides)) =
+            (&mut self.sockets, &mut self.endpoint, self.session.transport_mut())
+        {
+            sockets.receive(&mut endpoint.link, decides, now);
         }
     }
 
@@ -295,38 +284,29 @@ impl Caller {
             _ => None,
         };
         self.connection = Connection::Down(Some(told), error);
-        self.decides.line_lost(now);
+        self.session.control.line_lost(now);
     }
 
-    /// No connection was made: a call that there is goes on, and the next is.
-    fn not_connected(&mut self, error: DialError, now: LocalTime) {
-        if self.decides.call().is_some() {
-            self.tell_once(error.to_string());
-        }
-        self.connection = Connection::Down(None, Some(error));
-        self.decides.line_lost(now);
-    }
-
-    fn dial(&mut self) -> Result<(), Error> {
+    fn dial(&mut self, now: LocalTime) -> Result<(), Error> {
         let (address, trust) = (self.address.clone(), Arc::clone(&self.trust));
         let dial = move || CallConnection::dial(&address, &trust, DIAL_LIMIT);
         match std::thread::Builder::new().name("taut-dial".into()).spawn(dial) {
             Ok(thread) => self.connection = Connection::Dialling(Some(thread)),
             // Its sound goes on.
-            Err(error) if self.decides.call().is_some() => {
+            Err(error) if self.session.control.call().is_some() => {
                 self.tell_once(no_thread(error).to_string());
-                self.decides.line_lost(clock::now());
+                self.session.control.line_lost(now);
             }
             Err(error) => return Err(no_thread(error)),
         }
         Ok(())
     }
 
-    fn say(&mut self, message: &CallMessage) {
+    fn say(&mut self, message: &CallMessage, now: LocalTime) {
         if let Connection::Up(line) = &mut self.connection
             && let Err(why) = line.say(message)
         {
-            self.lost(why, clock::now());
+            self.lost(why, now);
         }
     }
 
@@ -339,84 +319,71 @@ impl Caller {
         }
     }
 
-    /// Does what the machine decided; why the call is over, if it is.
-    fn take_steps(&mut self, common: &mut Common) -> Result<Option<CallOver>, Error> {
-        while let Some(step) = self.decides.step() {
-            match step {
-                CallerStep::Dial => self.dial()?,
-                CallerStep::Say(message) => self.say(&message),
-                CallerStep::Close if self.connection().is_some() => self.close(),
-                CallerStep::Close => {}
-                CallerStep::Away => {
-                    let why = match &mut self.connection {
-                        Connection::Down(why, _) => why.take(),
-                        Connection::Dialling(_) | Connection::Up(_) => None,
-                    };
-                    self.tell(CallEvent::Away(why));
+    /// Does what was decided; why the call is over, if it is.
+    fn carry_out(&mut self, common: &mut Common) -> Result<Option<CallOver>, Error> {
+        let now = common.now;
+        while let Some(action) = self.session.action(now) {
+            match action {
+                CallerAction::Control(CallerStep::Over(over)) => return Ok(Some(over)),
+                CallerAction::Control(step) => self.take(step, now)?,
+                CallerAction::Begin(call, sound) => {
+                    self.begin(&call);
+                    self.adopt(&call.terms, sound, common)?;
+                    self.begun(&call.terms);
                 }
-                CallerStep::Begin(call) => {
-                    self.begin(&call, common)?;
-                    let held = self.held_next.take().filter(|held| *held == call.terms.sound());
-                    if let Some(Err(why)) = held.map(|held| self.ask_to_hold(held)) {
-                        self.tell(CallEvent::CannotChange(why));
+                CallerAction::Change(terms, sound) => {
+                    self.adopt(&terms, sound, common)?;
+                    if let SoundChange::Begins(_) = sound {
+                        self.tell(CallEvent::Sounds(terms));
                     }
                 }
-                CallerStep::Resumed => {
-                    self.told = None;
-                    self.tell(CallEvent::Resumed);
-                    self.tell_path();
+                CallerAction::Transport(TransportStep::Report(way)) => {
+                    let port = self.keys.map_or(0, |keys| keys.udp.port());
+                    self.tell(CallEvent::NoDatagrams(way, port));
                 }
-                CallerStep::Again(terms) => self.counts(terms.sound()),
-                CallerStep::Dropped(terms) => {
-                    if !self.adaptation.as_mut().is_some_and(Adaptation::dropped) {
-                        self.tell(CallEvent::Dropped(terms));
-                    }
-                }
-                CallerStep::Change(terms) => {
-                    if self.decides.asked().is_none() {
-                        self.asked = None;
-                    }
-                    self.adopt(&terms, common)?;
-                    if let Some(transport) = &mut self.transport {
-                        transport.decides.allow(&terms.paths, clock::now());
-                    }
-                    self.adapt(&terms);
-                    let adaptation = self.adaptation.as_mut();
-                    if adaptation.is_some_and(|adaptation| adaptation.answered(&terms)) {
-                        self.tell(CallEvent::Adapted(terms));
-                    }
-                }
-                CallerStep::Kept(why) => {
-                    // What is chosen here is tried until something is taken.
-                    if !self.adaptation.as_mut().is_some_and(|one| one.refused(clock::now())) {
-                        // A later request is still to be answered.
-                        let asked = self.asked.take_if(|_| self.decides.asked().is_none());
-                        self.tell(CallEvent::Refused(asked, why));
-                    }
-                    if let Some(call) = self.decides.call().cloned() {
-                        self.adapt(&call.terms);
-                    }
-                }
-                CallerStep::Unheard(number) => {
-                    if let Some(transport) = &mut self.transport {
-                        transport.decides.unheard(number, clock::now());
-                    }
-                }
-                CallerStep::TurnedAway(why) => {
-                    self.transport = None;
-                    self.tell_once(format!("{}: {}", self.host, why.as_str()));
-                }
-                CallerStep::Over(over) => return Ok(Some(over)),
+                CallerAction::Transport(step) => self.go_by(step)?,
+                CallerAction::Moved(path) => self.tell(CallEvent::MovedTo(path)),
             }
+        }
+        if self.session.control.asked().is_none() {
+            self.asked = None;
         }
         Ok(None)
     }
 
-    fn begin(&mut self, call: &AgreedCall, common: &mut Common) -> Result<(), Error> {
-        let Some(line) = self.connection() else { return Ok(()) };
-        let (secret, called) = (*line.secret(), line.peer());
-        let keys = TransportKeys { secret, called, numbers: TransportNumbers::default() };
-        self.keys = Some(keys);
+    fn take(&mut self, step: CallerStep, now: LocalTime) -> Result<(), Error> {
+        match step {
+            CallerStep::Dial => return self.dial(now),
+            CallerStep::Say(message) => self.say(&message, now),
+            CallerStep::Close if self.connection().is_some() => self.close(),
+            CallerStep::Away => {
+                let why = match &mut self.connection {
+                    Connection::Down(why, _) => why.take(),
+                    Connection::Dialling(_) | Connection::Up(_) => None,
+                };
+                self.tell(CallEvent::Away(why));
+            }
+            CallerStep::Resumed => {
+                self.told = None;
+                self.tell(CallEvent::Resumed);
+            }
+            CallerStep::Kept(why) => {
+                // A later request is still to be answered.
+                let asked = self.asked.take_if(|_| self.session.control.asked().is_none());
+                self.tell(CallEvent::Refused(asked, why));
+            }
+            CallerStep::Dropped(terms) => self.tell(CallEvent::Dropped(terms)),
+            CallerStep::TurnedAway(why) => {
+                self.sockets = None;
+                self.tell_once(format!("{}: {}", self.host, why.as_str()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, call: &AgreedCall) {
+        self.keys = self.secret.map(|(secret, called)| TransportKeys::new(secret, called, call));
         self.told = None;
         let (asked, kept) = (self.config.end.latency, call.terms.latency.kept());
         if let (Some(LatencyRule::Chosen(asked)), Some(kept)) = (asked, kept)
@@ -424,142 +391,109 @@ impl Caller {
         {
             self.tell(CallEvent::LatencyRaised { asked, kept });
         }
-        match &mut self.endpoint {
-            Some(endpoint) if call.terms.sound() => {
-                self.transport = Some(CallerSockets::begin(&mut endpoint.link, call, keys, false)?);
-                self.adopt(&call.terms, common)?;
-                self.adaptation.iter_mut().for_each(|adaptation| {
-                    adaptation.answered(&call.terms);
-                });
-            }
-            None if call.terms.sound() => self.sound(call, keys, common)?,
-            _ => {
-                self.adopt(&call.terms, common)?;
-                self.tell(CallEvent::Begun(None));
-                return Ok(());
+    }
+
+    fn begun(&mut self, terms: &CallTerms) {
+        let sounds = terms.sound();
+        self.tell(CallEvent::Begun(sounds.then(|| terms.clone())));
+        if sounds {
+            let (asked, agreed) = (self.config.end.ptime, terms.there);
+            if agreed.coding.coder.is_none() && agreed.ptime > asked {
+                self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
             }
         }
-        self.tell(CallEvent::Begun(Some(call.terms.clone())));
-        let (asked, agreed) = (self.config.end.ptime, call.terms.there);
-        if agreed.coding.coder.is_none() && agreed.ptime > asked {
-            self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
+        let held = self.held_next.take().filter(|held| *held == sounds);
+        if let Some(Err(why)) = held.map(|held| self.ask_to_hold(held)) {
+            self.tell(CallEvent::CannotChange(why));
         }
-        self.tell_path();
-        self.ask_for_bits(&call.terms);
+    }
+
+    /// Sounds by these terms from now on, or not at all.
+    fn adopt(
+        &mut self,
+        terms: &CallTerms,
+        sound: SoundChange,
+        common: &mut Common,
+    ) -> Result<(), Error> {
+        match sound {
+            SoundChange::Begins(first) => return self.sound(terms, first, common),
+            SoundChange::Ends => return self.hold(),
+            SoundChange::Restarts(first) => {
+                self.sockets = self.keys.map(CallerSockets::new);
+                self.go_by(first)?;
+            }
+            SoundChange::GoesOn => {}
+        }
+        let adopted = self.endpoint.as_mut().map(|endpoint| endpoint.adopt(terms, Side::Caller));
+        if let Some(Err(why)) = adopted {
+            self.tell(CallEvent::CannotChange(why));
+        }
         Ok(())
+    }
+
+    /// Exchanges the transport, or looks for another.
+    fn go_by(&mut self, step: TransportStep) -> Result<(), Error> {
+        match (&mut self.sockets, &mut self.endpoint) {
+            (Some(sockets), Some(endpoint)) => sockets.carry_out(step, &mut endpoint.link),
+            _ => Ok(()),
+        }
     }
 
     /// Opens the devices, with a transport that is there before the first packet: not a frame of a file is to be missed.
     fn sound(
         &mut self,
-        call: &AgreedCall,
-        keys: TransportKeys,
+        terms: &CallTerms,
+        first: TransportStep,
         common: &mut Common,
     ) -> Result<(), Error> {
-        self.devices = self.choice.at(&call.terms.there, &call.terms.back)?;
+        let Some(keys) = self.keys else { return Ok(()) };
+        self.devices = self.choice.at(&terms.there, &terms.back)?;
         // As they run, so the call is taken up again.
         let choice = DeviceChoice::alone(self.devices);
-        self.decides.offers(offer_of(&self.config, &choice));
+        self.session.control.offers(offer_of(&self.config, &choice));
         self.watched = Watched::default();
-        self.adaptation = match self.auto {
-            true => Adaptation::new(&call.terms, clock::now()),
-            false => Adaptation::in_bits(&call.terms, self.bitrate, clock::now()),
-        };
-        let sound = common.sound(&self.devices)?;
+        let (sound, now) = (common.sound(&self.devices)?, common.now);
         // A user who muted while there was no sound is not heard.
-        self.open = common.microphone.is_open(clock::now());
+        self.open = common.microphone.is_open(now);
         let setup = Setup {
             config: &self.config.end,
             side: Side::Caller,
             far: self.host.clone(),
             devices: self.devices,
-            terms: &call.terms,
+            terms,
             muted: !self.open,
             sounding: common.index + 1,
             monitors_stalls: !common.others_sound,
             recorded_before: u32::try_from(common.index).unwrap_or(u32::MAX),
             watched: Some(&self.watched),
         };
-        let (endpoint, mut transport) = Endpoint::begin(&setup, sound, &common.stop, |link| {
-            CallerSockets::begin(link, call, keys, true)
+        let decides = self.session.transport_mut();
+        let (endpoint, sockets) = Endpoint::begin(&setup, sound, &common.stop, |link| {
+            let mut sockets = CallerSockets::new(keys);
+            sockets.carry_out(first, link)?;
+            if let Some(decides) = decides {
+                sockets.wait(link, decides, now);
+            }
+            Ok(sockets)
         })?;
-        transport.decides.begun(clock::now());
-        (self.endpoint, self.transport) = (Some(endpoint), Some(transport));
-        self.keys.iter_mut().for_each(|keys| keys.numbers.begin());
+        (self.endpoint, self.sockets) = (Some(endpoint), Some(sockets));
         common.begun();
-        Ok(())
-    }
-
-    /// Sounds by these terms from now on, or not at all.
-    fn adopt(&mut self, terms: &CallTerms, common: &mut Common) -> Result<(), Error> {
-        match (&mut self.endpoint, terms.sound()) {
-            (Some(endpoint), true) => {
-                if let Err(why) = endpoint.adopt(terms, Side::Caller) {
-                    self.tell(CallEvent::CannotChange(why));
-                }
-            }
-            (Some(_), false) => {
-                self.hold()?;
-                self.tell(CallEvent::Held);
-            }
-            (None, true) => {
-                let call = self.decides.call().cloned();
-                if let (Some(call), Some(keys)) = (call, self.keys) {
-                    self.sound(&call, keys, common)?;
-                    self.tell(CallEvent::Sounds(terms.clone()));
-                    self.tell_path();
-                }
-            }
-            (None, false) => {}
-        }
         Ok(())
     }
 
     /// Ends the sound, and closes the devices.
     fn hold(&mut self) -> Result<(), Error> {
-        self.adaptation = None;
-        if let (Some(transport), Some(keys)) = (self.transport.take(), &mut self.keys) {
-            keys.numbers.end(&transport.decides);
-        }
+        self.sockets = None;
         let Some(endpoint) = self.endpoint.take() else { return Ok(()) };
         self.heard |= endpoint.link.heard() > 0;
         let left = endpoint.end();
         self.watched = Watched::default();
-        self.decides.offers(offer_of(&self.config, &self.choice));
+        self.session.control.offers(offer_of(&self.config, &self.choice));
         if let Some(failed) = self.ended.keep(left?) {
             self.tell(CallEvent::Failed(failed));
         }
+        self.tell(CallEvent::Held);
         Ok(())
-    }
-
-    /// Moves the sound to another transport, if the present one does not carry.
-    fn turn_transport(&mut self, now: LocalTime) -> Result<(), Error> {
-        let (Some(transport), Some(endpoint)) = (&mut self.transport, &mut self.endpoint) else {
-            return Ok(());
-        };
-        let before = transport.decides.used();
-        let silent = transport.turn(&mut endpoint.link, now)?;
-        let (port, used) = (transport.port(), transport.decides.used());
-        // If the control connection is lost, too, more is amiss than that UDP does not pass.
-        if let Some(way) = silent.filter(|_| self.decides.has_line()) {
-            self.tell(CallEvent::NoDatagrams(way, port));
-        }
-        if used != before {
-            if used.0 != before.0 {
-                self.tell(CallEvent::MovedTo(used.0));
-            }
-            self.adaptation.iter_mut().for_each(|adaptation| adaptation.moved(now));
-            self.tell_path();
-        }
-        Ok(())
-    }
-
-    /// Tells the other end the transport. A connection is known by its ticket, too.
-    fn tell_path(&mut self) {
-        if let Some(transport) = &self.transport {
-            let (path, number) = transport.decides.used();
-            self.decides.go_by(path, number);
-        }
     }
 
     /// Hangs up, with a control connection or without, if the host is no longer trusted: a handshake looks at the list once.
@@ -572,66 +506,30 @@ impl Caller {
             Err(unreadable) => Some(unreadable.to_string()),
         };
         self.tell(CallEvent::Untrusted(why));
-        self.decides.hang_up(CallReason::new("the host that was called is trusted no more"));
-    }
-
-    /// Asks for another coding, if the network carries more or less than the present one.
-    fn turn_coding(&mut self, now: LocalTime) {
-        let Some(call) = self.decides.call().filter(|_| self.decides.asked().is_none()) else {
-            return;
-        };
-        // If the line is lost, or no sound comes, more is amiss than that reports find no room.
-        let heard = self.endpoint.as_ref().map(|endpoint| endpoint.link.heard());
-        let heard = heard.filter(|_| self.decides.has_line());
-        let counts = || self.watched.counts();
-        let adaptation = self.adaptation.as_mut();
-        let wanted = adaptation.and_then(|one| one.poll(&call.terms, heard, counts, now));
-        let Some(terms) = wanted else { return };
-        if self.ask_for(terms).is_err()
-            && let Some(adaptation) = &mut self.adaptation
-        {
-            adaptation.dropped();
-        }
-    }
-
-    /// Has the bit rate follow the network if the coding does not.
-    fn adapt(&mut self, terms: &CallTerms) {
-        if self.adaptation.is_none() && terms.sound() && self.decides.asked().is_none() {
-            self.adaptation = Adaptation::in_bits(terms, self.bitrate, clock::now());
-        }
-    }
-
-    /// Asks for the chosen bit rate, which is no part of an offer.
-    fn ask_for_bits(&mut self, terms: &CallTerms) {
-        let Some(bits) = self.bitrate else { return };
-        let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
-        let wanted = CallTerms { there, back, ..terms.clone() };
-        if wanted != *terms
-            && let Err(why) = self.ask_for(wanted)
-        {
-            self.tell(CallEvent::CannotChange(why));
-        }
+        let why = CallReason::new("the host that was called is trusted no more");
+        self.session.control.hang_up(why);
     }
 
     pub(crate) fn standing(&self) -> Standing {
-        match &self.transport {
-            Some(transport) => Standing::By(transport.decides.used().0),
-            None if self.endpoint.is_none() && self.decides.call().is_some() => Standing::Held,
+        match self.session.transport() {
+            Some(transport) => Standing::By(transport.used().0),
+            None if self.endpoint.is_none() && self.session.control.call().is_some() => {
+                Standing::Held
+            }
             None => Standing::None,
         }
     }
 
     /// Whether this call has had sound for so long, and never received any.
     fn is_unheard_for(&self, span: Span, now: LocalTime) -> bool {
-        let (Some(transport), Some(endpoint)) = (&self.transport, &self.endpoint) else {
+        let (Some(transport), Some(endpoint)) = (self.session.transport(), &self.endpoint) else {
             return false;
         };
-        !self.heard && endpoint.link.heard() == 0 && now >= transport.decides.began() + span
+        !self.heard && endpoint.link.heard() == 0 && now >= transport.began() + span
     }
 
     fn unheard(&self) -> Error {
-        let transport = self.transport.as_ref();
-        let by_udp = transport.is_some_and(|transport| transport.decides.is_by_udp_alone());
+        let by_udp = self.session.transport().is_some_and(CallerTransport::is_by_udp_alone);
         let fix = match by_udp {
             true => "let UDP pass between here and there, or leave --transport out",
             false => "see what taut serve says there",
@@ -640,11 +538,11 @@ impl Caller {
     }
 
     /// Something failed here: tells the other end, so that its seat is free for others.
-    fn abandon(&mut self) {
-        self.decides.hang_up(CallReason::new("it failed at the caller"));
-        while let Some(step) = self.decides.step() {
-            if let CallerStep::Say(message) = step {
-                self.say(&message);
+    fn abandon(&mut self, now: LocalTime) {
+        self.session.control.hang_up(CallReason::new("it failed at the caller"));
+        while let Some(action) = self.session.action(now) {
+            if let CallerAction::Control(CallerStep::Say(message)) = action {
+                self.say(&message, now);
             }
         }
         self.close();
@@ -652,7 +550,7 @@ impl Caller {
         let _ = self.endpoint.take().map(Endpoint::end);
     }
 
-    fn finish(&mut self, over: CallOver) -> Result<Ended, Error> {
+    fn finish(&mut self, over: CallOver, now: LocalTime) -> Result<Ended, Error> {
         let failed = match &mut self.connection {
             Connection::Down(_, failed) => failed.take(),
             Connection::Dialling(_) | Connection::Up(_) => None,
@@ -665,7 +563,7 @@ impl Caller {
             None => self.keys.is_some(),
         };
         // A user who hangs up before that gave the sound no time to come.
-        let unheard = self.is_unheard_for(LAST_WORDS, clock::now()).then(|| self.unheard());
+        let unheard = self.is_unheard_for(LAST_WORDS, now).then(|| self.unheard());
         let ended = self.endpoint.take().map(Endpoint::end).transpose()?;
         let (last, recorded) = ended.unwrap_or((Vec::new(), Ok(())));
         let (mut reports, before) = core::mem::take(&mut self.ended).finish();

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use tautline_api::trust::TrustStore;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader};
-use tautline_io::clock::{now, sleep_until};
+use tautline_io::clock::{self, sleep_until};
 use tautline_io::control::wait;
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::Span;
 
-use crate::caller::{Caller, CallerConfig, Common};
+use crate::caller::{Caller, Common};
 use crate::devices::OnDemand;
 use crate::microphone::Microphone;
 use crate::terms::offer;
-use crate::{BEAT, CallEvent, CallView, Command, DeviceChoice, Ended, Error, Event, Side};
+use crate::{
+    BEAT, CallEvent, CallView, CallerConfig, Command, DeviceChoice, Ended, Error, Event, Side,
+};
 
 /// From one look for a control connection that is being made to the next.
 const DIAL_BEAT: Span = Span::from_millis(2);
@@ -52,15 +54,19 @@ impl Callers {
             shared.opened(&config.end)?;
         }
         let hosts = config.hosts.iter().cloned();
-        let callers = hosts.map(|host| Caller::new(&config, host, trust, choice.clone())).collect();
+        let now = clock::now();
+        let new = |host| Caller::new(&config, host, trust, choice.clone(), now);
+        let callers = hosts.map(new).collect();
         let microphone = Microphone::new(config.muted);
-        let common = Common { config, stop, microphone, shared, index: 0, others_sound: false };
+        let (index, others_sound) = (0, false);
+        let common = Common { config, stop, microphone, shared, now, index, others_sound };
         Ok(Self { callers, common, failed: None })
     }
 
     /// Does everything that is due, and waits for no longer than a beat. False once all calls are over.
     pub fn turn(&mut self) -> bool {
         let several = self.callers.len() > 1;
+        self.common.now = clock::now();
         for index in 0..self.callers.len() {
             self.common.index = index;
             let mut others = (0..).zip(&self.callers).filter(|(other, _)| *other != index);
@@ -83,11 +89,12 @@ impl Callers {
             self.failed.get_or_insert(error);
         }
         let under_way = || self.callers.iter().filter(|caller| caller.over.is_none());
-        let Some(deadline) = under_way().map(|caller| caller.decides.deadline()).min() else {
+        let Some(deadline) = under_way().map(|caller| caller.session.control.deadline()).min()
+        else {
             return false;
         };
         let is_dialling = under_way().any(Caller::is_dialling);
-        let until = (now() + if is_dialling { DIAL_BEAT } else { BEAT }).min(deadline);
+        let until = (self.common.now + if is_dialling { DIAL_BEAT } else { BEAT }).min(deadline);
         let connections: Vec<_> = under_way().filter_map(Caller::connection).collect();
         match &connections[..] {
             [] => sleep_until(until),
@@ -105,14 +112,14 @@ impl Callers {
     /// Makes a change in every call, or in the one that is meant: the answer of the first call that makes it, or why none
     /// does.
     pub fn change(&mut self, command: Command) -> Answer {
-        let microphone = &mut self.common.microphone;
+        let (microphone, now) = (&mut self.common.microphone, clock::now());
         match command {
             Command::Mute(muted) => microphone.mute(muted),
             Command::ToggleMute => microphone.mute(!microphone.muted),
-            Command::Talk => microphone.talk(now()),
+            Command::Talk => microphone.talk(now),
             _ => {}
         }
-        let open = microphone.is_open(now());
+        let open = microphone.is_open(now);
         if let [only] = &mut self.callers[..] {
             return only.change(command, open);
         }
@@ -153,7 +160,7 @@ impl Callers {
 
     /// `open`, `muted`, or `talk` while a muted user talks.
     pub fn microphone(&self) -> &'static str {
-        self.common.microphone.word(now())
+        self.common.microphone.word(self.common.now)
     }
 
     /// All calls, in the order of their hosts.

@@ -5,18 +5,19 @@ use core::cmp::Ordering;
 use tautline_dsp::gain::Gain;
 use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
 use tautline_engine::plan::lay;
-use tautline_io::clock::now;
-use tautline_proto::call::adaptation::Adaptation;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
-use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallPath, CallTerms, StreamTerms};
+use tautline_proto::call::transport::CallerTransport;
+use tautline_proto::congestion::CodingSteps;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
+use tautline_report::snapshot::StreamSnapshot;
 
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
-use crate::terms::latency_by;
+use crate::terms::{codings, latency_by};
 use crate::{CallEvent, Standing, bits_in_words};
 
 /// A change that the user asks for.
@@ -65,7 +66,7 @@ fn heard_latency(end: &Endpoint) -> Result<(Span, Span), CannotChange> {
     Ok(standing.map_or((Span::ZERO, Span::ZERO), |stream| (stream.latency, stream.longest)))
 }
 
-fn not_asked(not: NotAsked) -> CannotChange {
+pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
     match not {
         NotAsked::NoLine => {
             said("the control connection is lost; say it again once the call goes on")
@@ -76,9 +77,14 @@ fn not_asked(not: NotAsked) -> CannotChange {
     }
 }
 
-fn coded(terms: &StreamTerms) -> String {
+/// How a stream is coded: as it was measured, or as it was agreed on.
+fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
-    format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding))
+    let Some(stream) = measured else {
+        return format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding));
+    };
+    let bits = stream.bitrate.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
+    format!("{}{bits} in packets of {}", stream.format, Span::from_nanos(stream.ptime_ns))
 }
 
 impl Caller {
@@ -103,23 +109,28 @@ impl Caller {
                 self.in_packets_of(next)
             }
             Command::Format(coding) => {
-                let changed = self.code_by(|terms| {
-                    let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
-                    (terms.there, terms.back) = (of(terms.there), of(terms.back));
-                    Changed::Format(coding)
-                })?;
-                self.bitrate = None;
-                Ok(changed)
+                let mut terms = self.wanted()?;
+                let of = |terms: StreamTerms| terms.coded(coding.usual_for(terms.channels));
+                (terms.there, terms.back) = (of(terms.there), of(terms.back));
+                self.code_by(terms, None, Changed::Format(coding))
             }
             Command::AutoFormat => {
-                let terms = self.wanted()?;
-                let adaptation = Adaptation::new(&terms, now()).ok_or_else(|| {
-                    said(
+                let mut terms = self.wanted()?;
+                if terms.adapts.is_none() {
+                    return Err(said("the taut there does not follow the network; update it"));
+                }
+                let adapts = CallAdaptation { codings: codings(), most_bitrate: None };
+                let shape = |terms: &StreamTerms| (terms.rate, terms.channels);
+                let has_choice = |terms: &StreamTerms| {
+                    CodingSteps::new(shape(terms), &adapts.limits(terms)).is_some()
+                };
+                if !has_choice(&terms.there) || !has_choice(&terms.back) {
+                    return Err(said(
                         "of such a stream there are no codings to choose from; say format with one",
-                    )
-                })?;
-                (self.adaptation, self.auto, self.bitrate) = (Some(adaptation), true, None);
-                Ok(Changed::Said("format auto".to_owned()))
+                    ));
+                }
+                terms.adapts = Some(adapts);
+                self.change_to(terms, Changed::Said("format auto".to_owned()))
             }
             Command::Bitrate(bits) => {
                 let terms = self.wanted()?;
@@ -129,13 +140,9 @@ impl Caller {
                         "{coding} takes what its sound takes; say format opus first"
                     )));
                 }
-                let changed = self.code_by(|terms| {
-                    (terms.there, terms.back) =
-                        (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
-                    Changed::Said(format!("bitrate {bits}"))
-                })?;
-                self.bitrate = Some(bits);
-                Ok(changed)
+                let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
+                let changed = Changed::Said(format!("bitrate {bits}"));
+                self.code_by(CallTerms { there, back, ..terms }, Some(bits), changed)
             }
             Command::Transport(paths, name) => {
                 let wanted = self.wanted()?;
@@ -168,20 +175,20 @@ impl Caller {
     }
 
     pub(crate) fn ask_to_hold(&mut self, held: bool) -> Answer {
-        if self.decides.call().is_none() {
+        let control = &mut self.session.control;
+        if control.call().is_none() {
             // An offer that is not answered yet holds the other; the call is changed once there is one.
-            self.held_next = (!self.decides.begins_held(held)).then_some(held);
+            self.held_next = (!control.begins_held(held)).then_some(held);
             return Ok(Changed::Held(held));
         }
-        self.decides.hold(held, self.paths).map_err(not_asked)?;
-        self.counts(!held);
+        control.hold(held, self.paths).map_err(not_asked)?;
         self.asked = Some(Changed::Held(held));
         Ok(Changed::Held(held))
     }
 
     fn sounding(&self) -> Result<&Endpoint, CannotChange> {
         self.endpoint.as_ref().ok_or_else(|| {
-            let why = match self.decides.call() {
+            let why = match self.session.control.call() {
                 Some(_) => "held; say resume",
                 None => "there is no call yet; say it again once there is one",
             };
@@ -195,11 +202,14 @@ impl Caller {
         }
         let standing = self.sounding()?.recv.ask(RecvChange::Status)?;
         let mut words = (self.config.end.change_words)(&standing);
-        if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) = self.decides.call() {
-            words += &format!(", sends {}, hears {}", coded(there), coded(back));
+        if let Some(AgreedCall { terms: CallTerms { there, back, .. }, .. }) =
+            self.session.control.call()
+        {
+            let [sent, heard] = self.watched.newest();
+            words += &format!(", sends {}, hears {}", coded(there, sent), coded(back, heard));
         }
-        if let Some(transport) = &self.transport {
-            words += &format!(", by {}", transport.decides.used().0.name());
+        if let Some((path, _)) = self.session.transport().map(CallerTransport::used) {
+            words += &format!(", by {}", path.name());
         }
         words += if open { ", open" } else { ", muted" };
         if let [_, Some(stream)] = self.watched.newest() {
@@ -213,43 +223,33 @@ impl Caller {
     /// The terms of present sound, or those that were asked for and are not answered yet.
     fn wanted(&self) -> Result<CallTerms, CannotChange> {
         self.sounding()?;
-        let call = self.decides.call().ok_or(CannotChange::Busy)?;
-        Ok(self.decides.asked().unwrap_or(&call.terms).clone())
+        let control = &self.session.control;
+        let call = control.call().ok_or(CannotChange::Busy)?;
+        Ok(control.asked().unwrap_or(&call.terms).clone())
     }
 
-    /// Asks for another coding or other packets, which then do not follow the network any more.
-    fn code_by(&mut self, change: impl FnOnce(&mut CallTerms) -> Changed) -> Answer {
-        let mut terms = self.wanted()?;
-        let changed = change(&mut terms);
+    /// Asks for a coding that does not follow the network any more, but for its bit rate up to `most`.
+    fn code_by(&mut self, mut terms: CallTerms, most: Option<u32>, changed: Changed) -> Answer {
+        let was_auto = terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto);
+        let bits = CallAdaptation { codings: Vec::new(), most_bitrate: most };
+        terms.adapts = terms.adapts.map(|_| bits);
         let changed = self.change_to(terms, changed)?;
-        self.adaptation = None;
-        if core::mem::take(&mut self.auto) {
+        if was_auto {
             self.tell(CallEvent::CodingKept);
         }
         Ok(changed)
     }
 
-    /// Asks for other packets. A coding that follows the network still does, if it is tried in them.
+    /// Asks for other packets: the shortest, where they follow the network.
     fn in_packets_of(&mut self, ptime: Span) -> Answer {
-        let change = |terms: &mut CallTerms| {
-            (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
-            Changed::Ptime(ptime)
-        };
-        let auto = self.auto;
-        let follows = self.adaptation.as_mut().filter(|_| auto);
-        if !follows.is_some_and(|adaptation| adaptation.tries(ptime)) {
-            return self.code_by(change);
-        }
         let mut terms = self.wanted()?;
-        let changed = change(&mut terms);
-        let changed = self.change_to(terms, changed)?;
-        self.adaptation.iter_mut().for_each(|adaptation| adaptation.asks_for(ptime));
-        Ok(changed)
+        (terms.there.ptime, terms.back.ptime) = (ptime, ptime);
+        self.change_to(terms, Changed::Ptime(ptime))
     }
 
     fn change_to(&mut self, terms: CallTerms, changed: Changed) -> Answer {
         self.takes(&terms)?;
-        self.ask_for(terms)?;
+        self.session.control.change(terms).map_err(not_asked)?;
         self.asked = Some(changed.clone());
         Ok(changed)
     }
@@ -283,18 +283,5 @@ impl Caller {
             address: self.host.clone(),
             refused: LatencyRefused::TooShort { asked, least: enough_latency(short.least) },
         })
-    }
-
-    pub(crate) fn ask_for(&mut self, terms: CallTerms) -> Result<(), CannotChange> {
-        let sound = terms.sound();
-        self.decides.change(terms).map_err(not_asked)?;
-        self.counts(sound);
-        Ok(())
-    }
-
-    pub(crate) fn counts(&mut self, sound: bool) {
-        if let (true, None, Some(keys)) = (sound, &self.endpoint, &mut self.keys) {
-            keys.numbers.ask();
-        }
     }
 }

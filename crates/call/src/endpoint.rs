@@ -25,7 +25,8 @@ use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::{CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallTerms, StreamTerms};
+use tautline_proto::congestion::CodingLimits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint as Address;
 use tautline_proto::jitter_buffer::JitterBufferConfig;
@@ -73,6 +74,10 @@ impl Setup<'_> {
         self.side.terms(self.terms, direction)
     }
 
+    fn limits(&self) -> Option<CodingLimits> {
+        limits(self.terms, self.terms(Direction::Capture))
+    }
+
     fn observers(&self, direction: Direction, transport: CurrentTransport) -> Observers {
         let observers = Observers::open(self.side.role()).unwrap_or_else(|why| {
             self.config.tell(Event::Detail(why.to_string()));
@@ -112,6 +117,11 @@ impl CallLink {
     }
 }
 
+/// Among what the sender of this stream of a call follows the network.
+fn limits(terms: &CallTerms, sent: &StreamTerms) -> Option<CodingLimits> {
+    terms.adapts.as_ref().map(|adapts| adapts.limits(sent))
+}
+
 type EngineThread = JoinHandle<Result<Report, RunError>>;
 
 /// See the module.
@@ -121,6 +131,8 @@ pub(crate) struct Endpoint {
     pub(crate) recv: Asker<RecvChange>,
     pub(crate) recordings: Option<Recordings>,
     coding: CodingWatch,
+    /// The coding and packet time that were agreed on for what is sent, and among what it follows the network.
+    sent: (StreamTerms, Option<CodingLimits>),
     stop: Stop,
     receiving: EngineThread,
     sending: EngineThread,
@@ -232,7 +244,8 @@ impl Endpoint {
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| running((config.refusal_words)(&why)))?;
         }
-        Ok((Self { link, send, recv, recordings, coding, stop, receiving, sending }, first))
+        let sent = (*setup.terms(Direction::Capture), setup.limits());
+        Ok((Self { link, send, recv, recordings, coding, sent, stop, receiving, sending }, first))
     }
 
     /// Sounds by these terms from now on. An error if a policy refuses them.
@@ -243,8 +256,18 @@ impl Endpoint {
                 self.coding.adopts(direction, &format);
             }
         }
-        let StreamTerms { ptime, coding, .. } = *side.terms(terms, Direction::Capture);
-        adopt_coding(&|change| self.send.ask(change), ptime, coding)?;
+        let sent = *side.terms(terms, Direction::Capture);
+        let sent = (sent, limits(terms, &sent));
+        if sent != self.sent {
+            // What follows the network chooses its coding itself.
+            self.send.ask(SendChange::Adapt(None))?;
+            if !terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto) {
+                let StreamTerms { ptime, coding, .. } = sent.0;
+                adopt_coding(&|change| self.send.ask(change), ptime, coding)?;
+            }
+            self.send.ask(SendChange::Adapt(sent.1.clone()))?;
+            self.sent = sent;
+        }
         self.send.ask(SendChange::Latency(terms.latency.rule()))?;
         self.recv.ask(RecvChange::Latency(None, terms.latency.rule()))?;
         Ok(())
@@ -313,6 +336,7 @@ fn send_plan(
     plan.encoders = encoders(&sent, None).map_err(|error| Error::Usage(error.to_string()))?;
     plan.stream.sealed = Some(SEALED);
     plan.policy.latency = terms.latency.rule();
+    plan.policy.adapts = setup.limits();
     plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
     plan.stream.probes = config.probes;
     if setup.muted {

@@ -5,9 +5,9 @@
 //!                                                                      ├─ Endpoint: send and receive engine
 //! Server ─── seat: accepts a control connection, answers ──────────────┘   on two devices, by one transport
 //! ```
-//! `proto::call` decides for both drivers ([`CallerEnd`](tautline_proto::call::caller::CallerEnd),
+//! `proto::call` decides for both drivers ([`CallerSession`](tautline_proto::call::caller_session::CallerSession),
 //! [`Answering`](tautline_proto::call::answering::Answering)). A driver runs on one ordinary thread, that of its owner, which
-//! calls `turn` again and again; only the engines have threads of their own. Several calls share two devices
+//! calls `turn` again and again, and reads the clock once in each; only the engines have threads of their own. Several calls share two devices
 //! (`devices`), of which each endpoint has a part. The user gets [`Event`]s and gives [`Command`]s: there is no
 //! terminal and no command line here.
 #![deny(missing_docs)]
@@ -27,6 +27,7 @@ mod transport;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tautline_api::call::CallAddress;
 use tautline_audio::{DeviceSpec, SoftwareSpec};
 use tautline_engine::control::{CannotChange, Changed};
 use tautline_engine::error::RunError;
@@ -35,7 +36,6 @@ use tautline_engine::monitor::observers::Onlooker;
 use tautline_engine::plan::probes::Probes;
 use tautline_io::link::OpenError;
 use tautline_io::thread::Scheduler;
-use tautline_proto::call::adaptation::PacketCounts;
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::path::SilentWay;
 use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
@@ -48,7 +48,6 @@ use tautline_proto::time::Span;
 use tautline_report::Report;
 use tautline_report::snapshot::StreamSnapshot;
 
-pub use caller::CallerConfig;
 pub use callers::Callers;
 pub use commands::Command;
 pub use devices::{DeviceChoice, DevicePair};
@@ -110,6 +109,26 @@ impl Config {
     pub(crate) fn tell(&self, event: Event) {
         (self.events)(event);
     }
+}
+
+/// How the end that calls is set up.
+pub struct CallerConfig {
+    /// As either end.
+    pub end: Config,
+    /// Each is called once.
+    pub hosts: Vec<CallAddress>,
+    /// Whether the hosts hear each other.
+    pub bridged: bool,
+    /// Whether the coding follows the network.
+    pub auto_format: bool,
+    /// The maximum bit rate of Opus.
+    pub bitrate: Option<u32>,
+    /// Allowed transports, the better first.
+    pub paths: &'static [CallPath],
+    /// Whether silence is sent at first.
+    pub muted: bool,
+    /// Whether calls begin without sound.
+    pub held: bool,
 }
 
 /// Takes events.
@@ -179,8 +198,6 @@ pub enum CallEvent {
     Retrying(String),
     /// Caller: terms that fell with two control connections.
     Dropped(CallTerms),
-    /// Caller: terms that follow the network.
-    Adapted(CallTerms),
     /// Caller: from now on the coding does not follow the network.
     CodingKept,
     /// Caller: the other end refused a change: which and why.
@@ -286,25 +303,6 @@ impl Watched {
             let stream = onlooker.newest().and_then(|snapshot| snapshot.streams.into_iter().next());
             *newest = stream.or(newest.take());
         }
-    }
-
-    /// Packets that were sent, and that are received. A late one is among those that were received, and not among those
-    /// that are lost.
-    pub(crate) fn counts(&self) -> [Option<PacketCounts>; 2] {
-        let [sent, heard] = self.newest();
-        let sent = sent.map(|stream| PacketCounts {
-            sent: stream.counted().map(|counted| counted.sent),
-            fate: stream
-                .counted_by_receivers()
-                .map(|ReceiverCounters { expected, lost, late }| [expected, lost, late]),
-        });
-        let heard = heard.map(|stream| PacketCounts {
-            sent: None,
-            fate: stream
-                .counted()
-                .map(|Counters { received, lost, late, .. }| [received + lost, lost, late]),
-        });
-        [sent, heard]
     }
 
     /// What is sent, and what is received.

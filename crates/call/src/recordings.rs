@@ -8,7 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tautline_audio::{MOST_OF_A_PART, RecordedTime, Recording, recorded};
 use tautline_dsp::format::SampleFormat;
-use tautline_io::clock::now;
 use tautline_proto::device::{Device, Direction};
 use tautline_proto::time::{LocalTime, Span};
 use time::OffsetDateTime;
@@ -101,11 +100,7 @@ impl Recordings {
     }
 
     /// Begins the next files if these are full, and reports notes. To be called now and then.
-    pub(crate) fn turn(&mut self) {
-        self.turn_at(now());
-    }
-
-    fn turn_at(&mut self, now: LocalTime) {
+    pub(crate) fn turn(&mut self, now: LocalTime) {
         let most = self.most;
         let is_full = self.devices.iter().any(|(_, recording)| recording.holds(most));
         if let Some(name) = self.name.take_if(|_| is_full) {
@@ -113,6 +108,10 @@ impl Recordings {
             let begins = RecordedTime::at(now + AHEAD);
             self.record(FileName { part: name.part + 1, begins, ..name });
         }
+        self.report_notes();
+    }
+
+    fn report_notes(&mut self) {
         let events = Events::clone(&self.events);
         for (_, recording) in &mut self.devices {
             recording.turn();
@@ -134,7 +133,7 @@ impl Recordings {
 
     /// After the devices have ended: an error if not all was recorded.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
-        self.turn();
+        self.report_notes();
         let failed =
             self.devices.iter().flat_map(|(_, recording)| recording.notes().failed()).next();
         failed.map_or(Ok(()), |failed| Err(running(failed)))

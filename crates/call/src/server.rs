@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay, fresh_call};
 use tautline_api::trust::{HostKey, TrustStore};
-use tautline_io::clock::now;
+use tautline_io::clock;
 use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
+use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
 use tautline_proto::device::{Direction, Stop};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{
@@ -83,6 +84,8 @@ pub struct Server {
     recorded: u32,
     shared: SharedDevices,
     connections: BTreeMap<ConnectionId, CalledConnection>,
+    /// When the next turn is due.
+    due: LocalTime,
     /// When a connection that belongs to no call is reported again.
     strangers_told: LocalTime,
     trust: Arc<TrustStore>,
@@ -94,7 +97,7 @@ pub struct Server {
 /// The call of one seat.
 struct Call {
     who: String,
-    transport: CalledKeys,
+    keys: CalledKeys,
     /// While it has sound.
     endpoint: Option<Endpoint>,
     watched: Watched,
@@ -153,6 +156,7 @@ impl Server {
             recorded: 0,
             shared,
             connections: BTreeMap::new(),
+            due: LocalTime::ZERO,
             strangers_told: LocalTime::ZERO,
             trust,
             look_at: LocalTime::ZERO,
@@ -172,9 +176,14 @@ impl Server {
 
     /// All calls, the newest sound first.
     pub fn views(&self) -> Vec<CallView<'_>> {
-        let mut calls: Vec<_> = self.calls.values().collect();
-        calls.sort_by_key(|call| core::cmp::Reverse(call.number));
-        calls.into_iter().map(Call::view).collect()
+        let mut calls: Vec<_> = self.calls.iter().collect();
+        calls.sort_by_key(|(_, call)| core::cmp::Reverse(call.number));
+        let view = calls.into_iter().map(|(seat, call)| {
+            let path = self.answering.transport(*seat).map(|transport| transport.used().0);
+            let sounding = path.filter(|_| call.endpoint.is_some());
+            call.watched.view(&call.who, sounding.map_or(Standing::Held, Standing::By))
+        });
+        view.collect()
     }
 
     /// Does everything that is due, and waits for no longer than a beat. False once the playback device or the server is
@@ -183,31 +192,31 @@ impl Server {
         if self.shared.is_over() {
             return Ok(false);
         }
-        let until = (now() + BEAT).min(self.answering.deadline());
-        match self.happened.recv_timeout(left(until)) {
-            Ok(event) => {
-                self.take(event)?;
-                // As many as are there: the machine is asked once.
-                for _ in 0..EVENTS {
-                    let Ok(event) = self.happened.try_recv() else { break };
-                    self.take(event)?;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+        let first = match self.happened.recv_timeout(left(self.due)) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Ok(false),
+        };
+        let now = clock::now();
+        if let Some(event) = first {
+            self.take(event, now)?;
+            // As many as are there: the machine is asked once.
+            for _ in 0..EVENTS {
+                let Ok(event) = self.happened.try_recv() else { break };
+                self.take(event, now)?;
+            }
         }
-        self.answering.poll(now());
-        self.turn_trust();
-        for (seat, call) in &mut self.calls {
-            let heard = call.endpoint.as_ref().map(|endpoint| endpoint.link.heard());
-            let poll = |heard| call.transport.decides.poll(heard, now());
-            if let Some(number) = heard.and_then(poll) {
-                self.answering.unheard(*seat, number);
+        self.answering.poll(now);
+        self.turn_trust(now);
+        for (seat, call) in &self.calls {
+            if let Some(endpoint) = &call.endpoint {
+                self.answering.heard(*seat, endpoint.link.heard(), now);
             }
         }
         self.take_steps();
-        self.turn_calls();
+        self.turn_calls(now);
         self.shared.turn();
+        self.due = (now + BEAT).min(self.answering.deadline());
         Ok(true)
     }
 
@@ -217,8 +226,8 @@ impl Server {
         self.answering.hang_up(&CallReason::new("taut serve ended there"));
         self.take_steps();
         self.connections.clear();
-        let (mut gone, until) = (0, now() + FAREWELL);
-        while gone < connections && now() < until {
+        let (mut gone, until) = (0, clock::now() + FAREWELL);
+        while gone < connections && !left(until).is_zero() {
             match self.happened.recv_timeout(left(until)) {
                 Ok(event) => gone += usize::from(matches!(event, ConnectionEvent::Gone(..))),
                 Err(_) => break,
@@ -243,14 +252,14 @@ impl Server {
 
     /// Callers that are no longer trusted part: a handshake looks at the list once. An unreadable list trusts nobody; that
     /// is reported once.
-    fn turn_trust(&mut self) {
-        if now() < self.look_at {
+    fn turn_trust(&mut self, now: LocalTime) {
+        if now < self.look_at {
             return;
         }
-        self.look_at = now() + LOOK_EVERY;
+        self.look_at = now + LOOK_EVERY;
         let is_trusted =
             |peer| self.trust.trusts_still(HostKey::new(peer), None).unwrap_or_default();
-        self.answering.keep_trusted(is_trusted, &CallReason::new(UNTRUSTED), now());
+        self.answering.keep_trusted(is_trusted, &CallReason::new(UNTRUSTED), now);
         let unreadable = self.trust.trusted().hosts().err().map(|error| error.to_string());
         if let Some(why) = unreadable.clone().filter(|_| unreadable != self.unreadable) {
             self.config.end.tell(Event::Note(why));
@@ -258,10 +267,10 @@ impl Server {
         self.unreadable = unreadable;
     }
 
-    fn take(&mut self, event: ConnectionEvent) -> Result<(), Error> {
+    fn take(&mut self, event: ConnectionEvent, now: LocalTime) -> Result<(), Error> {
         match event {
             ConnectionEvent::Came(line) => {
-                self.answering.came(line.id, line.peer.bytes(), now());
+                self.answering.came(line.id, line.peer.bytes(), now);
                 self.connections.insert(line.id, line);
             }
             ConnectionEvent::Said(line, message) => {
@@ -270,16 +279,16 @@ impl Server {
                         "the system gives no random bytes; see whether getrandom is allowed here",
                     )
                 })?;
-                self.answering.said(line, message, fresh, now());
+                self.answering.said(line, message, fresh, now);
             }
             ConnectionEvent::Media { ticket, stream, from, place: _ } => {
-                self.take_connection(&ticket, stream, from)
+                self.take_connection(&ticket, stream, from, now)
             }
             ConnectionEvent::Gone(line, why) => {
                 if let (Some(why), Some(whose)) = (why, self.connections.get(&line)) {
                     self.tell(who(whose), CallEvent::Fault(why));
                 }
-                self.answering.gone(line, now());
+                self.answering.gone(line, now);
                 self.connections.remove(&line);
             }
         }
@@ -304,12 +313,12 @@ impl Server {
                         self.tell(who(line), CallEvent::Resumed);
                     }
                 }
-                AnsweringStep::Change { place, terms } => {
-                    let changed = self.change(place, terms);
+                AnsweringStep::Change { place, terms, sound } => {
+                    let changed = self.change(place, terms, sound);
                     self.hang_up_if_failed(place, changed);
                 }
-                AnsweringStep::Path { place, path, transport } => {
-                    if let Err(failure) = self.go_by(place, path, transport) {
+                AnsweringStep::Path { place, transport, is_used, .. } => {
+                    if is_used && let Err(failure) = self.go_by_udp(place, transport) {
                         self.config.end.tell(Event::Note(failure.to_string()));
                     }
                 }
@@ -351,7 +360,7 @@ impl Server {
         terms: CallTerms,
     ) -> Result<(), Error> {
         let Some(line) = self.connections.get(&line) else { return Ok(()) };
-        let (who, transport) = (who(line), CalledKeys::of(line.secret, call, now()));
+        let (who, keys) = (who(line), CalledKeys::of(line.secret, call));
         self.end(seat);
         let (mut stale, socket) = ([0; 1], self.sockets.get(seat));
         for _ in 0..MAX_STALE {
@@ -359,56 +368,48 @@ impl Server {
                 break;
             }
         }
-        let call = Call {
-            who: who.clone(),
-            transport,
-            endpoint: None,
-            watched: Watched::default(),
-            number: 0,
-        };
+        let call =
+            Call { who: who.clone(), keys, endpoint: None, watched: Watched::default(), number: 0 };
         self.calls.insert(seat, call);
         let sounds = terms.sound();
         if sounds {
-            self.sound(seat, &terms)?;
+            self.sound(seat, &terms, 0)?;
         }
         self.tell(who, CallEvent::Begun(sounds.then_some(terms)));
         Ok(())
     }
 
     /// The call of this seat has other terms, or sound from now on, or none.
-    fn change(&mut self, seat: usize, terms: CallTerms) -> Result<(), Error> {
-        let endpoint = self.calls.get_mut(&seat).and_then(|call| call.endpoint.as_mut());
-        let event = match (endpoint, terms.sound()) {
-            (Some(endpoint), true) => {
-                if let Err(why) = endpoint.adopt(&terms, Side::Called) {
+    fn change(&mut self, seat: usize, terms: CallTerms, sound: SoundChange) -> Result<(), Error> {
+        let event = match sound {
+            SoundChange::Begins(TransportStep::UseUdp(number)) => {
+                self.sound(seat, &terms, number)?;
+                CallEvent::Sounds(terms)
+            }
+            SoundChange::Ends => {
+                self.hold(seat);
+                CallEvent::Held
+            }
+            _ => {
+                let endpoint = self.calls.get_mut(&seat).and_then(|call| call.endpoint.as_mut());
+                let adopted = endpoint.map(|endpoint| endpoint.adopt(&terms, Side::Called));
+                if let Some(Err(why)) = adopted {
                     self.tell_of(seat, CallEvent::CannotChange(why));
                 }
                 CallEvent::Changed(terms)
-            }
-            (None, true) => {
-                self.sound(seat, &terms)?;
-                CallEvent::Sounds(terms)
-            }
-            (_, false) => {
-                self.hold(seat);
-                CallEvent::Held
             }
         };
         self.tell_of(seat, event);
         Ok(())
     }
 
-    fn sound(&mut self, seat: usize, terms: &CallTerms) -> Result<(), Error> {
+    fn sound(&mut self, seat: usize, terms: &CallTerms, number: u32) -> Result<(), Error> {
         let sounding = self.calls.values().filter(|call| call.endpoint.is_some()).count();
         let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
             return Ok(());
         };
-        let socket = clone(socket)?;
+        let (socket, keys) = (clone(socket)?, call.keys.keys(number));
         let part = self.shared.take()?;
-        if call.number > 0 && !call.transport.sounds_again() {
-            return Err(running("no keys are left for this call; call anew"));
-        }
-        let keys = call.transport.keys();
         call.watched = Watched::default();
         let setup = Setup {
             config: &self.config.end,
@@ -431,7 +432,6 @@ impl Server {
         self.sounds += 1;
         call.number = self.sounds;
         call.endpoint = Some(endpoint);
-        call.transport.decides.begun(now());
         Ok(())
     }
 
@@ -456,30 +456,40 @@ impl Server {
         }
     }
 
-    /// The caller chose another transport. A connection is used as it arrives.
-    fn go_by(&mut self, seat: usize, path: CallPath, number: u32) -> Result<(), Error> {
+    /// The caller chose UDP.
+    fn go_by_udp(&mut self, seat: usize, number: u32) -> Result<(), Error> {
         let (Some(socket), Some(call)) = (self.sockets.get(seat), self.calls.get_mut(&seat)) else {
             return Ok(());
         };
-        let is_new = call.transport.announced(path, number);
-        let Some(endpoint) = call.endpoint.as_mut().filter(|_| is_new) else { return Ok(()) };
-        self.config.end.tell(Event::Call(call.who.clone(), CallEvent::MovedTo(path)));
-        let keys = call.transport.keys();
-        let far = FarAddress::Newest;
+        let Some(endpoint) = &mut call.endpoint else { return Ok(()) };
+        let event = CallEvent::MovedTo(CallPath::Udp);
+        self.config.end.tell(Event::Call(call.who.clone(), event));
+        let (keys, far) = (call.keys.keys(number), FarAddress::Newest);
         use_udp(&mut endpoint.link, clone(socket)?, far, (&keys, Side::Called))
     }
 
     /// A connection that is to carry the sound of a call.
-    fn take_connection(&mut self, ticket: &MediaTicket, stream: TcpStream, from: SocketAddr) {
-        let mut calls = self.calls.values_mut();
-        let Some(call) = calls.find_map(|call| call.transport.takes(ticket).then_some(call)) else {
-            if now() >= self.strangers_told {
-                self.strangers_told = now() + STRANGERS_TOLD;
+    fn take_connection(
+        &mut self,
+        ticket: &MediaTicket,
+        stream: TcpStream,
+        from: SocketAddr,
+        now: LocalTime,
+    ) {
+        let mut calls = self.calls.iter_mut();
+        let expected = calls.find_map(|(seat, call)| {
+            let number = call.keys.takes(ticket, self.answering.transport(*seat)?)?;
+            Some((*seat, number, call))
+        });
+        let Some((seat, number, call)) = expected else {
+            if now >= self.strangers_told {
+                self.strangers_told = now + STRANGERS_TOLD;
                 self.tell(from.ip().to_canonical().to_string(), CallEvent::Stranger);
             }
             return;
         };
-        let keys = call.transport.keys();
+        self.answering.connected(seat, number);
+        let keys = call.keys.keys(number);
         let Some(endpoint) = &mut call.endpoint else { return };
         // One that is gone already is followed by another.
         if use_tcp(&mut endpoint.link, stream, (&keys, Side::Called)).is_ok() {
@@ -488,16 +498,19 @@ impl Server {
         }
     }
 
-    fn turn_calls(&mut self) {
+    fn turn_calls(&mut self, now: LocalTime) {
         for (seat, call) in &mut self.calls {
             if let Some(socket) = self.sockets.get(*seat) {
-                call.answer_probes(socket);
+                let used = self.answering.transport(*seat).map(CalledTransport::used);
+                if used.is_some_and(|(path, _)| path == CallPath::Tcp) {
+                    call.answer_probes(socket);
+                }
             }
             let Some(endpoint) = &mut call.endpoint else { continue };
             call.watched.look();
             endpoint.link.switch.collect();
             if let Some(recordings) = &mut endpoint.recordings {
-                recordings.turn();
+                recordings.turn(now);
             }
         }
         let over: Vec<_> = self.ending.extract_if(.., |end| end.has_ended()).collect();
@@ -506,20 +519,9 @@ impl Server {
 }
 
 impl Call {
-    fn view(&self) -> CallView<'_> {
-        let standing = match self.endpoint {
-            Some(_) => Standing::By(self.transport.decides.used().0),
-            None => Standing::Held,
-        };
-        self.watched.view(&self.who, standing)
-    }
-
     /// Sends back probes of UDP, while the sound goes by TCP.
     fn answer_probes(&self, socket: &UdpSocket) {
-        if self.transport.decides.used().0 == CallPath::Udp {
-            return;
-        }
-        let (mut probe, probes) = ([0; PROBE_BYTES + 1], &self.transport.probes);
+        let (mut probe, probes) = ([0; PROBE_BYTES + 1], &self.keys.probes);
         for _ in 0..MAX_PROBES {
             let Ok((count, from)) = socket.recv_from(&mut probe) else { return };
             if let Some(count) = probes.read(ProbeWay::There, &probe[..count]) {
@@ -559,7 +561,7 @@ fn clone(socket: &UdpSocket) -> Result<UdpSocket, Error> {
 }
 
 fn left(until: LocalTime) -> Duration {
-    Duration::from_nanos((until - now()).max(Span::ZERO).as_nanos().unsigned_abs())
+    Duration::from_nanos((until - clock::now()).max(Span::ZERO).as_nanos().unsigned_abs())
 }
 
 fn who(line: &CalledConnection) -> String {

@@ -9,7 +9,7 @@ use tautline_proto::time::Span;
 use crate::{Config, DeviceChoice, Side};
 
 /// The better first.
-fn codings() -> Vec<Coding> {
+pub(crate) fn codings() -> Vec<Coding> {
     let mut codings = Coding::ALL.to_vec();
     codings.sort_by_key(|coding| coding.row().rank);
     codings
@@ -43,7 +43,7 @@ pub(crate) fn offer(
     };
     // The usual rule is that of an end that asks for none.
     let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
-    CallOffer { there, back, paths: paths.to_vec(), latency }
+    CallOffer { there, back, paths: paths.to_vec(), latency, adapts: None }
 }
 
 /// The bit rate of a coding, if it has a choice, as the end of a sentence.

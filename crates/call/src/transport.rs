@@ -8,18 +8,13 @@ use std::time::Duration;
 use tautline_api::call::{CallKeys, MediaTicket, PROBE_BYTES, PathProbes, ProbeWay, SrtpSecret};
 use tautline_api::seal::SECRET_BYTES;
 use tautline_api::srtp::{MasterKey, NoMasterKey, Profile, SrtpSeal};
-use tautline_io::clock::now;
 use tautline_io::link::muxed::{FarAddress, MuxedTransport, Seals};
 use tautline_io::socket::seal::Seal;
 use tautline_io::tcp::{TcpOptions, TcpWatch};
 use tautline_io::udp::{UdpOptions, any};
 use tautline_proto::call::CallId;
 use tautline_proto::call::caller::AgreedCall;
-use tautline_proto::call::path::SilentWay;
-use tautline_proto::call::terms::CallPath;
-use tautline_proto::call::transport::{
-    CalledTransport, CallerTransport, TransportNumbers, TransportStep,
-};
+use tautline_proto::call::transport::{CalledTransport, CallerTransport, TransportStep};
 use tautline_proto::time::LocalTime;
 
 use crate::endpoint::CallLink;
@@ -97,20 +92,27 @@ pub(crate) fn finished<T>(thread: &mut Option<JoinHandle<T>>) -> Option<T> {
 /// Of which the keys of one call's transports are made, at the caller.
 #[derive(Clone, Copy)]
 pub(crate) struct TransportKeys {
-    pub(crate) secret: [u8; SECRET_BYTES],
-    /// Where the other end was called.
-    pub(crate) called: SocketAddr,
-    pub(crate) numbers: TransportNumbers,
-}
-
-/// The transports at the caller, while there is sound.
-pub(crate) struct CallerSockets {
-    pub(crate) decides: CallerTransport,
     secret: [u8; SECRET_BYTES],
     call: CallId,
     /// Where the other end is called, and where it receives datagrams.
     called: SocketAddr,
-    udp: SocketAddr,
+    pub(crate) udp: SocketAddr,
+}
+
+impl TransportKeys {
+    pub(crate) fn new(secret: [u8; SECRET_BYTES], called: SocketAddr, call: &AgreedCall) -> Self {
+        let udp = SocketAddr::new(called.ip(), call.udp_port);
+        Self { secret, call: call.id, called, udp }
+    }
+
+    fn of(&self, number: u32) -> CallKeys {
+        CallKeys::of(&self.secret, self.call, number)
+    }
+}
+
+/// The sockets at the caller, while there is sound. [`CallerTransport`] decides.
+pub(crate) struct CallerSockets {
+    pub(crate) keys: TransportKeys,
     watch: Option<TcpWatch>,
     /// The connection that is being made, while the sound goes on by the transport that is used. The thread connects and
     /// writes nothing: the ticket, and with it the number of a transport, is used only if the connection still is wanted.
@@ -120,132 +122,100 @@ pub(crate) struct CallerSockets {
 }
 
 impl CallerSockets {
-    /// Those of a call that begins, or is made again while the devices run. `waits` for a connection if the first frame of
-    /// a file is to go by it.
-    pub(crate) fn begin(
-        link: &mut CallLink,
-        call: &AgreedCall,
-        TransportKeys { secret, called, numbers }: TransportKeys,
-        waits: bool,
-    ) -> Result<Self, Error> {
-        let number = numbers.first().ok_or_else(no_keys)?;
-        let keys = CallKeys::of(&secret, call.id, 0);
-        let packets = [link.heard(), link.sent()];
-        let (decides, first) = CallerTransport::begin(&call.terms.paths, number, packets, now());
-        let mut all = Self {
-            decides,
-            secret,
-            call: call.id,
-            called,
-            udp: SocketAddr::new(called.ip(), call.udp_port),
-            watch: None,
-            connecting: None,
-            probing: None,
-            probes: PathProbes::new(&keys.probe),
-        };
-        match first {
-            TransportStep::Connect => all.connect(now()),
-            _ => all.use_udp(link)?,
-        }
-        if waits && let Some(connecting) = all.connecting.take() {
-            match connecting.join() {
-                Ok(connected) => all.go_by_tcp(link, connected.ok(), now()),
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-        }
-        Ok(all)
+    pub(crate) fn new(keys: TransportKeys) -> Self {
+        let probes = PathProbes::new(&keys.of(0).probe);
+        Self { keys, watch: None, connecting: None, probing: None, probes }
     }
 
-    /// The UDP port of the other end.
-    pub(crate) const fn port(&self) -> u16 {
-        self.udp.port()
-    }
-
-    /// Does everything that is due: the direction in which nothing passes though nothing else may be used, once.
-    pub(crate) fn turn(
+    /// Takes what the sockets have received.
+    pub(crate) fn receive(
         &mut self,
         link: &mut CallLink,
+        decides: &mut CallerTransport,
         now: LocalTime,
-    ) -> Result<Option<SilentWay>, Error> {
+    ) {
         link.switch.collect();
         let is_lost = self.watch.as_ref().is_some_and(|watch| watch.lost().is_some());
-        self.decides.observe(link.heard(), link.sent(), is_lost, now);
-        self.hear_probes();
-        if !self.decides.is_connecting() {
-            self.connecting = None;
+        decides.observe(link.heard(), link.sent(), is_lost, now);
+        self.hear_probes(decides);
+        match (decides.is_connecting(), finished(&mut self.connecting)) {
+            (true, Some(connected)) => self.go_by_tcp(link, decides, connected.ok(), now),
+            // Without a thread it fails, as a connection that is refused.
+            (true, None) if self.connecting.is_none() => decides.not_connected(now),
+            (true, None) => {}
+            (false, _) => self.connecting = None,
         }
-        if let Some(connected) = finished(&mut self.connecting)
-            && self.go_by_tcp(link, connected.ok(), now)
-        {
-            return Ok(None);
+    }
+
+    /// Does what was decided.
+    pub(crate) fn carry_out(
+        &mut self,
+        step: TransportStep,
+        link: &mut CallLink,
+    ) -> Result<(), Error> {
+        match step {
+            TransportStep::Connect => {
+                let called = self.keys.called;
+                self.connect_by(move || TcpStream::connect_timeout(&called, CONNECT_LIMIT));
+            }
+            TransportStep::UseUdp(number) => self.use_udp(link, number)?,
+            TransportStep::Probe(probe) => self.probe(probe),
+            TransportStep::Report(_) => {}
+            TransportStep::UsedUp => return Err(no_keys()),
         }
-        while let Some(step) = self.decides.poll(now) {
-            match step {
-                TransportStep::Connect => self.connect(now),
-                TransportStep::UseUdp => {
-                    self.connecting = None;
-                    self.use_udp(link)?;
-                    break;
-                }
-                TransportStep::Probe(probe) => self.probe(probe),
-                TransportStep::Report(way) => return Ok(Some(way)),
-                TransportStep::UsedUp => return Err(no_keys()),
+        Ok(())
+    }
+
+    /// Has a connection that is being made carry the first frame of a file: waits for it.
+    pub(crate) fn wait(
+        &mut self,
+        link: &mut CallLink,
+        decides: &mut CallerTransport,
+        now: LocalTime,
+    ) {
+        if let Some(connecting) = self.connecting.take() {
+            match connecting.join() {
+                Ok(connected) => self.go_by_tcp(link, decides, connected.ok(), now),
+                Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        Ok(None)
     }
 
-    fn connect(&mut self, now: LocalTime) {
-        let called = self.called;
-        self.connect_by(now, move || TcpStream::connect_timeout(&called, CONNECT_LIMIT));
-    }
-
-    /// Without a thread it fails, as a connection that is refused.
-    fn connect_by(
-        &mut self,
-        now: LocalTime,
-        connect: impl FnOnce() -> io::Result<TcpStream> + Send + 'static,
-    ) {
-        self.connecting =
-            std::thread::Builder::new().name("taut-by-tcp".into()).spawn(connect).ok();
-        if self.connecting.is_none() {
-            self.decides.not_connected(now);
-        }
+    fn connect_by(&mut self, connect: impl FnOnce() -> io::Result<TcpStream> + Send + 'static) {
+        let thread = std::thread::Builder::new().name("taut-by-tcp".into());
+        self.connecting = thread.spawn(connect).ok();
     }
 
     /// By the socket by which a probe came back, if any did.
-    fn use_udp(&mut self, link: &mut CallLink) -> Result<(), Error> {
-        let socket = self.probing.take().map_or_else(|| bind(any_port(self.called)), Ok)?;
-        self.watch = None;
-        let keys = CallKeys::of(&self.secret, self.call, self.decides.used().1);
-        use_udp(link, socket, FarAddress::At(self.udp), (&keys, Side::Caller))
+    fn use_udp(&mut self, link: &mut CallLink, number: u32) -> Result<(), Error> {
+        let socket = self.probing.take().map_or_else(|| bind(any_port(self.keys.called)), Ok)?;
+        (self.watch, self.connecting) = (None, None);
+        use_udp(link, socket, FarAddress::At(self.keys.udp), (&self.keys.of(number), Side::Caller))
     }
 
-    /// Uses a connection, if it was made; otherwise it is retried. Whether there is one now.
+    /// Uses a connection, if it was made; otherwise it is retried.
     fn go_by_tcp(
         &mut self,
         link: &mut CallLink,
+        decides: &mut CallerTransport,
         connected: Option<TcpStream>,
         now: LocalTime,
-    ) -> bool {
-        if connected.is_none() {
-            self.decides.not_connected(now);
+    ) {
+        let Some(stream) = connected else { return decides.not_connected(now) };
+        let number = decides.connected(now);
+        self.watch = number.and_then(|number| self.show_ticket(link, stream, number));
+        if self.watch.is_some() {
+            decides.goes_by_tcp();
         }
-        self.watch = connected.and_then(|stream| self.show_ticket(link, stream, now));
-        let is_made = self.watch.is_some();
-        if is_made {
-            self.decides.goes_by_tcp();
-        }
-        is_made
     }
 
     fn show_ticket(
-        &mut self,
+        &self,
         link: &mut CallLink,
         mut stream: TcpStream,
-        now: LocalTime,
+        number: u32,
     ) -> Option<TcpWatch> {
-        let keys = CallKeys::of(&self.secret, self.call, self.decides.connected(now)?);
+        let keys = self.keys.of(number);
         // It is less than any buffer of a connection on which nothing was sent yet.
         stream.set_nonblocking(true).ok()?;
         stream.write_all(&keys.ticket.shown()).ok()?;
@@ -255,21 +225,21 @@ impl CallerSockets {
 
     fn probe(&mut self, probe: u64) {
         if self.probing.is_none() {
-            let socket = UdpSocket::bind(any_port(self.called)).ok();
+            let socket = UdpSocket::bind(any_port(self.keys.called)).ok();
             self.probing = socket.filter(|socket| socket.set_nonblocking(true).is_ok());
         }
         let probe = self.probes.written(ProbeWay::There, probe);
         // A refused one does not come back.
-        self.probing.iter().for_each(|socket| drop(socket.send_to(&probe, self.udp)));
+        self.probing.iter().for_each(|socket| drop(socket.send_to(&probe, self.keys.udp)));
     }
 
-    fn hear_probes(&mut self) {
+    fn hear_probes(&self, decides: &mut CallerTransport) {
         let mut probe = [0; PROBE_BYTES + 1];
         let Some(socket) = &self.probing else { return };
         while let Ok((count, from)) = socket.recv_from(&mut probe) {
             let back = self.probes.read(ProbeWay::Back, &probe[..count]);
-            if let Some(back) = back.filter(|_| from == self.udp) {
-                self.decides.probe_back(back);
+            if let Some(back) = back.filter(|_| from == self.keys.udp) {
+                decides.probe_back(back);
             }
         }
     }
@@ -284,9 +254,8 @@ fn any_port(far: SocketAddr) -> SocketAddr {
     SocketAddr::new(any(far.is_ipv6()), 0)
 }
 
-/// Keys of the transports at the end that is called.
+/// Keys of the transports at the end that is called. [`CalledTransport`] decides.
 pub(crate) struct CalledKeys {
-    pub(crate) decides: CalledTransport,
     secret: [u8; SECRET_BYTES],
     call: CallId,
     pub(crate) probes: PathProbes,
@@ -295,49 +264,25 @@ pub(crate) struct CalledKeys {
 }
 
 impl CalledKeys {
-    pub(crate) fn of(secret: [u8; SECRET_BYTES], call: CallId, now: LocalTime) -> Self {
+    pub(crate) fn of(secret: [u8; SECRET_BYTES], call: CallId) -> Self {
         let probes = PathProbes::new(&CallKeys::of(&secret, call, 0).probe);
-        let decides = CalledTransport::new(now);
-        let mut first = Self { decides, secret, call, probes, tickets: Vec::new() };
-        first.expect();
-        first
+        Self { secret, call, probes, tickets: Vec::new() }
     }
 
-    fn expect(&mut self) {
-        // An announcement that changes nothing derives no keys.
-        if self.decides.expected().eq(self.tickets.iter().map(|(number, _)| *number)) {
-            return;
+    /// Those of this transport.
+    pub(crate) fn keys(&self, number: u32) -> CallKeys {
+        CallKeys::of(&self.secret, self.call, number)
+    }
+
+    /// The number of the connection with this ticket, if it is one of this call that was not shown yet.
+    pub(crate) fn takes(&mut self, ticket: &MediaTicket, decides: &CalledTransport) -> Option<u32> {
+        // Keys are derived when the numbers have changed.
+        if !decides.expected().eq(self.tickets.iter().map(|(number, _)| *number)) {
+            let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
+            self.tickets = decides.expected().map(ticket).collect();
         }
-        let ticket = |number| (number, MediaTicket::of(&self.secret, self.call, number));
-        self.tickets = self.decides.expected().map(ticket).collect();
-    }
-
-    pub(crate) fn keys(&self) -> CallKeys {
-        CallKeys::of(&self.secret, self.call, self.decides.used().1)
-    }
-
-    /// The caller announces its transport: whether that is UDP, to be used from now on.
-    pub(crate) fn announced(&mut self, path: CallPath, number: u32) -> bool {
-        let is_udp = self.decides.announced(path, number);
-        self.expect();
-        is_udp
-    }
-
-    /// There is sound again, with keys of its own. Whether a number is left for that.
-    #[must_use]
-    pub(crate) fn sounds_again(&mut self) -> bool {
-        let is_left = self.decides.sounds_again();
-        self.expect();
-        is_left
-    }
-
-    /// Uses the connection with this ticket, if it is one of this call that was not shown yet.
-    pub(crate) fn takes(&mut self, ticket: &MediaTicket) -> bool {
         let found = self.tickets.iter().find(|(_, expected)| expected.is(ticket));
-        let Some(number) = found.map(|(number, _)| *number) else { return false };
-        self.decides.goes_by_tcp(number);
-        self.expect();
-        true
+        found.map(|(number, _)| *number)
     }
 }
 
@@ -348,8 +293,9 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use tautline_dsp::format::SampleFormat;
+    use tautline_io::clock::now;
     use tautline_proto::call::CallId;
-    use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
+    use tautline_proto::call::terms::{CallLatency, CallPath, CallTerms, StreamTerms};
     use tautline_proto::time::Span;
     use tautline_proto::units::{Channels, Rate};
 
@@ -358,8 +304,14 @@ mod tests {
     const SECRET: [u8; SECRET_BYTES] = [1; SECRET_BYTES];
     const CALL: CallId = CallId([7; 16]);
 
-    /// The transports of a call that goes by UDP, and where the other end listens.
-    fn by_udp() -> (CallerSockets, CallLink, TcpListener) {
+    /// The sockets of a call, and what decides about them.
+    struct Caller {
+        decides: CallerTransport,
+        sockets: CallerSockets,
+    }
+
+    /// Those of a call that goes by UDP, and where the other end listens.
+    fn by_udp() -> (Caller, CallLink, TcpListener) {
         let there = TcpListener::bind("127.0.0.1:0").unwrap();
         let called = there.local_addr().unwrap();
         let stream = StreamTerms {
@@ -369,11 +321,19 @@ mod tests {
             ptime: Span::from_millis(5),
         };
         let paths = vec![CallPath::Udp, CallPath::Tcp];
-        let terms = CallTerms { there: stream, back: stream, paths, latency: CallLatency::AUTO };
+        let terms = CallTerms {
+            there: stream,
+            back: stream,
+            paths,
+            latency: CallLatency::AUTO,
+            adapts: None,
+        };
         let call = AgreedCall { id: CALL, terms, udp_port: called.port() };
         let mut link = CallLink::unused();
-        let keys = TransportKeys { secret: SECRET, called, numbers: TransportNumbers::default() };
-        let all = CallerSockets::begin(&mut link, &call, keys, true).unwrap();
+        let (decides, first) = CallerTransport::begin(&call.terms.paths, 0, now());
+        let sockets = CallerSockets::new(TransportKeys::new(SECRET, called, &call));
+        let mut all = Caller { decides, sockets };
+        all.sockets.carry_out(first, &mut link).unwrap();
         assert_eq!(all.decides.used(), (CallPath::Udp, 0));
         (all, link, there)
     }
@@ -392,9 +352,9 @@ mod tests {
     }
 
     /// A connection is being made until that is allowed, or never if it is not.
-    fn gated(all: &mut CallerSockets) -> Sender<()> {
-        let ((open, gate), called) = (channel::<()>(), all.called);
-        all.connect_by(now(), move || {
+    fn gated(all: &mut Caller) -> Sender<()> {
+        let ((open, gate), called) = (channel::<()>(), all.sockets.keys.called);
+        all.sockets.connect_by(move || {
             gate.recv().map_err(io::Error::other)?;
             TcpStream::connect(called)
         });
@@ -402,23 +362,32 @@ mod tests {
     }
 
     /// UDP carries nothing, nor any connection that there is, and another is to be made.
-    fn wants_tcp(all: &mut CallerSockets) {
+    fn wants_tcp(all: &mut Caller) {
         all.decides.allow(&[CallPath::Tcp], now());
         all.decides.not_connected(now() - Span::from_secs(1));
         assert_eq!(all.decides.poll(now()), Some(TransportStep::Connect));
     }
 
+    /// Does everything that is due.
+    fn turn(all: &mut Caller, link: &mut CallLink, now: LocalTime) {
+        all.sockets.receive(link, &mut all.decides, now);
+        while let Some(step) = all.decides.poll(now) {
+            assert!(!matches!(step, TransportStep::Report(_)));
+            all.sockets.carry_out(step, link).unwrap();
+        }
+    }
+
     /// Whether it moved to another transport.
-    fn moves(all: &mut CallerSockets, link: &mut CallLink) -> bool {
+    fn moves(all: &mut Caller, link: &mut CallLink) -> bool {
         let before = all.decides.used();
-        assert_eq!(all.turn(link, now()).unwrap(), None);
+        turn(all, link, now());
         all.decides.used() != before
     }
 
     /// Looks until it goes by the connection that is being made.
-    fn until_moved(all: &mut CallerSockets, link: &mut CallLink) {
+    fn until_moved(all: &mut Caller, link: &mut CallLink) {
         while !moves(all, link) {
-            assert!(all.connecting.is_some(), "it was given up");
+            assert!(all.sockets.connecting.is_some(), "it was given up");
             std::thread::yield_now();
         }
     }
@@ -478,21 +447,23 @@ mod tests {
         drop(there);
         let open = gated(&mut all);
         drop(open);
-        while all.connecting.is_some() {
+        while all.sockets.connecting.is_some() {
             assert!(!moves(&mut all, &mut link));
             std::thread::yield_now();
         }
         assert_eq!(all.decides.used(), (CallPath::Udp, 0));
-        all.turn(&mut link, now() + Span::from_secs(1)).unwrap();
-        assert!(all.connecting.is_some());
+        turn(&mut all, &mut link, now() + Span::from_secs(1));
+        assert!(all.sockets.connecting.is_some());
     }
 
     #[test]
     fn sound_that_begins_anew_has_other_keys() {
-        let mut transport = CalledKeys::of(SECRET, CALL, now());
-        let before = transport.keys();
-        assert!(transport.sounds_again());
-        assert_ne!(transport.keys().there.key, before.there.key);
-        assert_eq!(transport.keys().there.key, CallKeys::of(&SECRET, CALL, 1).there.key);
+        let (transport, mut decides) = (CalledKeys::of(SECRET, CALL), CalledTransport::new(now()));
+        assert!(decides.begin(now()));
+        let before = transport.keys(decides.used().1);
+        assert!(decides.begin(now()));
+        let keys = transport.keys(decides.used().1);
+        assert_ne!(keys.there.key, before.there.key);
+        assert_eq!(keys.there.key, CallKeys::of(&SECRET, CALL, 1).there.key);
     }
 }

@@ -156,6 +156,7 @@ fn send_words(change: SendChange) -> String {
         SendChange::Latency(rule) => format!("latency {}", latency_words(rule)),
         SendChange::Ptime(ptime) => format!("ptime {}", nanos(ptime)),
         SendChange::Format(coding) => format!("format {}", coding.name()),
+        SendChange::Adapt(_) => unreachable!("no line asks for it"),
         SendChange::Volume(gain) => format!("volume {gain}"),
         SendChange::Mute(muted) => mute(muted).into(),
         SendChange::Redundancy(redundancy) => format!("redundancy {redundancy}"),

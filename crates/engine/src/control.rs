@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use tautline_dsp::gain::Gain;
 use tautline_io::link::destinations::Destinations;
+use tautline_proto::congestion::CodingLimits;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::receive_policy::LatencyRefused;
@@ -215,6 +216,8 @@ pub enum SendChange {
     Ptime(Span),
     /// Coding of samples.
     Format(Coding),
+    /// Among what the stream follows what its path carries; `None` has it stay as it is.
+    Adapt(Option<CodingLimits>),
     /// Gain before packing.
     Volume(Gain),
     /// Whether silence is sent.

@@ -21,7 +21,7 @@ fn offer(first: Coding) -> CallOffer {
         takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
-    CallOffer { there: abilities.clone(), back: abilities, paths, latency: None }
+    CallOffer { there: abilities.clone(), back: abilities, paths, latency: None, adapts: None }
 }
 
 /// Line numbers of the honest caller begin above this; fuzzed lines have lower ones.
@@ -91,7 +91,7 @@ impl Honest {
             AnsweringStep::Begin { place, line, terms, .. } if self.line == Some(line) => {
                 self.there = Some((place, terms));
             }
-            AnsweringStep::Change { place, terms } => {
+            AnsweringStep::Change { place, terms, .. } => {
                 let own = self.there.iter_mut().filter(|(own, _)| *own == place);
                 own.for_each(|(_, agreed)| *agreed = terms.clone());
             }

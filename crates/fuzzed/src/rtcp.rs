@@ -1,4 +1,5 @@
-use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport};
+use tautline_proto::congestion::PathFeedback;
+use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport, write_feedback};
 
 /// Parses the bytes as an RTCP compound packet; the items of one reporter survive a round trip.
 pub fn rtcp(datagram: &[u8]) {
@@ -15,11 +16,22 @@ pub fn rtcp(datagram: &[u8]) {
         Item::Effective(effective) => report.effective = Some(effective),
         Item::Losses(losses) => report.losses = Some(losses),
         Item::Kept(kept) => report.kept = Some(kept),
+        Item::Feedback(feedback) => check_feedback(feedback),
         Item::Bye => report.bye = true,
     });
     blocks.truncate(31);
     delays.truncate(1024);
     check(&RtcpReport { blocks: &blocks, delays: &delays, ..report });
+}
+
+fn check_feedback(feedback: PathFeedback) {
+    let mut bytes = [0; 64];
+    let len = write_feedback(1, feedback, &mut bytes).expect("it fits 64 bytes");
+    let mut again = None;
+    Compound::parse(&bytes[..len]).expect("written feedback parses").visit(|ssrc, item| {
+        again = Some((ssrc, item));
+    });
+    assert_eq!(again, Some((1, Item::Feedback(feedback))));
 }
 
 fn check(report: &RtcpReport<'_>) {
@@ -39,6 +51,7 @@ fn check(report: &RtcpReport<'_>) {
             Item::Effective(effective) => again.effective = Some(effective),
             Item::Losses(losses) => again.losses = Some(losses),
             Item::Kept(kept) => again.kept = Some(kept),
+            Item::Feedback(_) => unreachable!("a report has none"),
             Item::Bye => again.bye = true,
         }
     });

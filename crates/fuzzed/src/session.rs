@@ -140,7 +140,8 @@ impl World {
             packing_age: Span::from_millis(1),
             card: ClockId::from_bits(bytes.byte().into()),
             timestamp: bytes.word(),
-            state: PacketizerState { packets: 7, octets: 2016, reference },
+            state: PacketizerState { packets: 7, octets: 2016, newest: 6, reference },
+            wants_feedback: false,
         }
     }
 
@@ -334,6 +335,7 @@ impl World {
                 packing_age: bytes.span(),
                 host: Some(HostReading { ..clock }),
                 card: None,
+                wants_feedback: has & 16 > 0,
             }),
             effective: (has & 8 > 0).then(|| Effective {
                 ssrc: of,

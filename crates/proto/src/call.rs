@@ -3,17 +3,17 @@
 //! The caller is never connected to: whoever is behind a NAT can call. Both ends say what they can
 //! ([`terms`]), the answering end chooses, and the words they exchange are [`message`]. [`caller`] decides for
 //! the end that calls: when to dial, what to say, when the line is dead. [`answering`] decides for the end that is
-//! called, for all its callers. [`packets`] says of which terms there are any. [`adaptation`] decides in what the sound
-//! is coded. [`transport`] decides by what it goes: UDP, or TCP where no datagram passes ([`path`]), and [`window`] when
-//! a new connection can carry it.
+//! called, for all its callers, and [`caller_session`] joins what is decided at the calling end. [`packets`] says of which
+//! terms there are any. [`transport`] decides by what the sound goes: UDP, or TCP where no datagram passes ([`path`]), and
+//! [`window`] when a new connection can carry it. How it is coded each sender decides
+//! ([`congestion`](crate::congestion)), within what was agreed on.
 //!
 //! The control connection and the sound are two things: where the one is lost, the other goes on as long as
 //! its packets come, and a caller that dials again finds its call as it was.
 
-pub mod adaptation;
 pub mod answering;
 pub mod caller;
-pub mod coding_choice;
+pub mod caller_session;
 pub mod message;
 pub mod packets;
 pub mod path;

@@ -30,6 +30,7 @@ use crate::time::{Frames, LocalTime, Span, WallTime};
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::LossReport;
 
+use crate::congestion::TransitMeter;
 use crate::counters::Counters;
 pub use config::JitterBufferConfig;
 use format_proof::FormatProof;
@@ -97,6 +98,7 @@ pub struct JitterBuffer {
     /// `None` while nobody lends one: see [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
+    transit: TransitMeter,
     /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
     proof: FormatProof,
@@ -173,6 +175,7 @@ impl JitterBuffer {
             turns: Turns::new(packets.unsigned_abs() as usize),
             repairer: None,
             tally: Tally::default(),
+            transit: TransitMeter::default(),
             measuring: None,
             proof: FormatProof::default(),
             step: StepFinder::default(),

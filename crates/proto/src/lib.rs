@@ -24,6 +24,7 @@ pub mod cause;
 pub mod clock;
 pub mod codec;
 pub mod coding_time;
+pub mod congestion;
 pub mod counters;
 pub mod crf_follower;
 pub mod demux;

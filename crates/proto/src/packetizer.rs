@@ -71,6 +71,8 @@ pub struct PacketizerState {
     pub packets: u64,
     /// Bytes of audio sent.
     pub octets: u64,
+    /// The number of the last packet sent, as it wraps around in RTP.
+    pub newest: u16,
     /// A frame and its capture, if any was sent.
     pub reference: Option<(MediaTime, LocalTime)>,
 }
@@ -81,6 +83,8 @@ pub struct Packetizer {
     config: PacketizerConfig,
     /// The format from the next packet on that may have it.
     coming: StreamFormat,
+    /// Whether packets are made and not sent.
+    paused: bool,
     /// The packet being filled: room for the longest header, which ends where the payload begins.
     buffer: Box<[u8]>,
     dither: Dither,
@@ -150,6 +154,7 @@ impl Packetizer {
             compressing,
             repair_data: vec![0; HEADER_ROOM].into(),
             coming: config.format,
+            paused: false,
             buffer: vec![0; HEADER_ROOM + room].into(),
             dither: Dither::default(),
             header_bytes,
@@ -210,6 +215,18 @@ impl Packetizer {
         payload_type: u8,
     ) -> bool {
         self.change(StreamFormat { sample, coder, payload_type, ..self.coming })
+    }
+
+    /// Sends nothing from the next packet on, or goes on. Packets that are not sent have their numbers: they are lost.
+    pub const fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// Another packet length and coding at once, with the payload type. False, and nothing changes, if there is no coder
+    /// for it or such packets would be longer than [`Packetizer::datagram_bytes`].
+    pub fn set_format(&mut self, packet: Frames, coding: Coding, payload_type: u8) -> bool {
+        let Coding { sample, coder } = coding;
+        self.change(StreamFormat { packet, sample, coder, payload_type, ..self.coming })
     }
 
     fn change(&mut self, coming: StreamFormat) -> bool {
@@ -364,6 +381,11 @@ impl Packetizer {
 
     /// Lets the packet go that is being filled.
     fn depart(&mut self, now: LocalTime, emit: &mut impl FnMut(Outgoing<'_>)) {
+        if self.paused {
+            self.filled = Frames::ZERO;
+            self.number += 1;
+            return;
+        }
         let again = self.encoder.layout().repeat();
         let payload_bytes = match self.config.format.coder {
             None => self.filled.as_len() * self.config.format.frame_bytes(),
@@ -433,6 +455,7 @@ impl Packetizer {
         // What a program made in one block is there before its time: by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");
+        self.state.newest = self.number as u16;
         self.number += 1;
         self.filled = Frames::ZERO;
         self.marker = false;

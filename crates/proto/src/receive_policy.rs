@@ -112,6 +112,8 @@ pub struct ReceivePolicy {
     jumps: Often,
     /// Where it said so.
     restarts: Often,
+    /// When what is measured of the path was told last, by the receiver's clock.
+    fed_back: u32,
     /// As of the newest status.
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
@@ -188,6 +190,7 @@ impl ReceivePolicy {
             repairable: Repairable::default(),
             jumps: Often::default(),
             restarts: Often::default(),
+            fed_back: 0,
             status: None,
             notes: NoteQueue::default(),
             config,
@@ -214,7 +217,12 @@ impl ReceivePolicy {
                 }
                 return;
             }
-            Event::Reception(..) | Event::Effective(..) | Event::Losses(..) => return,
+            Event::Reception(..)
+            | Event::Effective(..)
+            | Event::Losses(..)
+            | Event::Feedback(..) => {
+                return;
+            }
         };
         // Where there is no room for it, nothing is lost that the next report does not bring again.
         (context.command)(command);
@@ -234,6 +242,7 @@ impl ReceivePolicy {
         self.arrivals.set_repair(budget, lost);
         self.arrivals.stand(status.into(), stalled);
         self.left = status.said_goodbye;
+        self.feed_back(status, context);
         self.follow_source(status, context);
         self.follow_device(status, context);
         self.follow_need(status);
@@ -248,6 +257,18 @@ impl ReceivePolicy {
         }
         if status.out_of_reach {
             self.notes.note(ReceiveNote::OutOfReach);
+        }
+    }
+
+    /// Tells the sender what was measured of the path, if it wants to know.
+    fn feed_back(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
+        let wanted = self.announced.is_some_and(|announced| announced.wants_feedback);
+        let (Some(feedback), Some(session)) = (status.feedback, &mut context.session) else {
+            return;
+        };
+        if wanted && feedback.at_us != self.fed_back {
+            self.fed_back = feedback.at_us;
+            session.send_feedback(feedback);
         }
     }
 

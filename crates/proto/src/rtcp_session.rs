@@ -10,6 +10,7 @@ mod peer;
 mod report;
 
 use crate::clock::{ClockId, ClockMapping, DisciplinedClock, Exchange, HostClock};
+use crate::congestion::PathFeedback;
 use crate::endpoint::{Author, Host, SourceEndpoints};
 use crate::packetizer::PacketizerState;
 use crate::stream::StreamFormat;
@@ -17,6 +18,7 @@ use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, NtpTime};
 use crate::wire::rtcp::{
     Announcement, Compound, Effective, InvalidReport, Item, LossReport, ReportBlock, SenderInfo,
+    write_feedback,
 };
 
 use peer::{Hurry, Peer, remember};
@@ -43,6 +45,8 @@ pub struct Sending {
     pub link_offset: Span,
     /// How old the first frame of a packet is at most when the packet leaves.
     pub packing_age: Span,
+    /// Whether the stream follows what its path carries.
+    pub wants_feedback: bool,
     /// What sets the pace of the card that it is captured by, where that has a name.
     pub card: Option<ClockId>,
     /// The RTP timestamp of media time zero.
@@ -103,6 +107,8 @@ pub enum Event {
     Effective(u32, Effective),
     /// How much of our stream did not reach the peer.
     Losses(u32, LossReport),
+    /// What the peer measured of the path of our stream.
+    Feedback(u32, PathFeedback),
     /// The peer left.
     Left(u32),
 }
@@ -116,6 +122,7 @@ impl Event {
         | Self::Reception(ssrc, _)
         | Self::Effective(ssrc, _)
         | Self::Losses(ssrc, _)
+        | Self::Feedback(ssrc, _)
         | Self::Left(ssrc)) = *self;
         ssrc
     }
@@ -128,6 +135,8 @@ pub struct Session {
     peers: Vec<Peer>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
+    /// What was measured of the path, and is not yet sent.
+    feedback: Option<PathFeedback>,
     /// The source that is heard, and from where.
     heard: Option<(u32, SourceEndpoints)>,
     /// Reports in its name from elsewhere.
@@ -150,6 +159,8 @@ impl Session {
     /// packets.
     const HASTE: Span = Span::from_millis(20);
     const HASTY_REPORTS: u32 = 10;
+    /// The same of a stream that follows what its path carries: that may be little.
+    const HASTE_ON_THIN_PATHS: Span = Span::from_millis(100);
     /// Questions answered at once, per peer: eight exchanges within a few round trips give the
     /// clock estimate its first minimum.
     const HURRIED: u32 = 8;
@@ -170,6 +181,7 @@ impl Session {
             peers: Vec::new(),
             sending: None,
             receiving: None,
+            feedback: None,
             heard: None,
             foreign: 0,
             kept: None,
@@ -192,6 +204,11 @@ impl Session {
             self.reported = (0, 0);
         }
         self.receiving = Some(receiving);
+    }
+
+    /// Sends what was measured of the path at once.
+    pub const fn send_feedback(&mut self, feedback: PathFeedback) {
+        self.feedback = Some(feedback);
     }
 
     /// Says from where the packets of the source are heard: only those hosts speak for it, and as one.
@@ -237,7 +254,11 @@ impl Session {
 
     /// When the next report is due; [`LocalTime::NEVER`] while there is nobody to tell.
     pub fn deadline(&self) -> LocalTime {
-        if self.sending.is_none() && self.peers.is_empty() { LocalTime::NEVER } else { self.next }
+        match (&self.sending, self.peers.is_empty(), self.feedback) {
+            (None, true, _) => LocalTime::NEVER,
+            (_, _, Some(_)) => LocalTime::ZERO,
+            _ => self.next,
+        }
     }
 
     /// The next report is due at once: there is news.
@@ -370,6 +391,9 @@ impl Session {
                 }
             }
             Item::Losses(losses) if losses.ssrc == own => tell(Event::Losses(ssrc, losses)),
+            Item::Feedback(feedback) if feedback.ssrc == own => {
+                tell(Event::Feedback(ssrc, feedback));
+            }
             _ => {}
         }
     }
@@ -380,9 +404,16 @@ impl Session {
         if now < self.deadline() {
             return None;
         }
+        if let Some(feedback) = self.feedback.take() {
+            return write_feedback(self.config.ssrc, feedback, buffer);
+        }
         self.reports += 1;
+        let sent = self.sending.is_some_and(|sending| sending.wants_feedback);
+        let heard = self.peers.iter().filter_map(|peer| peer.announcement);
+        let is_thin = sent || heard.fold(false, |thin, heard| thin | heard.wants_feedback);
+        let haste = if is_thin { Self::HASTE_ON_THIN_PATHS } else { Self::HASTE };
         let hasty = self.reports <= Self::HASTY_REPORTS;
-        self.next = now + if hasty { Self::HASTE } else { self.interval() };
+        self.next = now + if hasty { haste } else { self.interval() };
         self.write(now, false, buffer)
     }
 

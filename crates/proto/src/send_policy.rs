@@ -5,6 +5,7 @@
 //! device's thread saw, and [`SendPolicy::poll`] once a beat. It tells the device's thread by
 //! [`SendCommand`]s.
 
+mod adaptation;
 mod asks;
 mod change;
 mod duplicates;
@@ -17,10 +18,8 @@ mod regulator;
 #[cfg(test)]
 mod tests;
 
-use tautline_dsp::format::SampleFormat;
-
 use crate::clock::{ClockId, ClockMapping};
-use crate::codec::Codec;
+use crate::congestion::CodingLimits;
 use crate::device::Settings;
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, kept_latency, least_latency};
@@ -32,6 +31,7 @@ use crate::stream::{Coding, MOST_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::WireForm;
 
+use adaptation::Adaptation;
 pub use asks::{Ask, Limits, TrustLevel};
 pub use change::SendRefused;
 use expected_loss::ExpectedLoss;
@@ -54,10 +54,10 @@ const STRANGERS: usize = 4;
 /// What the ordinary thread tells a sender.
 #[derive(Debug, Clone, Copy)]
 pub enum SendCommand {
-    /// Another packet length.
-    Packet(Frames),
-    /// Another coding, by what coder if any, and its payload type.
-    Sample(SampleFormat, Option<Codec>, u8),
+    /// Another packet length, coding and payload type.
+    Format(Frames, Coding, u8),
+    /// Nothing is sent for now, or again.
+    Pause(bool),
     /// Other things that packets carry.
     Redundancy(Layout),
     /// So many per cent of packets are lost: what coders are to make good.
@@ -70,12 +70,10 @@ impl Packetizer {
     /// Does as it is told. Whoever tells it made sure that such packets fit.
     pub fn apply(&mut self, command: SendCommand) {
         match command {
-            SendCommand::Packet(packet) => {
-                self.set_packet(packet);
+            SendCommand::Format(packet, coding, payload_type) => {
+                self.set_format(packet, coding, payload_type);
             }
-            SendCommand::Sample(sample, coder, payload_type) => {
-                self.set_coding(sample, coder, payload_type);
-            }
+            SendCommand::Pause(paused) => self.pause(paused),
             SendCommand::Redundancy(layout) => self.set_redundancy(layout),
             SendCommand::ExpectedLoss(percent) => self.expect_loss(percent),
             SendCommand::Presentation(clock, uncertain) => {
@@ -123,6 +121,8 @@ pub struct SendPolicyConfig {
     pub most_bytes: usize,
     /// What packets may be compressed by.
     pub compressed: Vec<Coding>,
+    /// Among what the stream follows what its path carries from the first packet on.
+    pub adapts: Option<CodingLimits>,
 }
 
 impl SendPolicyConfig {
@@ -151,6 +151,7 @@ impl SendPolicyConfig {
             by_two_networks: false,
             most_bytes: MOST_DATAGRAM_BYTES,
             compressed: Vec::new(),
+            adapts: None,
         }
     }
 
@@ -181,15 +182,16 @@ pub struct SendPolicy {
     /// Whether it was said that losses ask for more than receivers may ask for.
     limited: bool,
     expected_loss: ExpectedLoss,
+    adaptation: Option<Adaptation>,
+    /// Whether the stream is still to go on after a pause.
+    unpause: bool,
     notes: NoteQueue<SendNote>,
 }
 
 /// Changes that receivers are told of before they are made, and when that is.
 #[derive(Debug, Default)]
 struct Coming {
-    packet: Option<(LocalTime, Frames)>,
-    /// The coding after that, and its payload type.
-    coding: Option<(Coding, u8)>,
+    format: Option<(LocalTime, StreamFormat)>,
     destinations: Option<LocalTime>,
     /// Until when reports follow each other fast, for receivers that are new.
     greets_until: Option<LocalTime>,
@@ -208,6 +210,8 @@ impl SendPolicy {
             coming: Coming::default(),
             limited: false,
             expected_loss: ExpectedLoss::default(),
+            adaptation: None,
+            unpause: false,
             notes: NoteQueue::default(),
             config,
         };
@@ -222,8 +226,14 @@ impl SendPolicy {
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
             self.notes.note(back);
         }
-        if let (Event::Reception(_, block), true) = (event, worth > TrustLevel::Stranger) {
-            self.expected_loss.told(block.fraction_lost);
+        match event {
+            Event::Reception(_, block) if worth > TrustLevel::Stranger => {
+                self.expected_loss.told(block.fraction_lost);
+            }
+            Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
+                self.take_feedback(*feedback, now);
+            }
+            _ => {}
         }
     }
 
@@ -235,6 +245,7 @@ impl SendPolicy {
         context: &mut SendContext<'_>,
     ) {
         self.state = state;
+        self.follow_sent(state, context.now);
         if core::mem::replace(&mut self.card, card) != card {
             // Whoever goes by the same clock, or did, is to know at once.
             context.hasten();
@@ -246,6 +257,10 @@ impl SendPolicy {
         self.note_networks();
         self.note_lost(context.now);
         self.take_up(context);
+        if let Some(limits) = self.config.adapts.take() {
+            self.adapt_within(Some(limits), context);
+        }
+        self.adapt(context);
         self.regulate(context);
         if let Some(percent) = self.expected_loss.changed()
             && (context.command)(SendCommand::ExpectedLoss(percent))
@@ -265,6 +280,7 @@ impl SendPolicy {
             link_offset: self.config.link_offset,
             packing_age: self.packing_age,
             card: self.card,
+            wants_feedback: self.is_adapted(),
             timestamp: self.config.identity.timestamp,
             state: self.state,
         }

@@ -21,7 +21,7 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 use crate::card::CardModel;
 use crate::clock::TrueTime;
-use crate::coder::decoder;
+use crate::coder::{codings, decoder};
 use crate::heard::Heard;
 use crate::scenario::Scenario;
 
@@ -70,7 +70,7 @@ impl Ordinary {
         };
         let latency = rule(scenario);
         let config = JitterBufferConfig {
-            decoders: scenario.format.coder.map(|_| decoder as MakeDecoder),
+            decoders: codings(scenario).next().map(|_| decoder as MakeDecoder),
             ..JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency)
         };
         let mut receiver = receiver_with_room(config, latency);
@@ -113,6 +113,11 @@ impl Ordinary {
         if let Some(receiving) = self.policy.receiving(None) {
             session.set_receiving(receiving);
         }
+    }
+
+    /// Whether a report is due.
+    pub(crate) fn speaks(&self, session: &Session, now: LocalTime) -> bool {
+        self.talks && session.deadline() <= now
     }
 
     /// Keeps another latency from now on.

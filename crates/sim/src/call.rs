@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use tautline_proto::call::CallId;
-use tautline_proto::call::adaptation::{Adaptation, PacketCounts};
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
+use tautline_proto::call::caller_session::{CallerAction, CallerSession};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
 use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamTerms};
 use tautline_proto::call::transport::{
-    CalledTransport, CallerTransport, TransportNumbers, TransportStep,
+    CalledTransport, CallerTransport, SoundChange, TransportStep,
 };
 use tautline_proto::time::{LocalTime, Span};
 
@@ -21,15 +21,11 @@ use crate::link::{Path, PathModel};
 const STEP: Span = Span::from_micros(2_500);
 /// Drivers look at their machines so often.
 const BEAT: Span = Span::from_millis(20);
-const REPORT_EVERY: Span = Span::from_millis(500);
 /// For a control connection, and for one that is to carry sound.
 const DIAL_LIMIT: Span = Span::from_secs(5);
 const CONNECT_LIMIT: Span = Span::from_secs(2);
-/// A packet is late that takes so much longer than the network at best.
-const SPARE: Span = Span::from_millis(60);
-/// RTP, instants and encryption; and a compound packet of RTCP.
+/// RTP, instants and encryption.
 const HEADS: usize = 48;
-const REPORT_BYTES: usize = 260;
 
 /// What is between both ends.
 #[derive(Debug, Clone)]
@@ -57,8 +53,6 @@ pub enum Side {
 
 use Side::{Called, Caller};
 
-/// Packets due, lost and late.
-type Counts = [u64; 3];
 type Transport = (CallPath, u32);
 
 enum Event {
@@ -66,11 +60,10 @@ enum Event {
     Connected(u32, bool),
     Said(Side, ConnectionId, Box<CallMessage>),
     Gone(Side, ConnectionId),
-    Packet(Side, Transport, Counts),
+    Packet(Side, Transport),
     Ticket(u32),
     Probe(u64),
     ProbeBack(u64),
-    Report(Side, Counts),
 }
 
 /// The sound of one end.
@@ -78,13 +71,7 @@ struct Sound {
     terms: StreamTerms,
     transport: Transport,
     sent: u64,
-    /// What became of what was sent, and lost packets after which none came yet.
-    fate: Counts,
-    missing: u64,
     heard: u64,
-    /// As far as it is known from what was received, and from reports of the other end.
-    received: Option<Counts>,
-    told: Option<Counts>,
     heard_at: TrueTime,
 }
 
@@ -101,15 +88,10 @@ pub struct Call {
     gone: bool,
     offer: CallOffer,
     /// At the end that calls.
-    caller: CallerEnd,
+    caller: CallerSession,
     line: Option<ConnectionId>,
-    transport: Option<CallerTransport>,
-    used: TransportNumbers,
-    adaptation: Option<Adaptation>,
     /// At the end that is called.
     answering: Answering,
-    follows: CalledTransport,
-    has_sounded: bool,
     sounds: [Option<Sound>; 2],
     /// The longest silence while there was sound.
     pub silences: [Span; 2],
@@ -133,14 +115,9 @@ impl Call {
             connecting: 0,
             gone: false,
             offer: offer.clone(),
-            caller: CallerEnd::new(offer.clone(), LocalTime::ZERO),
+            caller: CallerSession::new(CallerEnd::new(offer.clone(), LocalTime::ZERO)),
             line: None,
-            transport: None,
-            used: TransportNumbers::default(),
-            adaptation: None,
             answering: Answering::new(offer.clone(), vec![7_000]),
-            follows: CalledTransport::new(LocalTime::ZERO),
-            has_sounded: false,
             sounds: [None, None],
             silences: [Span::ZERO; 2],
             log: Vec::new(),
@@ -167,16 +144,7 @@ impl Call {
 
     /// Asks for a call without sound, or with.
     pub fn hold(&mut self, held: bool) -> Result<(), NotAsked> {
-        self.caller.hold(held, &self.offer.paths)?;
-        self.counts(!held);
-        Ok(())
-    }
-
-    /// As the end that is called counts sound that begins.
-    fn counts(&mut self, sound: bool) {
-        if sound && self.transport.is_none() {
-            self.used.ask();
-        }
+        self.caller.control.hold(held, &self.offer.paths)
     }
 
     /// The end that is called does nothing any more.
@@ -188,7 +156,7 @@ impl Call {
     pub fn start_called(&mut self) {
         self.gone = false;
         self.answering = Answering::new(self.offer.clone(), vec![7_000]);
-        (self.sounds[1], self.has_sounded) = (None, false);
+        self.sounds[1] = None;
     }
 
     /// Lets time pass until then.
@@ -236,10 +204,7 @@ impl Call {
     fn happen(&mut self, event: Event) {
         let now = self.local();
         let is_called = match &event {
-            Event::Said(to, ..)
-            | Event::Gone(to, _)
-            | Event::Packet(to, ..)
-            | Event::Report(to, _) => *to == Called,
+            Event::Said(to, ..) | Event::Gone(to, _) | Event::Packet(to, ..) => *to == Called,
             Event::Ticket(_) | Event::Probe(_) => true,
             Event::Dialled(_) | Event::Connected(..) | Event::ProbeBack(_) => false,
         };
@@ -252,15 +217,15 @@ impl Call {
                 let line = ConnectionId(self.numbers[1]);
                 self.line = Some(line);
                 self.answering.came(line, [1; 32], now);
-                self.caller.connected(CALL_VERSION, now);
+                self.caller.control.connected(CALL_VERSION, now);
             }
-            Event::Dialled(false) => self.caller.line_lost(now),
+            Event::Dialled(false) => self.caller.control.line_lost(now),
             Event::Said(Caller, line, message) if self.line == Some(line) => {
-                self.caller.said(*message, now);
+                self.caller.control.said(*message, now);
             }
             Event::Gone(Caller, line) if self.line == Some(line) => {
                 self.line = None;
-                self.caller.line_lost(now);
+                self.caller.control.line_lost(now);
             }
             Event::Said(Called, line, message) => {
                 self.numbers[2] += 1;
@@ -269,25 +234,24 @@ impl Call {
             }
             Event::Gone(Called, line) => self.answering.gone(line, now),
             Event::Said(..) | Event::Gone(..) => {}
-            Event::Connected(number, made) if number == self.connecting => self.connected(made),
-            Event::Connected(..) => {}
-            Event::Packet(to, transport, counts) => self.receive(to, transport, counts),
+            Event::Connected(number, made) => self.connected(number, made),
+            Event::Packet(to, transport) => self.receive(to, transport),
             Event::Ticket(number) => {
-                if self.follows.expected().any(|expected| expected == number) {
-                    self.follows.goes_by_tcp(number);
+                let follows = self.answering.transport(0);
+                if follows.is_some_and(|one| one.expected().any(|expected| expected == number)) {
+                    self.answering.connected(0, number);
                     self.follow();
                 }
             }
-            Event::Probe(probe) if self.follows.used().0 == CallPath::Tcp => {
-                self.datagram(Called, 64, Event::ProbeBack(probe));
+            Event::Probe(probe) => {
+                let used = self.answering.transport(0).map(CalledTransport::used);
+                if used.is_some_and(|(path, _)| path == CallPath::Tcp) {
+                    self.datagram(Called, 64, Event::ProbeBack(probe));
+                }
             }
-            Event::Probe(_) => {}
             Event::ProbeBack(probe) => {
-                self.transport.iter_mut().for_each(|transport| transport.probe_back(probe));
-            }
-            Event::Report(to, counts) => {
-                let sound = self.sounds[to as usize].iter_mut();
-                sound.for_each(|sound| sound.told = Some(counts));
+                let transport = self.caller.transport_mut();
+                transport.into_iter().for_each(|transport| transport.probe_back(probe));
             }
         }
         self.take_steps();
@@ -296,97 +260,65 @@ impl Call {
     /// Both ends' drivers look.
     fn beat(&mut self) {
         let now = self.local();
+        if let (Some(transport), Some(sound)) = (self.caller.transport_mut(), &self.sounds[0]) {
+            transport.observe(sound.heard, sound.sent, false, now);
+        }
         self.caller.poll(now);
         self.take_steps();
-        self.turn_transport();
-        self.adapt();
         if !self.gone {
             self.answering.poll(now);
-            let heard = self.sounds[1].as_ref().map(|sound| sound.heard);
-            if let Some(number) = heard.and_then(|heard| self.follows.poll(heard, now)) {
-                self.answering.unheard(0, number);
+            if let Some(sound) = &self.sounds[1] {
+                self.answering.heard(0, sound.heard, now);
             }
         }
         self.take_steps();
     }
 
-    fn turn_transport(&mut self) {
-        let now = self.local();
-        let (Some(transport), Some(sound)) = (&mut self.transport, &self.sounds[0]) else { return };
-        transport.observe(sound.heard, sound.sent, false, now);
-        while let Some(step) = self.transport.as_mut().and_then(|transport| transport.poll(now)) {
-            match step {
-                TransportStep::Connect => self.make_connection(),
-                TransportStep::UseUdp => self.moved(),
-                TransportStep::Probe(probe) => self.datagram(Caller, 64, Event::Probe(probe)),
-                TransportStep::Report(way) => self.log(format!("no datagrams: {way:?}")),
-                TransportStep::UsedUp => self.log("no number is left"),
+    fn take_transport(&mut self, step: TransportStep) {
+        match step {
+            TransportStep::Connect => {
+                self.connecting += 1;
+                let number = self.connecting;
+                self.connect(CONNECT_LIMIT, 1, |made| Event::Connected(number, made));
             }
+            TransportStep::UseUdp(number) => self.goes_by((CallPath::Udp, number)),
+            TransportStep::Probe(probe) => self.datagram(Caller, 64, Event::Probe(probe)),
+            TransportStep::Report(way) => self.log(format!("no datagrams: {way:?}")),
+            TransportStep::UsedUp => self.log("no number is left"),
         }
     }
 
-    fn make_connection(&mut self) {
-        self.connecting += 1;
-        let number = self.connecting;
-        self.connect(CONNECT_LIMIT, 1, |made| Event::Connected(number, made));
-    }
-
-    fn connected(&mut self, made: bool) {
+    fn connected(&mut self, connection: u32, made: bool) {
         let now = self.local();
-        let Some(transport) = self.transport.as_mut().filter(|one| one.is_connecting()) else {
-            return;
-        };
+        let is_newest = connection == self.connecting;
+        let transport = self.caller.transport_mut();
+        let transport = transport.filter(|one| is_newest && one.is_connecting());
+        let Some(transport) = transport else { return };
         match made.then(|| transport.connected(now)).flatten() {
             Some(number) => {
                 transport.goes_by_tcp();
                 self.carry(Event::Ticket(number));
-                self.moved();
+                self.goes_by((CallPath::Tcp, number));
             }
             None => transport.not_connected(now),
         }
     }
 
-    /// The caller goes by another transport from now on, and announces that.
-    fn moved(&mut self) {
-        let (now, Some(transport)) = (self.local(), &self.transport) else { return };
-        let used = transport.used();
+    /// The caller goes by another transport from now on.
+    fn goes_by(&mut self, used: Transport) {
         self.sounds[0].iter_mut().for_each(|sound| sound.transport = used);
-        self.adaptation.iter_mut().for_each(|adaptation| adaptation.moved(now));
-        self.caller.go_by(used.0, used.1);
         self.log(format!("by {}", used.0.name()));
     }
 
     fn follow(&mut self) {
-        let used = self.follows.used();
-        self.sounds[1].iter_mut().for_each(|sound| sound.transport = used);
-    }
-
-    fn adapt(&mut self) {
-        let (now, has_line) = (self.local(), self.caller.has_line());
-        let (Some(call), Some(sound), Some(adaptation)) =
-            (self.caller.call(), &self.sounds[0], &mut self.adaptation)
-        else {
-            return;
-        };
-        if self.caller.asked().is_some() {
-            return;
-        }
-        let there = PacketCounts { sent: Some(sound.sent), fate: sound.told };
-        let back = PacketCounts { sent: None, fate: sound.received };
-        let heard = has_line.then_some(sound.heard);
-        let wanted = adaptation.poll(&call.terms, heard, || [Some(there), Some(back)], now);
-        if let Some(terms) = wanted
-            && self.caller.change(terms).is_err()
-        {
-            self.adaptation.iter_mut().for_each(|adaptation| {
-                adaptation.dropped();
-            });
+        if let (Some(follows), Some(sound)) = (self.answering.transport(0), &mut self.sounds[1]) {
+            sound.transport = follows.used();
         }
     }
 
     fn take_steps(&mut self) {
         loop {
-            if let Some(step) = self.caller.step() {
+            if let Some(step) = self.caller.action(self.local()) {
                 self.take_callers(step);
             } else if let Some(step) = self.answering.step() {
                 self.take_answerers(step);
@@ -396,8 +328,20 @@ impl Call {
         }
     }
 
-    fn take_callers(&mut self, step: CallerStep) {
-        let now = self.local();
+    fn take_callers(&mut self, action: CallerAction) {
+        match action {
+            CallerAction::Begin(call, sound) => {
+                self.log("begins");
+                self.adopt(&call.terms, sound);
+            }
+            CallerAction::Change(terms, sound) => self.adopt(&terms, sound),
+            CallerAction::Transport(step) => self.take_transport(step),
+            CallerAction::Control(step) => self.take_control(step),
+            CallerAction::Moved(_) => {}
+        }
+    }
+
+    fn take_control(&mut self, step: CallerStep) {
         match step {
             CallerStep::Dial => {
                 self.log("dials");
@@ -414,97 +358,46 @@ impl Call {
                 }
             }
             CallerStep::Away => self.log("away"),
-            CallerStep::Begin(call) => {
-                self.used = TransportNumbers::default();
-                self.log("begins");
-                (self.transport, self.sounds[0]) = (None, None);
-                self.adopt(&call.terms);
-            }
-            CallerStep::Resumed => {
-                self.log("resumes");
-                if let Some((path, number)) = self.transport.as_ref().map(CallerTransport::used) {
-                    self.caller.go_by(path, number);
-                }
-            }
-            CallerStep::Again(terms) => self.counts(terms.sound()),
-            CallerStep::Change(terms) => {
-                self.adopt(&terms);
-                if let Some(transport) = &mut self.transport {
-                    transport.allow(&terms.paths, now);
-                }
-                self.adaptation.iter_mut().for_each(|adaptation| {
-                    adaptation.answered(&terms);
-                });
-            }
-            CallerStep::Dropped(_) => {
-                self.adaptation.iter_mut().for_each(|adaptation| {
-                    adaptation.dropped();
-                });
-            }
-            CallerStep::Kept(_) => {
-                self.adaptation.iter_mut().for_each(|adaptation| {
-                    adaptation.refused(now);
-                });
-            }
-            CallerStep::Unheard(number) => {
-                self.transport.iter_mut().for_each(|transport| transport.unheard(number, now));
-            }
-            CallerStep::TurnedAway(why) => {
-                self.transport = None;
-                self.log(format!("turned away: {}", why.as_str()));
-            }
+            CallerStep::Resumed => self.log("resumes"),
+            CallerStep::TurnedAway(why) => self.log(format!("turned away: {}", why.as_str())),
             CallerStep::Over(over) => self.log(format!("over: {over:?}")),
+            _ => {}
         }
     }
 
-    /// The caller sounds by these terms from now on, or not at all.
-    fn adopt(&mut self, terms: &CallTerms) {
-        let now = self.local();
-        match (&mut self.sounds[0], terms.sound()) {
-            (Some(sound), true) => sound.terms = terms.there,
-            (None, true) => {
-                let Some(number) = self.used.first() else { return self.log("no number is left") };
-                let (mut transport, step) =
-                    CallerTransport::begin(&terms.paths, number, [0; 2], now);
-                transport.begun(now);
-                self.used.begin();
-                self.sounds[0] = Some(Sound::new(terms.there, transport.used(), self.now));
-                self.transport = Some(transport);
-                self.adaptation = Adaptation::new(terms, now);
+    /// The sound of the caller has these terms from now on.
+    fn adopt(&mut self, terms: &CallTerms, sound: SoundChange) {
+        match sound {
+            SoundChange::Begins(first) | SoundChange::Restarts(first) => {
+                let used = self.caller.transport().map(CallerTransport::used);
+                self.sounds[0] = used.map(|used| Sound::new(terms.there, used, self.now));
                 self.log("sounds");
-                match step {
-                    TransportStep::Connect => self.make_connection(),
-                    _ => self.moved(),
-                }
+                self.take_transport(first);
             }
-            (_, false) => {
-                if let Some(transport) = self.transport.take() {
-                    self.used.end(&transport);
+            SoundChange::GoesOn => {
+                self.sounds[0].iter_mut().for_each(|sound| sound.terms = terms.there);
+            }
+            SoundChange::Ends => {
+                if self.sounds[0].take().is_some() {
+                    self.log("silent");
                 }
-                (self.adaptation, self.sounds[0]) = (None, None);
-                self.log("silent");
             }
         }
     }
 
     fn take_answerers(&mut self, step: AnsweringStep) {
-        let now = self.local();
         match step {
             AnsweringStep::Say(line, message) => {
                 self.carry(Event::Said(Caller, line, message.into()));
             }
             AnsweringStep::Close(line) => self.carry(Event::Gone(Caller, line)),
-            AnsweringStep::Begin { terms, .. } => {
-                self.follows = CalledTransport::new(now);
-                (self.has_sounded, self.sounds[1]) = (false, None);
-                self.sound_there(&terms);
+            AnsweringStep::Begin { terms, .. } => self.sound_there(&terms),
+            AnsweringStep::Change { terms, sound: SoundChange::GoesOn, .. } => {
+                self.sounds[1].iter_mut().for_each(|sound| sound.terms = terms.back);
             }
             AnsweringStep::Change { terms, .. } => self.sound_there(&terms),
-            AnsweringStep::Path { path, transport, .. } => {
-                if self.follows.announced(path, transport) {
-                    self.follow();
-                }
-            }
+            AnsweringStep::Path { is_used: true, .. } => self.follow(),
+            AnsweringStep::Path { .. } => {}
             AnsweringStep::Away { .. } => self.log("away there"),
             AnsweringStep::Resumed { .. } => self.log("resumed there"),
             AnsweringStep::End { .. } => {
@@ -515,19 +408,10 @@ impl Call {
         }
     }
 
-    /// The end that is called sounds by these terms from now on, or not at all.
+    /// The sound of the end that is called begins, or is over.
     fn sound_there(&mut self, terms: &CallTerms) {
-        match (&mut self.sounds[1], terms.sound()) {
-            (Some(sound), true) => sound.terms = terms.back,
-            (None, true) => {
-                if core::mem::replace(&mut self.has_sounded, true) && !self.follows.sounds_again() {
-                    return self.log("no number is left there");
-                }
-                self.follows.begun(self.local());
-                self.sounds[1] = Some(Sound::new(terms.back, self.follows.used(), self.now));
-            }
-            (_, false) => self.sounds[1] = None,
-        }
+        let used = self.answering.transport(0).filter(|_| terms.sound()).map(CalledTransport::used);
+        self.sounds[1] = used.map(|used| Sound::new(terms.back, used, self.now));
     }
 
     fn datagram(&mut self, from: Side, bytes: usize, event: Event) {
@@ -538,12 +422,10 @@ impl Call {
         }
     }
 
-    /// Sends a packet and a report, if they are due.
+    /// Sends a packet, if one is due.
     fn send(&mut self, from: Side) {
         let to = if from == Caller { Called } else { Caller };
-        let reports = self.is_at(REPORT_EVERY);
         let now = self.now;
-        let latest = now.after(self.network.way + SPARE);
         let by_tcp = self.network.is_down(now).unwrap_or(now).after(self.network.way);
         let Some(sound) = &mut self.sounds[from as usize] else { return };
         let transport = sound.transport;
@@ -555,50 +437,25 @@ impl Call {
             }
             sound.sent += 1;
             if let Some(at) = came {
-                let [due, lost, late] = &mut sound.fate;
-                *due += 1 + sound.missing;
-                *lost += core::mem::take(&mut sound.missing);
-                *late += u64::from(at > latest);
-                let fate = sound.fate;
-                self.at(at, Event::Packet(to, transport, fate));
-            } else {
-                sound.missing += 1;
-            }
-        }
-        let received = self.sounds[from as usize].as_ref().and_then(|sound| sound.received);
-        if let Some(counts) = received.filter(|_| reports) {
-            match transport.0 {
-                CallPath::Udp => self.datagram(from, REPORT_BYTES, Event::Report(to, counts)),
-                CallPath::Tcp => self.carry(Event::Report(to, counts)),
+                self.at(at, Event::Packet(to, transport));
             }
         }
     }
 
     /// Each transport has keys of its own: an end takes what came by the one that it uses.
-    fn receive(&mut self, to: Side, transport: Transport, counts: Counts) {
+    fn receive(&mut self, to: Side, transport: Transport) {
         let now = self.now;
         let sound = self.sounds[to as usize].as_mut();
         if let Some(sound) = sound.filter(|sound| sound.transport == transport) {
             let silence = &mut self.silences[to as usize];
             *silence = (*silence).max(now.since(sound.heard_at));
             (sound.heard, sound.heard_at) = (sound.heard + 1, now);
-            sound.received = Some(counts);
         }
     }
 }
 
 impl Sound {
     const fn new(terms: StreamTerms, transport: Transport, now: TrueTime) -> Self {
-        Self {
-            terms,
-            transport,
-            sent: 0,
-            fate: [0; 3],
-            missing: 0,
-            heard: 0,
-            received: None,
-            told: None,
-            heard_at: now,
-        }
+        Self { terms, transport, sent: 0, heard: 0, heard_at: now }
     }
 }

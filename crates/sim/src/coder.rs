@@ -2,18 +2,33 @@
 //! as of Opus. What a coder does to the sound is no part of a simulation; what its packets do to a path is.
 
 use tautline_proto::codec::{Codec, Decode, Encode, Opus, Undecodable};
-use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
 use crate::heard::{VALUES, value};
-use crate::scenario::OTHER_CHANNELS;
+use crate::scenario::{OTHER_CHANNELS, Scenario};
 
-/// Makes what codes a stream of this coding, if it is Opus.
-pub(crate) fn encoders(format: &StreamFormat) -> Vec<Box<dyn Encode>> {
-    let Some(Codec::Opus(opus)) = format.coder else { return Vec::new() };
-    let (coding, channels) = (format.coding(), format.channels);
-    vec![Box::new(SimEncoder { coding, opus, channels })]
+/// What the sender of a scenario compresses by.
+pub(crate) fn codings(scenario: &Scenario) -> impl Iterator<Item = Coding> {
+    let adapted = scenario.adapts.iter().flat_map(|limits| limits.codings.iter().copied());
+    let own = Some(scenario.format.coding())
+        .filter(|own| !adapted.clone().any(|coding| coding.is_coded_as(*own)));
+    adapted.chain(own).filter(|coding| coding.coder.is_some())
+}
+
+/// Makes what codes a stream by these, where they are Opus.
+pub(crate) fn encoders(
+    codings: impl Iterator<Item = Coding>,
+    channels: Channels,
+) -> Vec<Box<dyn Encode>> {
+    let encoder = |coding: Coding| match coding.coder {
+        Some(Codec::Opus(opus)) => {
+            Some(Box::new(SimEncoder { coding, opus, channels }) as Box<dyn Encode>)
+        }
+        _ => None,
+    };
+    codings.filter_map(encoder).collect()
 }
 
 pub(crate) fn decoder(
@@ -104,16 +119,9 @@ mod tests {
 
     #[test]
     fn what_went_in_comes_out_later_in_packets_as_long_as_of_opus() {
-        let format = StreamFormat {
-            rate: Rate::HZ_48000,
-            channels: Channels::MONO,
-            sample: Coding::OPUS.sample,
-            coder: Coding::OPUS.coder,
-            packet: Frames::new(240),
-            payload_type: 100,
-        };
-        let mut encoder = encoders(&format).remove(0);
-        let mut decoder = decoder(Codec::OPUS, (format.rate, format.channels)).unwrap();
+        let (rate, channels) = (Rate::HZ_48000, Channels::MONO);
+        let mut encoder = encoders([Coding::OPUS].into_iter(), channels).remove(0);
+        let mut decoder = decoder(Codec::OPUS, (rate, channels)).unwrap();
         for (first, bitrate) in [(0, 96_000), (65_500, 24_000), (40_000, 128_000)] {
             let sound: Vec<f32> = (first..first + 240).map(value).collect();
             let mut room = [0; 1000];

@@ -114,6 +114,8 @@ pub struct PathModel {
     pub reorders: (f64, Span),
     pub holds: Option<Holds>,
     pub bottleneck: Option<Bottleneck>,
+    /// When the bottleneck gets another rate, in bits per second, in order. What waits in its queue stays there.
+    pub rates: Vec<(TrueTime, u64)>,
     /// Times in which nothing comes through, in order.
     pub outages: Vec<(TrueTime, TrueTime)>,
     /// The largest datagram that is carried whole; a longer one goes in as many parts as it takes,
@@ -137,6 +139,7 @@ impl PathModel {
             reorders: (0.0, Span::ZERO),
             holds: None,
             bottleneck: None,
+            rates: Vec::new(),
             outages: Vec::new(),
             mtu: 1500,
             trace: None,

@@ -2,6 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, HostClock};
+use tautline_proto::congestion::CodingLimits;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::StreamFormat;
@@ -92,6 +93,8 @@ pub struct Scenario {
     pub auto: Option<LossTarget>,
     /// What such a latency does not go beyond; nothing is as much as there is room for.
     pub auto_most: Option<Span>,
+    /// Among what the sender follows what the path carries.
+    pub adapts: Option<CodingLimits>,
     /// Whether the receiver hears no announcement, and raises the latency to what packets need.
     pub unannounced: bool,
     /// Whether a stall monitor tells receivers of the times in which their whole host stood still.
@@ -188,6 +191,7 @@ impl Scenario {
             intruder: None,
             auto: None,
             auto_most: None,
+            adapts: None,
             unannounced: false,
             stall_monitor: true,
         }

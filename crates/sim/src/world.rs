@@ -4,6 +4,7 @@
 //! happened with the time by the clock of their own host. What came of it is told from the sound:
 //! each captured frame has a value of its own, so each played frame says which one it was.
 
+pub mod duplex;
 mod faults;
 mod hosts;
 pub mod shared;
@@ -25,12 +26,13 @@ use tautline_proto::rtcp_session::ReportArrival;
 use tautline_proto::send_policy::{
     Limits, Regulator, SendCommand, SendNote, SendPolicy, SendPolicyConfig, SendRefused,
 };
-use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing};
+use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint, Span};
 use tautline_proto::wire::rtp::PACK;
 
 use crate::beat::BEAT;
 use crate::clock::TrueTime;
+use crate::coder::codings;
 use crate::fault::{Intruder, Lie, SenderFault, Timeline, home};
 use crate::heard::{Heard, is_sound, value};
 use crate::scenario::{OTHER_CHANNELS, ReceiverEnd, ReceiverModel, Scenario};
@@ -139,15 +141,27 @@ impl World {
 
     pub fn run(&mut self, span: Span) {
         let until = self.now.after(span);
-        while let Some(entry) = self.events.first_entry() {
-            if entry.key().0 > until {
-                break;
-            }
-            let ((when, _), event) = entry.remove_entry();
+        while self.next() <= until {
+            self.step();
+        }
+        self.now = until;
+    }
+
+    fn step(&mut self) {
+        if let Some(((when, _), event)) = self.events.pop_first() {
             self.now = when;
             self.happen(event);
         }
-        self.now = until;
+    }
+
+    /// When the next thing happens.
+    fn next(&self) -> TrueTime {
+        self.events.first_key_value().map_or(TrueTime::from_nanos(i64::MAX), |((when, _), _)| *when)
+    }
+
+    /// What is sent.
+    pub const fn sends(&self) -> StreamFormat {
+        self.policy.format()
     }
 
     pub fn heard(&self) -> impl Iterator<Item = &Heard> {
@@ -229,7 +243,9 @@ impl World {
             let mut arrivals = Vec::new();
             let SimReceiver { there, also_there, heard, .. } = &mut self.listeners[number];
             for (path, from) in core::iter::once(there).chain(also_there).zip(places) {
-                path.carry(packet.len(), self.now, |when| arrivals.push((when, from)));
+                path.borrow_mut().carry(packet.len(), self.now, |when| {
+                    arrivals.push((when, from));
+                });
                 heard.bytes += packet.len() as u64;
             }
             heard.carried.push(!arrivals.is_empty());
@@ -263,6 +279,7 @@ impl World {
         let offset = receiver.placement().link_offset();
         let starved = skipped > Frames::ZERO;
         ordinary.look(receiver, &mut host.session, (*now, woke), starved, heard);
+        let speaks = ordinary.speaks(&host.session, woke);
         listener.heard.starved += skipped;
         let missing =
             listener.receiver.counters().missing_frames - listener.heard.counters.missing_frames;
@@ -282,6 +299,9 @@ impl World {
                 let part = format.rate.span_of_fine(media - MediaPoint::from(media.frame));
                 listener.heard.errors.push(meets.since(captured) - part - offset);
             }
+        }
+        if speaks {
+            self.next_answer(number);
         }
         self.next_play(number);
     }
@@ -310,7 +330,9 @@ impl World {
         };
         let mut arrivals = Vec::new();
         let bytes = goodbye.unwrap_or(0);
-        goodbye.iter().for_each(|bytes| back.carry(*bytes, self.now, |when| arrivals.push(when)));
+        goodbye.iter().for_each(|bytes| {
+            back.borrow_mut().carry(*bytes, self.now, |when| arrivals.push(when));
+        });
         for when in arrivals {
             self.at(when, SimEvent::ReportFrom(buffer[..bytes].to_vec()));
         }
@@ -352,7 +374,8 @@ impl World {
             self.tamper(&mut buffer[..bytes]);
             for number in 0..self.listeners.len() {
                 let mut arrivals = Vec::new();
-                self.listeners[number].there.carry(bytes, self.now, |when| arrivals.push(when));
+                let path = &self.listeners[number].there;
+                path.borrow_mut().carry(bytes, self.now, |when| arrivals.push(when));
                 for when in arrivals {
                     self.at(when, SimEvent::ReportTo(number, buffer[..bytes].to_vec()));
                 }
@@ -379,7 +402,7 @@ impl World {
         }
         let mut arrivals = Vec::new();
         if let Some(bytes) = listener.host.session.poll(local, &mut buffer) {
-            listener.back.carry(bytes, self.now, |when| arrivals.push(when));
+            listener.back.borrow_mut().carry(bytes, self.now, |when| arrivals.push(when));
             for when in arrivals {
                 self.at(when, SimEvent::ReportFrom(buffer[..bytes].to_vec()));
             }
@@ -445,7 +468,8 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         redundancy: Regulator::new(scenario.redundancy, bounds),
         repair_budget: Some(scenario.budget),
         destinations: vec![Endpoint::UNKNOWN.host()],
-        compressed: format.coder.map(|_| format.coding()).into_iter().collect(),
+        compressed: codings(scenario).collect(),
+        adapts: scenario.adapts.clone(),
         ..SendPolicyConfig::new(format, identity, scenario.latency, device)
     }
 }

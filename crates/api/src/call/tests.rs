@@ -3,8 +3,9 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{
-    CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
+    CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
 };
+use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
@@ -23,6 +24,7 @@ fn offer() -> CallOffer {
         back: abilities,
         paths: vec![CallPath::Udp, CallPath::Tcp],
         latency: None,
+        adapts: None,
     }
 }
 
@@ -38,6 +40,7 @@ fn terms() -> CallTerms {
         back: stream,
         paths: vec![CallPath::Udp],
         latency: CallLatency::Kept(Span::from_millis(15)),
+        adapts: None,
     }
 }
 
@@ -81,6 +84,13 @@ fn all() -> Vec<CallMessage> {
         CallMessage::Call { version: 1, offer: offering(within(80)), resumes: None },
         CallMessage::Call { version: 1, offer: offering(CallLatency::AUTO), resumes: None },
         CallMessage::Changed(CallTerms { latency: CallLatency::AUTO, ..terms() }),
+        CallMessage::Change(CallTerms {
+            adapts: Some(CallAdaptation {
+                codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
+                most_bitrate: Some(64_000),
+            }),
+            ..terms()
+        }),
         CallMessage::Changed(CallTerms { latency: within(80), ..terms() }),
     ]
 }

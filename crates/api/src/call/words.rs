@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use tautline_proto::call::CallId;
 use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{
-    CallLatency, CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
+    CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities,
+    StreamTerms,
 };
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
@@ -88,6 +89,17 @@ struct SaidOffer {
     /// Where it follows the packets, as far as this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_most_ns: Option<i64>,
+    /// From version 5 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adapts: Option<SaidAdaptation>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaidAdaptation {
+    codings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bitrate_most: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -113,6 +125,9 @@ struct SaidTerms {
     /// Where that is not as far as is usual, so that an older taut hears of it only where somebody asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_most_ns: Option<i64>,
+    /// From version 5 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adapts: Option<SaidAdaptation>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -208,7 +223,8 @@ impl From<&CallOffer> for SaidOffer {
         let paths = written_paths(&offer.paths);
         let [latency_ns, latency_most_ns] = offer.latency.map(spans).unwrap_or_default();
         let (there, back) = ((&offer.there).into(), (&offer.back).into());
-        Self { there, back, paths, latency_ns, latency_most_ns }
+        let adapts = offer.adapts.as_ref().map(Into::into);
+        Self { there, back, paths, latency_ns, latency_most_ns, adapts }
     }
 }
 
@@ -218,7 +234,8 @@ impl TryFrom<SaidOffer> for CallOffer {
     fn try_from(said: SaidOffer) -> Result<Self, CallNonsense> {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_most_ns])?;
-        Ok(Self { there, back, paths: read_paths(&said.paths), latency })
+        let adapts = said.adapts.map(TryInto::try_into).transpose()?;
+        Ok(Self { there, back, paths: read_paths(&said.paths), latency, adapts })
     }
 }
 
@@ -266,7 +283,8 @@ impl From<&CallTerms> for SaidTerms {
         let usual = terms.latency == CallLatency::AUTO;
         let [latency_ns, latency_most_ns] = if usual { [None; 2] } else { spans(terms.latency) };
         let (there, back) = ((&terms.there).into(), (&terms.back).into());
-        Self { there, back, paths, latency_ns, latency_most_ns }
+        let adapts = terms.adapts.as_ref().map(Into::into);
+        Self { there, back, paths, latency_ns, latency_most_ns, adapts }
     }
 }
 
@@ -277,7 +295,28 @@ impl TryFrom<SaidTerms> for CallTerms {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_most_ns])?;
         let latency = latency.unwrap_or(CallLatency::AUTO);
-        Ok(Self { there, back, paths: read_paths(&said.paths), latency })
+        let adapts = said.adapts.map(TryInto::try_into).transpose()?;
+        Ok(Self { there, back, paths: read_paths(&said.paths), latency, adapts })
+    }
+}
+
+impl From<&CallAdaptation> for SaidAdaptation {
+    fn from(adapts: &CallAdaptation) -> Self {
+        let codings = adapts.codings.iter().map(|coding| coding.name().to_owned()).collect();
+        Self { codings, bitrate_most: adapts.most_bitrate }
+    }
+}
+
+impl TryFrom<SaidAdaptation> for CallAdaptation {
+    type Error = CallNonsense;
+
+    fn try_from(said: SaidAdaptation) -> Result<Self, CallNonsense> {
+        if said.codings.len() > MOST_LISTED {
+            return Err(CallNonsense(format!("{MOST_LISTED} codings are listed at most")));
+        }
+        // Unknown ones are left out: the other end may be newer.
+        let codings = said.codings.iter().filter_map(|name| Coding::named(name)).collect();
+        Ok(Self { codings, most_bitrate: said.bitrate_most })
     }
 }
 

@@ -133,7 +133,7 @@ fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between()
     while more < 10 {
         devices.iter().for_each(RunningDevice::turn);
         turns += 1;
-        recordings.turn_at(instant(turns * TURN));
+        recordings.turn(instant(turns * TURN));
         more += usize::from(recordings.name.as_ref().unwrap().part == 3);
         assert!(Instant::now() < until, "no file is full");
         // Written by a thread that is not waited for.

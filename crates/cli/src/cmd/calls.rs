@@ -124,7 +124,6 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
              it is still wanted",
             in_words(terms)
         ),
-        CallEvent::Adapted(terms) => format!("as the network carries it: {}", in_words(terms)),
         CallEvent::CodingKept => {
             "the coding is kept from now on, whatever the network carries; say format auto to have it follow again".into()
         }

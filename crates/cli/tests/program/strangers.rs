@@ -45,7 +45,7 @@ fn announced(hertz: u32, channels: u32, sample: SampleFormat) -> Announcement {
         payload_type: StreamFormat::default_payload_type(sample),
     };
     let (link_offset, packing_age) = (Span::from_millis(500), Span::from_millis(1));
-    Announcement { link_offset, format, packing_age, host: None, card: None }
+    Announcement { link_offset, format, packing_age, host: None, card: None, wants_feedback: false }
 }
 
 /// Who writes this compound of reports.

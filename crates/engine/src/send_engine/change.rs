@@ -59,6 +59,10 @@ impl SentStream {
                 self.note_fragments(watch);
                 Changed::Format(coding)
             }
+            SendChange::Adapt(limits) => {
+                self.decide(|policy, context| policy.adapt_within(limits, context));
+                Changed::Sending(self.standing())
+            }
             SendChange::Volume(gain) => self.set_volume(gain, self.fader.muted)?,
             SendChange::Mute(muted) => self.set_volume(self.fader.gain, muted)?,
             SendChange::Redundancy(asked) => {

@@ -6,6 +6,7 @@ use super::message::{
     CALL_VERSION, CallMessage, CallReason, MOST_VERSION, OLDEST_CALL_VERSION, UNHEARD_VERSION,
 };
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms, NotHad};
+use super::transport::{CalledTransport, SoundChange, TransportStep};
 use super::{CALL_KEPT, CallId, LINE_DEAD};
 use crate::time::{LocalTime, Span};
 
@@ -54,8 +55,10 @@ pub enum AnsweringStep {
         place: usize,
         /// What is agreed on.
         terms: CallTerms,
+        /// What becomes of the sound.
+        sound: SoundChange,
     },
-    /// Its sound goes by this from now on.
+    /// Its caller announces by what its sound goes from now on.
     Path {
         /// Where.
         place: usize,
@@ -63,6 +66,8 @@ pub enum AnsweringStep {
         path: CallPath,
         /// Its number.
         transport: u32,
+        /// Whether it is used from now on: a connection is used as it arrives ([`Answering::connected`]).
+        is_used: bool,
     },
     /// The line of the call at this place is lost; its sound goes on.
     Away {
@@ -139,6 +144,7 @@ struct HeldCall {
     terms: CallTerms,
     /// The longest latency that its sound has room for, since that began.
     room: Span,
+    transport: CalledTransport,
     line: Option<ConnectionId>,
     /// Since when there is no line.
     away: LocalTime,
@@ -237,9 +243,11 @@ impl Answering {
             (CallMessage::Call { resumes: Some(id), .. }, None) => self.resume(at, id, now),
             (CallMessage::Call { offer, .. }, None) => self.begin(at, offer, fresh, now),
             (CallMessage::Ping, _) => self.say(line, CallMessage::Pong),
-            (CallMessage::Change(terms), Some(place)) => self.change(line, place, terms),
+            (CallMessage::Change(terms), Some(place)) => self.change(line, place, terms, now),
             (CallMessage::Path { path, transport }, Some(place)) => {
-                self.steps.push_back(AnsweringStep::Path { place, path, transport });
+                let call = self.calls[place].as_mut();
+                let is_used = call.is_some_and(|call| call.transport.announced(path, transport));
+                self.steps.push_back(AnsweringStep::Path { place, path, transport, is_used });
             }
             (CallMessage::Bye(why), place) => {
                 self.close(line);
@@ -274,10 +282,20 @@ impl Answering {
         if self.calls[place].is_some() {
             self.end(place, CallReason::new("its caller called anew"));
         }
-        let (id, line_of) = (fresh, Some(line));
-        let (kept, room) = (terms.clone(), terms.room());
-        let call = HeldCall { id, peer, offer, terms: kept, room, line: line_of, away: now };
-        self.calls[place] = Some(call);
+        let mut transport = CalledTransport::new(now);
+        if terms.sound() {
+            let _ = transport.begin(now);
+        }
+        self.calls[place] = Some(HeldCall {
+            id: fresh,
+            peer,
+            offer,
+            terms: terms.clone(),
+            room: terms.room(),
+            transport,
+            line: Some(line),
+            away: now,
+        });
         self.lines[at].place = Some(place);
         let udp_port = self.udp_ports[place];
         self.steps.push_back(AnsweringStep::Begin {
@@ -357,7 +375,8 @@ impl Answering {
         self.say(line, CallMessage::Resumed);
     }
 
-    fn change(&mut self, line: ConnectionId, place: usize, terms: CallTerms) {
+    fn change(&mut self, line: ConnectionId, place: usize, mut terms: CallTerms, now: LocalTime) {
+        terms.adapts = terms.adapts.map(|asked| asked.within(&self.offer));
         let Some(call) = &self.calls[place] else { return };
         let refused = unlike(&call.terms, &terms, &self.offer);
         if let Some(why) = refused {
@@ -383,11 +402,38 @@ impl Answering {
         if begins && let Err(why) = self.sound_for(call.peer, place) {
             return self.say(line, CallMessage::Kept(CallReason::new(why)));
         }
-        self.calls[place]
-            .iter_mut()
-            .for_each(|call| (call.terms, call.room) = (terms.clone(), room));
-        self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone() });
+        let Some(call) = &mut self.calls[place] else { return };
+        if begins && !call.transport.begin(now) {
+            let why = "no keys are left for this call; call anew";
+            return self.hang_up_at(place, &CallReason::new(why));
+        }
+        (call.terms, call.room) = (terms.clone(), room);
+        let sound = match (begins, terms.sound()) {
+            (true, _) => SoundChange::Begins(TransportStep::UseUdp(call.transport.used().1)),
+            (false, true) => SoundChange::GoesOn,
+            (false, false) => SoundChange::Ends,
+        };
+        self.steps.push_back(AnsweringStep::Change { place, terms: terms.clone(), sound });
         self.say(line, CallMessage::Changed(terms));
+    }
+
+    /// By what the call at this place goes.
+    pub fn transport(&self, place: usize) -> Option<&CalledTransport> {
+        self.calls.get(place)?.as_ref().map(|call| &call.transport)
+    }
+
+    /// The connection of this number arrived for the call at this place, and is used.
+    pub fn connected(&mut self, place: usize, number: u32) {
+        let call = self.calls.get_mut(place).and_then(Option::as_mut);
+        call.into_iter().for_each(|call| call.transport.goes_by_tcp(number));
+    }
+
+    /// Of the sound at this place so many packets were received by now.
+    pub fn heard(&mut self, place: usize, packets: u64, now: LocalTime) {
+        let call = self.calls.get_mut(place).and_then(Option::as_mut);
+        if let Some(number) = call.and_then(|call| call.transport.poll(packets, now)) {
+            self.unheard(place, number);
+        }
     }
 
     /// Nothing is heard of the call at this place by the transport of this number: its caller is told, if it reads that.

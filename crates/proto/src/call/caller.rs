@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::message::{CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION};
+use super::message::{
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION,
+};
 use super::packets::NoPackets;
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
+use super::transport::TransportNumbers;
 use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
@@ -116,6 +119,8 @@ pub struct CallerEnd {
     holds: u32,
     line: CallerConnection,
     call: Option<AgreedCall>,
+    /// Of the transports of its sound.
+    pub(super) numbers: TransportNumbers,
     /// What was asked for last and not answered yet,
     asked: Option<AskedTerms>,
     /// and how much was since: each is answered, in turn.
@@ -142,6 +147,7 @@ impl CallerEnd {
             holds: 0,
             line: CallerConnection::Away { dial_at: now },
             call: None,
+            numbers: TransportNumbers::default(),
             asked: None,
             unanswered: 0,
             by: None,
@@ -228,6 +234,7 @@ impl CallerEnd {
         if version < MOST_VERSION {
             offer.latency = offer.latency.filter(|latency| latency.kept().is_some());
         }
+        offer.adapts = offer.adapts.filter(|_| version >= ADAPTS_VERSION);
         self.say(CallMessage::Call { version, offer, resumes });
     }
 
@@ -281,6 +288,7 @@ impl CallerEnd {
                 self.open();
                 let agreed = AgreedCall { id, terms, udp_port };
                 (self.call, self.called) = (Some(agreed.clone()), true);
+                self.numbers = TransportNumbers::default();
                 // Of another call nothing is asked yet.
                 self.asked = None;
                 self.steps.push_back(CallerStep::Begin(agreed));
@@ -364,7 +372,8 @@ impl CallerEnd {
     }
 
     /// Asks for other terms while it sounds. Without a line, and where nobody can make packets of them, nothing is said.
-    pub fn change(&mut self, terms: CallTerms) -> Result<(), NotAsked> {
+    pub fn change(&mut self, mut terms: CallTerms) -> Result<(), NotAsked> {
+        terms.adapts = terms.adapts.filter(|_| self.version >= ADAPTS_VERSION);
         terms.packets().map_err(NotAsked::NoPackets)?;
         if !self.has_line() {
             return Err(NotAsked::NoLine);
@@ -396,6 +405,10 @@ impl CallerEnd {
         self.may_go_by(&terms.paths);
         if !held {
             self.by = Some(terms.paths.clone());
+            // As the other end counts sound that begins.
+            if !self.has_sound() {
+                self.numbers.ask();
+            }
         }
         self.held = held;
         self.holds += u32::from(held);

@@ -4,7 +4,7 @@ use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
 
 /// Of the words here.
-pub const CALL_VERSION: u32 = 4;
+pub const CALL_VERSION: u32 = 5;
 /// The oldest that is spoken. Others are refused in a sentence.
 pub const OLDEST_CALL_VERSION: u32 = 2;
 /// From this on it is said what devices take ([`StreamAbilities::takes`]).
@@ -15,6 +15,8 @@ pub const TAKES_VERSION: u32 = 3;
 pub const UNHEARD_VERSION: u32 = 4;
 /// From this on it is said how far a latency goes that follows the packets, where that is not as usual.
 pub const MOST_VERSION: u32 = 4;
+/// From this on senders follow what the network carries, by feedback among the packets.
+pub const ADAPTS_VERSION: u32 = 5;
 /// Bytes of a reason that are read.
 pub const MOST_REASON: usize = 300;
 

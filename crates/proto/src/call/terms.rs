@@ -1,5 +1,6 @@
 //! What two ends can, and what they agree on.
 
+use core::cmp::Reverse;
 use core::fmt;
 
 use thiserror::Error;
@@ -7,6 +8,7 @@ use thiserror::Error;
 pub use super::packets::StreamTerms;
 use super::packets::{NoPackets, USUAL_PTIMES};
 use crate::codec::{NotCoded, Opus};
+use crate::congestion::CodingLimits;
 use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
@@ -106,6 +108,40 @@ impl fmt::Display for CallLatency {
     }
 }
 
+/// How both directions of a call follow what the network carries: each sender decides for itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallAdaptation {
+    /// Codings to choose from. Without any, the coding is kept and its bit rate follows, where it has a choice.
+    pub codings: Vec<Coding>,
+    /// The most bits per second of a coding that has a choice.
+    pub most_bitrate: Option<u32>,
+}
+
+impl CallAdaptation {
+    /// Whether the coding itself follows the network.
+    pub const fn is_auto(&self) -> bool {
+        self.codings.len() > 1
+    }
+
+    /// What of it an end takes that made this offer.
+    #[must_use]
+    pub fn within(&self, offer: &CallOffer) -> Self {
+        let takes = |coding: &&Coding| {
+            let has =
+                |can: &StreamAbilities| can.codings.iter().any(|one| one.is_coded_as(**coding));
+            has(&offer.there) && has(&offer.back)
+        };
+        Self { codings: self.codings.iter().filter(takes).copied().collect(), ..*self }
+    }
+
+    /// Among what a sender of this stream may choose.
+    pub fn limits(&self, terms: &StreamTerms) -> CodingLimits {
+        let codings = if self.is_auto() { self.codings.clone() } else { vec![terms.coding] };
+        let most = terms.ptime.max(PTIME_RANGE.1);
+        CodingLimits { codings, ptimes: (terms.ptime, most), most_bitrate: self.most_bitrate }
+    }
+}
+
 /// What one end can: of the stream to the one that is called, of the stream from it, and by what both go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallOffer {
@@ -117,6 +153,8 @@ pub struct CallOffer {
     pub paths: Vec<CallPath>,
     /// What its latency is to be, if anybody says.
     pub latency: Option<CallLatency>,
+    /// How its sound is to follow the network.
+    pub adapts: Option<CallAdaptation>,
 }
 
 /// What was agreed on.
@@ -130,6 +168,8 @@ pub struct CallTerms {
     pub paths: Vec<CallPath>,
     /// From capture to loudspeaker.
     pub latency: CallLatency,
+    /// How its sound follows the network.
+    pub adapts: Option<CallAdaptation>,
 }
 
 /// What an end cannot do of terms. Each is a sentence with the mend.
@@ -321,6 +361,16 @@ impl CallTerms {
 }
 
 impl CallOffer {
+    /// Has a call begin with a coding that all networks carry, if the other end has one: the fewest bits first.
+    pub fn begin_with_few_bits(&mut self) {
+        for stream in [&mut self.there, &mut self.back] {
+            stream.codings.sort_by_key(|coding| {
+                let row = coding.row();
+                (!row.begins, row.begins.then_some(Reverse(row.rank)))
+            });
+        }
+    }
+
     /// What comes of it at an end that can `here`: of each list the first that is in the other's, too, and the latency that
     /// is asked for, or the least that both can keep where that is more ([`CallTerms::kept`]).
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
@@ -340,7 +390,11 @@ impl CallOffer {
             });
         }
         let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
-        let mut terms = CallTerms { there, back, paths, latency };
+        let adapts = self.adapts.as_ref().map(|asked| asked.within(here));
+        let most = adapts.as_ref().and_then(|adapts| adapts.most_bitrate);
+        let at_most = |terms: StreamTerms| most.map_or(terms, |most| terms.at_bitrate(most));
+        let mut terms =
+            CallTerms { there: at_most(there), back: at_most(back), paths, latency, adapts };
         if latency.is_possible() {
             terms.latency = terms.kept(self, here);
         }

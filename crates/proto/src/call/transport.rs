@@ -50,9 +50,10 @@ impl TransportNumbers {
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportStep {
-    /// Use UDP from now on.
-    UseUdp,
-    /// Make a connection: [`CallerTransport::connected`], [`CallerTransport::not_connected`].
+    /// Use UDP from now on, with the keys of this number.
+    UseUdp(u32),
+    /// Make a connection: [`CallerTransport::connected`] and [`CallerTransport::goes_by_tcp`], or
+    /// [`CallerTransport::not_connected`].
     Connect,
     /// Send this probe by UDP: [`CallerTransport::probe_back`].
     Probe(u64),
@@ -60,6 +61,19 @@ pub enum TransportStep {
     Report(SilentWay),
     /// No number is left for another transport: the sound is over.
     UsedUp,
+}
+
+/// What becomes of the sound of a call as terms are agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SoundChange {
+    /// It begins: the devices are opened, and the first transport is there before the first packet.
+    Begins(TransportStep),
+    /// Another call takes over the devices, which run.
+    Restarts(TransportStep),
+    /// It goes on.
+    GoesOn,
+    /// There is none, or none any more.
+    Ends,
 }
 
 /// The connection that is to carry sound.
@@ -83,8 +97,9 @@ pub struct CallerTransport {
     /// Packets received and sent.
     heard: u64,
     sent: u64,
-    /// Since when both ends have sound.
+    /// Since when both ends have sound. To open the devices takes a while: this is the first look after that.
     began: LocalTime,
+    is_open: bool,
     connection: Connection,
     /// No lost connection is made again before.
     retry_at: LocalTime,
@@ -94,29 +109,25 @@ pub struct CallerTransport {
 }
 
 impl CallerTransport {
-    /// Begins by the first of these, with that number, after so many packets were received and sent. What to do first.
-    pub fn begin(
-        paths: &[CallPath],
-        number: u32,
-        [heard, sent]: [u64; 2],
-        now: LocalTime,
-    ) -> (Self, TransportStep) {
+    /// Begins by the first of these, with that number. What to do first.
+    pub fn begin(paths: &[CallPath], number: u32, now: LocalTime) -> (Self, TransportStep) {
         let path = paths.first().copied().unwrap_or(CallPath::Udp);
         let mut begun = Self {
             choice: PathChoice::new(paths, now),
             path,
             number,
             used: number,
-            heard,
-            sent,
+            heard: 0,
+            sent: 0,
             began: now,
+            is_open: false,
             connection: Connection::Down,
             retry_at: now,
             leaves_tcp: false,
             probed: 0,
         };
         let step = match path {
-            CallPath::Udp => TransportStep::UseUdp,
+            CallPath::Udp => TransportStep::UseUdp(number),
             CallPath::Tcp => begun.connect(now),
         };
         (begun, step)
@@ -128,15 +139,14 @@ impl CallerTransport {
         TransportStep::Connect
     }
 
-    /// Both ends have sound from now on: silence before does not count.
-    pub const fn begun(&mut self, now: LocalTime) {
-        self.began = now;
-        self.choice.heard(now);
-    }
-
     /// Since when both ends have sound.
     pub const fn began(&self) -> LocalTime {
         self.began
+    }
+
+    /// Packets that were received by the last look.
+    pub const fn heard(&self) -> u64 {
+        self.heard
     }
 
     /// The transport that is used, and its number.
@@ -163,6 +173,11 @@ impl CallerTransport {
 
     /// So many packets were received and sent by now, and the connection is lost or not.
     pub fn observe(&mut self, heard: u64, sent: u64, is_lost: bool, now: LocalTime) {
+        if !self.is_open && now > self.began {
+            // Silence before does not count, nor do packets of a call before.
+            (self.is_open, self.began, self.heard, self.sent) = (true, now, heard, sent);
+            self.choice.heard(now);
+        }
         if heard != self.heard {
             self.heard = heard;
             self.choice.heard(now);
@@ -231,7 +246,7 @@ impl CallerTransport {
                     return Some(TransportStep::UsedUp);
                 };
                 (self.path, self.number, self.used) = (CallPath::Udp, used, used);
-                TransportStep::UseUdp
+                TransportStep::UseUdp(used)
             }
             PathStep::Probe => {
                 self.probed += 1;
@@ -249,12 +264,16 @@ pub struct CalledTransport {
     number: u32,
     path: CallPath,
     silence: PathSilence,
+    has_sounded: bool,
+    /// Since when the devices are opened, until the first look after that.
+    opens: Option<LocalTime>,
 }
 
 impl CalledTransport {
     /// Begins with UDP.
     pub const fn new(now: LocalTime) -> Self {
-        Self { number: 0, path: CallPath::Udp, silence: PathSilence::new(now) }
+        let silence = PathSilence::new(now);
+        Self { number: 0, path: CallPath::Udp, silence, has_sounded: false, opens: None }
     }
 
     /// What is used, and its number.
@@ -276,17 +295,13 @@ impl CalledTransport {
         path == CallPath::Udp
     }
 
-    /// There is sound again, with keys of its own. Whether a number is left for that.
+    /// Sound begins, each with keys of its own. Whether a number is left for that.
     #[must_use]
-    pub fn sounds_again(&mut self) -> bool {
-        let number = self.number.checked_add(1);
+    pub fn begin(&mut self, now: LocalTime) -> bool {
+        let number = self.number.checked_add(u32::from(self.has_sounded));
         number.iter().for_each(|number| (self.number, self.path) = (*number, CallPath::Udp));
+        (self.has_sounded, self.opens) = (true, Some(now));
         number.is_some()
-    }
-
-    /// Sound began here: silence before does not count.
-    pub const fn begun(&mut self, now: LocalTime) {
-        self.silence = PathSilence::new(now);
     }
 
     /// The numbers of connections that may arrive.
@@ -303,6 +318,10 @@ impl CalledTransport {
     /// After so many received packets: the number of the transport by which nothing arrives, as the caller is to be told
     /// once in each second in which nothing arrives by UDP.
     pub fn poll(&mut self, heard: u64, now: LocalTime) -> Option<u32> {
+        if self.opens.take_if(|since| now > *since).is_some() {
+            // Silence before does not count.
+            self.silence = PathSilence::new(now);
+        }
         let silent = self.silence.poll(heard, self.number, now);
         (silent && self.path == CallPath::Udp).then_some(self.number)
     }
@@ -336,16 +355,18 @@ mod tests {
     #[test]
     fn sound_that_begins_again_has_another_number_and_a_caller_that_says_it_changes_nothing() {
         let mut transport = CalledTransport::new(at(0));
-        assert!(transport.sounds_again());
+        assert!(transport.begin(at(0)));
+        assert_eq!(transport.used(), (CallPath::Udp, 0));
+        assert!(transport.begin(at(0)));
         assert_eq!(transport.used(), (CallPath::Udp, 1));
         assert!(!transport.announced(CallPath::Udp, 1), "it is used already");
         transport.number = u32::MAX;
-        assert!(!transport.sounds_again(), "none is left");
+        assert!(!transport.begin(at(0)), "none is left");
     }
 
     #[test]
     fn a_connection_that_is_not_made_is_tried_again_half_a_second_later() {
-        let (mut transport, step) = CallerTransport::begin(&[CallPath::Tcp], 0, [0; 2], at(0));
+        let (mut transport, step) = CallerTransport::begin(&[CallPath::Tcp], 0, at(0));
         assert_eq!(step, TransportStep::Connect);
         transport.not_connected(at(40));
         assert_eq!(transport.poll(at(539)), None);

@@ -5,6 +5,7 @@ use super::turns::{PackedSlot, Slot};
 use super::{Accepted, JitterBuffer, Phase, Playable, Received, Resync, Stranger};
 use crate::clock::ReadingOutcome;
 use crate::codec::Coding;
+use crate::congestion::TransitMeter;
 use crate::endpoint::{Arrival, Endpoint};
 use crate::frame_count::Sequel;
 use crate::ledger::PacketTrace;
@@ -183,6 +184,7 @@ impl JitterBuffer {
                 self.was_mapped &= missed > 0;
                 self.format = format;
                 self.placement.forget_all();
+                self.transit = TransitMeter::default();
                 self.proof = FormatProof::default();
                 self.restart(Resync::NewSource);
                 self.forget_need();
@@ -230,6 +232,7 @@ impl JitterBuffer {
         let follows = newest.is_some_and(|newest| sequence == newest + 1);
         self.settle_tail(if follows { media - end } else { Frames::ZERO });
         let capture = packet.head.capture;
+        self.observe_transit(packet, arrival);
         self.place_in_time(media, frames, arrival, capture);
         self.measure_length(frames);
         let is_unannounced = self.is_unannounced();
@@ -367,6 +370,16 @@ impl JitterBuffer {
             self.measure_late(&passage);
         }
         passage
+    }
+
+    /// Takes how long the packet was under way, where it says when it left.
+    fn observe_transit(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
+        let (Some(source), Some(capture)) = (&self.source, packet.head.capture) else { return };
+        let Some(instants) = packet.head.instants else { return };
+        let left = capture + instants.handed.max(instants.packed) + instants.held;
+        let transit = arrival.as_nanos().wrapping_sub(left.as_unix_nanos());
+        let of = (source.stream().ssrc(), source.highest_carried());
+        self.transit.observe(of, packet.payload.len(), transit, arrival);
     }
 
     fn place_in_time(

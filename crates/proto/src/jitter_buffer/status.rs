@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{JitterBuffer, LateRun, OtherType, Stranger};
 use crate::clock::{ClockId, ClockMapping, ToldRate};
+use crate::congestion::PathFeedback;
 use crate::counters::Counters;
 use crate::endpoint::{Author, SourceEndpoints};
 use crate::evidence::Contradiction;
@@ -61,6 +62,8 @@ pub struct StreamStatus {
     pub invalid: [u64; Invalid::COUNT],
     /// For the reports.
     pub receiving: Option<Receiving>,
+    /// What was measured of its path.
+    pub feedback: Option<PathFeedback>,
     /// From where the stream heard comes.
     pub endpoints: SourceEndpoints,
     /// Who else sends here.
@@ -179,6 +182,7 @@ impl JitterBuffer {
             counters: self.counters,
             invalid: self.invalid,
             receiving,
+            feedback: self.transit.feedback(),
             endpoints: source.map(|source| *source.endpoints()).unwrap_or_default(),
             stranger: self.stranger(),
             format: self.format,

@@ -73,7 +73,8 @@ mod tests {
             payload_type: 97,
         };
         let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
-        Announcement { link_offset, format, packing_age, host: None, card: None }
+        let (host, card, wants_feedback) = (None, None, false);
+        Announcement { link_offset, format, packing_age, host, card, wants_feedback }
     }
 
     fn author(last: u8, ssrc: u32) -> Author {

@@ -93,7 +93,8 @@ impl Heard {
     /// The sender promises this of packets that are a period old.
     fn promised(&mut self, link_offset: Span) -> Span {
         let (format, packing_age) = (self.policy.format, frames(64));
-        let said = Announcement { link_offset, format, packing_age, host: None, card: None };
+        let (host, card, wants_feedback) = (None, None, false);
+        let said = Announcement { link_offset, format, packing_age, host, card, wants_feedback };
         self.with(|policy, context| policy.keep_promise(said, context));
         self.policy.announced = Some(said);
         self.policy.link_offset()
@@ -253,6 +254,7 @@ fn of_a_latency_that_follows_the_packets_nothing_is_said_where_they_become_longe
             packing_age,
             host: None,
             card: None,
+            wants_feedback: false,
         };
         heard.with(|policy, context| policy.keep_promise(said, context));
         let notes = heard.policy.notes();

@@ -29,6 +29,7 @@ impl Session {
                 packing_age: sending.packing_age,
                 host: self.config.host.map(|host| host.told(self.config.wall_offset)),
                 card: sending.card,
+                wants_feedback: sending.wants_feedback,
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
             losses: self.receiving.and_then(|receiving| receiving.losses),

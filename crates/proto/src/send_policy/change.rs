@@ -101,27 +101,10 @@ impl SendPolicy {
         context: &mut SendContext<'_>,
     ) -> Result<(), SendRefused> {
         let packet = packet_frames(self.config.format.rate, ptime).map_err(SendRefused::Ptime)?;
-        let format = StreamFormat { packet, ..self.config.format };
-        if let Some(coder) = format.coder {
-            coder.check(format.shape(), format.packet).map_err(SendRefused::NotCoded)?;
-        }
-        self.check_size(&format)?;
-        let (packing_age, latency) = self.aged(&format)?;
-        if packing_age > self.packing_age {
-            // Receivers that give their own device room make it before the first such packet.
-            self.coming.packet = Some((context.now + NOTICE, packet));
-        } else {
-            tell(SendCommand::Packet(packet), context)?;
-            self.coming.packet = None;
-        }
-        (self.config.format, self.packing_age) = (format, packing_age);
-        self.config.link_offset = latency;
+        self.set_format(StreamFormat { packet, ..self.config.format }, true, context)?;
         if !self.config.spaced && self.config.device.period > packet {
-            self.notes.note(SendNote::SentAtOnce(format.ptime()));
+            self.notes.note(SendNote::SentAtOnce(ptime));
         }
-        self.note_latency();
-        self.note_repair();
-        context.hasten();
         Ok(())
     }
 
@@ -134,25 +117,43 @@ impl SendPolicy {
         let Coding { sample, coder } = coding;
         let payload_type = StreamFormat::usual_payload_type(sample, coder);
         let format = StreamFormat { sample, coder, payload_type, ..self.config.format };
-        if let Some(coder) = coder {
+        let before = self.config.format.payload_type;
+        self.set_format(format, true, context)?;
+        if payload_type != before {
+            self.notes.note(SendNote::NewPayloadType { coding, payload_type });
+        }
+        Ok(())
+    }
+
+    /// Another packet time and coding at once. Longer packets are announced before the first of them, if there is `notice`.
+    pub(super) fn set_format(
+        &mut self,
+        format: StreamFormat,
+        notice: bool,
+        context: &mut SendContext<'_>,
+    ) -> Result<(), SendRefused> {
+        if let Some(coder) = format.coder {
             coder.check(format.shape(), format.packet).map_err(SendRefused::NotCoded)?;
-            if !self.config.compressed.iter().any(|one| one.is_coded_as(coding)) {
-                return Err(SendRefused::NoCoder(coding));
+            if !self.config.compressed.iter().any(|one| one.is_coded_as(format.coding())) {
+                return Err(SendRefused::NoCoder(format.coding()));
             }
         }
         let (packing_age, latency) = self.aged(&format)?;
         self.check_size(&format)?;
-        if format.payload_type != self.config.format.payload_type {
-            self.notes.note(SendNote::NewPayloadType { coding, payload_type });
-        }
-        match self.coming.packet {
-            // Packets of that length come first: a coder may take no others.
-            Some(_) => self.coming.coding = Some((coding, payload_type)),
-            None => {
-                tell(SendCommand::Sample(sample, coder, payload_type), context)?;
-                self.coming.coding = None;
+        let is_longer =
+            format.packet != self.config.format.packet && packing_age > self.packing_age;
+        let announced = self.coming.format.map(|(at, _)| at);
+        let stays = format.packet == self.config.format.packet;
+        self.coming.format = match (is_longer && notice, announced) {
+            // Receivers that give their own device room make it before the first such packet.
+            (true, _) => Some((context.now + NOTICE, format)),
+            // A coding for packets that come later comes with them: it may have no others.
+            (false, Some(at)) if stays && notice => Some((at, format)),
+            _ => {
+                tell(command(&format), context)?;
+                None
             }
-        }
+        };
         (self.config.format, self.packing_age) = (format, packing_age);
         self.config.link_offset = latency;
         self.note_latency();
@@ -190,16 +191,10 @@ impl SendPolicy {
         if self.coming.greets_until.is_some() {
             context.hasten();
         }
-        if let Some((_, packet)) = self.coming.packet.filter(|(at, _)| *at <= now)
-            && (context.command)(SendCommand::Packet(packet))
+        if let Some((_, format)) = self.coming.format.filter(|(at, _)| *at <= now)
+            && (context.command)(command(&format))
         {
-            self.coming.packet = None;
-        }
-        if self.coming.packet.is_none()
-            && let Some((Coding { sample, coder }, payload_type)) = self.coming.coding
-            && (context.command)(SendCommand::Sample(sample, coder, payload_type))
-        {
-            self.coming.coding = None;
+            self.coming.format = None;
         }
     }
 
@@ -230,6 +225,10 @@ impl SendPolicy {
         let fits = format.rate.span_of(Frames::from_len(fits));
         Err(SendRefused::TooLarge { bytes, most, fits, coding: format.coding() })
     }
+}
+
+const fn command(format: &StreamFormat) -> SendCommand {
+    SendCommand::Format(format.packet, format.coding(), format.payload_type)
 }
 
 fn tell(command: SendCommand, context: &mut SendContext<'_>) -> Result<(), SendRefused> {

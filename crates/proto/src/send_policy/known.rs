@@ -163,6 +163,8 @@ impl Receivers {
             // What it lost is not taken back.
             Event::Left(..) => known.ask.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
+            // The policy's rate control takes it.
+            Event::Feedback(..) => {}
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
         let (silence, times_lost) = same.or(restarted)?;

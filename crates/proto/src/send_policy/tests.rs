@@ -1,3 +1,5 @@
+use tautline_dsp::format::SampleFormat;
+
 use super::*;
 use crate::time::WallTime;
 use crate::units::{Channels, Rate};

@@ -10,9 +10,10 @@ mod write;
 pub use app::LossReport;
 pub use app::{Announcement, Effective, hide_clocks};
 pub use read::{Compound, InvalidReport, author_of};
-pub use write::{ReportError, RtcpReport};
+pub use write::{ReportError, RtcpReport, write_feedback};
 
 use crate::clock::DisciplinedClock;
+use crate::congestion::PathFeedback;
 
 use super::ntp::{CompactNtp, CompactSpan, NtpTime};
 
@@ -98,6 +99,8 @@ pub enum Item<'a> {
     Effective(Effective),
     /// How much of a stream did not reach the reporter.
     Losses(LossReport),
+    /// What the reporter measured of the path.
+    Feedback(PathFeedback),
     /// How the reporter's clock stands to UTC.
     Kept(DisciplinedClock),
     /// The reporter leaves.

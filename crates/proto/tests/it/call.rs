@@ -105,7 +105,7 @@ impl World {
                 AnsweringStep::Resumed { place, .. } => {
                     self.did.push((at, format!("resumed {place}")))
                 }
-                AnsweringStep::Change { place, terms } => {
+                AnsweringStep::Change { place, terms, .. } => {
                     self.did.push((at, format!("change {place} to {}", terms.there.ptime)));
                 }
                 AnsweringStep::Path { place, path, .. } => {

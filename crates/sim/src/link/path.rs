@@ -20,6 +20,8 @@ pub struct Path {
     /// When the bottleneck has sent all that waits.
     busy_until: TrueTime,
     holds: Pauses,
+    /// How long each datagram waited for the bottleneck, and when it entered the path, if that is wanted.
+    pub(crate) waits: Option<Vec<(TrueTime, Span)>>,
 }
 
 /// Bytes of Ethernet, IPv4 and UDP around a datagram: preamble and gap 20, header and check 18, IP
@@ -37,6 +39,7 @@ impl Path {
             bad: false,
             last: TrueTime::ZERO,
             busy_until: TrueTime::ZERO,
+            waits: None,
         }
     }
 
@@ -47,6 +50,7 @@ impl Path {
             let next = self.changes.pop_front();
             next.into_iter().for_each(|(when, model)| self.become_other(model, when));
         }
+        self.change_rate(now);
         let recorded = self.model.trace.as_ref().map(|trace| trace.at(now.since(self.begin)));
         let parts = (bytes + 28).div_ceil(self.model.mtu.max(64));
         // Every part meets its own luck, whether or not one before it was lost.
@@ -82,6 +86,19 @@ impl Path {
         self.busy_until = when;
     }
 
+    fn change_rate(&mut self, now: TrueTime) {
+        let Self { model: PathModel { bottleneck: Some(bottleneck), rates, .. }, .. } = self else {
+            return;
+        };
+        while let Some((when, rate)) = rates.first().copied().filter(|(when, _)| *when <= now) {
+            rates.remove(0);
+            let waiting = self.busy_until.since(when).max(Span::ZERO).as_nanos() as f64;
+            let scaled = waiting * bottleneck.rate as f64 / rate.max(1) as f64;
+            self.busy_until = when.after(Span::from_nanos(scaled as i64));
+            bottleneck.rate = rate;
+        }
+    }
+
     fn loses(&mut self) -> bool {
         let Loss { into_bad, into_good, in_good, in_bad } = self.model.loss;
         let lost = self.rng.f64() < if self.bad { in_bad } else { in_good };
@@ -100,6 +117,7 @@ impl Path {
         if waiting > nanos(queue) {
             return None;
         }
+        self.waits.iter_mut().for_each(|waits| waits.push((now, waiting)));
         self.busy_until = self.busy_until.max(now).after(nanos(bytes));
         Some(self.busy_until)
     }

@@ -9,7 +9,7 @@ use tautline_proto::wrap;
 
 use super::hosts::session;
 use super::{World, promised};
-use crate::coder::encoders;
+use crate::coder::{codings, encoders};
 use crate::fault::{STRANGE, SenderFault};
 use crate::scenario::Scenario;
 
@@ -24,7 +24,8 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
         redundancy: Layout::NONE,
         presented_after: Span::ZERO,
     };
-    Packetizer::compressing(config, encoders(&scenario.format))
+    let encoders = encoders(codings(scenario), scenario.format.channels);
+    Packetizer::compressing(config, encoders)
 }
 
 impl World {

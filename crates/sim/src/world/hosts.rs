@@ -1,6 +1,8 @@
 //! Hosts of a world: a clock, a card and a session each, and what a receiver has beside them.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use fastrand::Rng;
 use tautline_proto::clock::HostClock;
@@ -13,8 +15,15 @@ use crate::beat::Ordinary;
 use crate::card::SimCard;
 use crate::clock::{SimClock, TrueTime};
 use crate::heard::Heard;
-use crate::link::{Path, Pauses};
+use crate::link::{Path, PathModel, Pauses};
 use crate::scenario::{HostModel, ReceiverModel, Scenario};
+
+/// A path that two worlds may use.
+pub(super) type SharedPath = Rc<RefCell<Path>>;
+
+fn path(model: &PathModel, rng: &mut Rng) -> SharedPath {
+    Rc::new(RefCell::new(Path::new(model.clone(), rng.u64(..))))
+}
 
 pub(super) struct SimHost {
     pub(super) clock: SimClock,
@@ -26,9 +35,9 @@ pub(super) struct SimHost {
 
 pub(super) struct SimReceiver {
     pub(super) host: SimHost,
-    pub(super) there: Path,
-    pub(super) also_there: Option<Path>,
-    pub(super) back: Path,
+    pub(super) there: SharedPath,
+    pub(super) also_there: Option<SharedPath>,
+    pub(super) back: SharedPath,
     pub(super) receiver: JitterBuffer,
     pub(super) arrived: VecDeque<(Vec<u8>, Endpoint, LocalTime)>,
     pub(super) ordinary: Ordinary,
@@ -78,9 +87,9 @@ impl SimReceiver {
         let (ordinary, receiver) = Ordinary::new(scenario, &model.host.card);
         let host = SimHost::new(&model.host, scenario, number, rng);
         Self {
-            there: Path::new(model.there.clone(), rng.u64(..)),
-            back: Path::new(model.back.clone(), rng.u64(..)),
-            also_there: model.also_there.clone().map(|path| Path::new(path, rng.u64(..))),
+            there: path(&model.there, rng),
+            back: path(&model.back, rng),
+            also_there: model.also_there.as_ref().map(|model| path(model, rng)),
             arrived: VecDeque::new(),
             ordinary,
             heard: Heard::by(format!(

@@ -2,7 +2,6 @@
 //! gone for a while; and a peer that vanishes.
 
 use tautline_proto::call::LINE_DEAD;
-use tautline_proto::call::adaptation::begin_with_few_bits;
 use tautline_proto::call::caller::NotAsked;
 use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::stream::{Coding, PTIME_RANGE};
@@ -10,7 +9,7 @@ use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use tautline_sim::call::{Call, Network, Side};
 use tautline_sim::clock::TrueTime;
-use tautline_sim::link::{Bottleneck, Jitter, Loss, PathModel};
+use tautline_sim::link::{Jitter, Loss, PathModel};
 
 const WAY: Span = Span::from_millis(20);
 
@@ -28,8 +27,9 @@ pub(super) fn offer() -> CallOffer {
         takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
-    let mut offer = CallOffer { there: stream.clone(), back: stream, paths, latency: None };
-    begin_with_few_bits(&mut offer);
+    let mut offer =
+        CallOffer { there: stream.clone(), back: stream, paths, latency: None, adapts: None };
+    offer.begin_with_few_bits();
     offer
 }
 
@@ -96,23 +96,6 @@ fn a_call_goes_on_through_whatever_its_network_does() {
         let again = eventful(seed);
         assert_eq!((again.silences, &again.log), (call.silences, &call.log), "{told}");
     }
-}
-
-#[test]
-fn a_call_over_a_narrow_network_is_coded_in_what_it_carries_and_back() {
-    let narrow = |rate| PathModel {
-        bottleneck: Some(Bottleneck { rate, queue: (rate / 32) as usize }),
-        ..PathModel::ideal(WAY)
-    };
-    let changes = vec![(at(40), narrow(450_000)), (at(100), narrow(100_000_000))];
-    let path = PathModel { changes, ..narrow(100_000_000) };
-    let network = Network { datagrams: [path.clone(), path], way: WAY, down: Vec::new() };
-    let mut call = Call::new(network, &offer(), 1);
-    for (second, coding) in [(40, "l24"), (60, "opus"), (95, "opus"), (300, "l24")] {
-        call.run(Span::from_secs(second));
-        assert_eq!(coded(&call), [coding; 2], "after {second} s: {:?}", call.log);
-    }
-    assert_eq!(millis(&call, "away"), [0; 0], "{:?}", call.log);
 }
 
 #[test]

@@ -2,14 +2,12 @@
 //! of two such directions, each in as many bits of Opus as the network carries just then: what they take after a while is
 //! what they take at the end.
 
-use tautline_proto::call::coding_choice::{CodingChoice, SpoiltShare};
-use tautline_proto::call::terms::StreamTerms;
-use tautline_proto::counters::Counters;
+use tautline_proto::congestion::CodingLimits;
 use tautline_proto::jitter_buffer::Resync;
 use tautline_proto::receive_policy::ReceiveNote;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::target_delay::LossTarget;
-use tautline_proto::time::{Frames, LocalTime, Span};
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_sim::card::CardModel;
 use tautline_sim::clock::TrueTime;
@@ -17,7 +15,7 @@ use tautline_sim::heard::Heard;
 use tautline_sim::link::{Bottleneck, PathModel};
 use tautline_sim::preset::Preset;
 use tautline_sim::scenario::Scenario;
-use tautline_sim::world::{Change, World};
+use tautline_sim::world::World;
 use tautline_trial::live_bytes;
 
 /// What the world notes of both ends for this test.
@@ -93,16 +91,12 @@ fn grows_not_late(heard: &Heard, (first, blocks): (Span, usize), whole: Span, to
     moved
 }
 
-/// From a choice of bits to when the other end sends by it.
-const SAID: Span = Span::from_millis(80);
 /// So long a path carries all that is sent, and so long it does not.
 const SPELL: i64 = 45;
 
-/// One direction of a call, and how its bits are chosen.
+/// One direction of a call, whose bit rate follows its path.
 struct Direction {
     world: World,
-    choice: CodingChoice,
-    counted: Counters,
     bitrate: u32,
     /// How often that changed.
     moved: u32,
@@ -127,53 +121,38 @@ fn wide_and_narrow(whole: Span, begins: i64) -> PathModel {
 impl Direction {
     /// Between cards that are off by so much.
     fn new((from, to): (f64, f64), path: PathModel, seed: u64) -> Self {
-        let terms = StreamTerms {
-            rate: Rate::HZ_48000,
-            channels: Channels::MONO,
-            coding: Coding::OPUS.usual_for(Channels::MONO),
-            ptime: Span::from_millis(20),
-        };
-        let Coding { sample, coder } = terms.coding;
-        let payload_type = StreamFormat::usual_payload_type(sample, coder);
+        let coding = Coding::OPUS.usual_for(Channels::MONO);
+        let ptime = Span::from_millis(20);
         let mut scenario = Scenario::drifting(Preset::Wan, to, seed);
         scenario.receivers[0].there = path;
         scenario.auto = Some(LossTarget::DEFAULT);
         scenario.latency = Span::from_millis(80);
-        scenario.format = terms.format(payload_type).expect("a format");
+        scenario.format = StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::MONO,
+            sample: coding.sample,
+            coder: coding.coder,
+            packet: Frames::new(960),
+            payload_type: StreamFormat::usual_payload_type(coding.sample, coding.coder),
+        };
+        scenario.adapts = Some(CodingLimits {
+            codings: vec![Coding::OPUS],
+            ptimes: (ptime, ptime),
+            most_bitrate: Some(96_000),
+        });
         scenario.sender.card = CardModel::off_by(from);
         for host in [&mut scenario.sender, &mut scenario.receivers[0].host] {
             host.card.period = Frames::new(480);
         }
-        let bitrate = terms.coding.bitrate().expect("it has one");
-        Self {
-            world: World::new(scenario),
-            choice: CodingChoice::of_bits(&terms, LocalTime::ZERO).expect("a choice"),
-            counted: Counters::default(),
-            bitrate,
-            moved: 0,
-            range: (bitrate, bitrate),
-        }
+        Self { world: World::new(scenario), bitrate: 0, moved: 0, range: (u32::MAX, 0) }
     }
 
-    /// Lets a second pass, after which its receiver says what became of the packets.
+    /// Lets a second pass.
     fn second(&mut self) {
-        self.world.run(SAID);
-        if let Some(bitrate) = self.choice.terms().and_then(|terms| terms.coding.bitrate())
-            && bitrate != core::mem::replace(&mut self.bitrate, bitrate)
-        {
-            self.world.change(Change::Bitrate(bitrate)).expect("it is taken");
-            self.moved += 1;
-            self.range = (self.range.0.min(bitrate), self.range.1.max(bitrate));
-        }
-        self.world.run(Span::from_secs(1) - SAID);
-        let now = self.world.heard().next().map(|heard| heard.counters).unwrap_or_default();
-        let before = core::mem::replace(&mut self.counted, now);
-        let (lost, late) = (now.lost - before.lost, now.late - before.late);
-        let due = now.received - before.received + lost;
-        let share = |count: u64| count as f64 / due.max(1) as f64;
-        let spoilt = SpoiltShare { due, lost: share(lost), late: share(late) };
-        let now = LocalTime::ZERO + self.world.now().since(TrueTime::ZERO);
-        let _ = self.choice.observed(now, spoilt);
+        self.world.run(Span::from_secs(1));
+        let bitrate = self.world.sends().coding().bitrate().expect("of Opus");
+        self.moved += u32::from(bitrate != core::mem::replace(&mut self.bitrate, bitrate));
+        self.range = (self.range.0.min(bitrate), self.range.1.max(bitrate));
     }
 }
 

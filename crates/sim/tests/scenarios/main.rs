@@ -4,9 +4,9 @@
 static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
 
 mod a_call_goes_on_through_whatever_its_network_does;
-mod a_call_is_coded_in_what_the_network_carries;
-mod a_call_whose_reports_find_no_room_is_sent_in_fewer_bits;
+mod a_call_on_a_thin_link_is_understood;
 mod a_day_of_sound_grows_neither_late_nor_large;
+mod a_stream_follows_what_its_path_carries;
 mod cards;
 mod changes;
 mod clocks;

@@ -199,9 +199,7 @@ fn channels_are_mapped_and_the_volume_is_applied() {
 #[test]
 fn commands_are_obeyed_and_the_session_is_told() {
     let mut world = World::new(ChannelMap::identity(2));
-    for command in
-        [SendCommand::Packet(Frames::new(24)), SendCommand::Sample(SampleFormat::L16, None, 96)]
-    {
+    for command in [SendCommand::Format(Frames::new(24), SampleFormat::L16.into(), 96)] {
         assert!(world.commands.push(TransmitterCommand::Send(command)).is_ok());
     }
     let stamp = TransmitStamp {

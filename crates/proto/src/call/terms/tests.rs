@@ -18,7 +18,13 @@ fn abilities(rates: &[u32], codings: &[SampleFormat]) -> StreamAbilities {
 
 fn offer(rates: &[u32], codings: &[SampleFormat]) -> CallOffer {
     let (there, back) = (abilities(rates, codings), abilities(rates, codings));
-    CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
+    CallOffer {
+        there,
+        back,
+        paths: vec![CallPath::Udp, CallPath::Tcp],
+        latency: None,
+        adapts: None,
+    }
 }
 
 const BOTH: [SampleFormat; 2] = [SampleFormat::L24, SampleFormat::L16];
@@ -268,7 +274,13 @@ fn what_is_not_common_is_named_with_the_mend() {
 fn both(coding: Coding, ptime: Span) -> CallTerms {
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let stream = StreamTerms { rate, channels, coding, ptime };
-    CallTerms { there: stream, back: stream, paths: Vec::new(), latency: CallLatency::AUTO }
+    CallTerms {
+        there: stream,
+        back: stream,
+        paths: Vec::new(),
+        latency: CallLatency::AUTO,
+        adapts: None,
+    }
 }
 
 #[test]

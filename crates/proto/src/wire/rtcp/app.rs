@@ -19,7 +19,7 @@ pub(super) const EFFECTIVE: u8 = 1;
 ///
 /// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
 /// (16), frames per packet (16), coding (8: [`CodingRow::number`](crate::codec::CodingRow)),
-/// payload type (8), zero (16),
+/// payload type (8), zero (15), whether it wants [`PathFeedback`](crate::congestion::PathFeedback) (1),
 /// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock less that, veiled
 /// (64), and the card's clock (64). Senders that do not say it leave out what is behind the zero;
 /// clocks that are not known are 0.
@@ -36,6 +36,8 @@ pub struct Announcement {
     pub host: Option<HostReading>,
     /// What sets the pace of the card that the stream is captured by, where that has a name.
     pub card: Option<ClockId>,
+    /// Whether the sender follows what the path carries and wants to know it.
+    pub wants_feedback: bool,
 }
 
 impl Announcement {
@@ -53,6 +55,7 @@ impl Announcement {
         bytes[14..16].copy_from_slice(&packet.to_be_bytes());
         bytes[16] = format.coding().row().number;
         bytes[17] = format.payload_type & 0x7F;
+        bytes[19] = self.wants_feedback.into();
         bytes[20..28].copy_from_slice(&nanos(self.packing_age));
         if let Some(host) = self.host {
             bytes[28..36].copy_from_slice(&host.id.to_bits().to_be_bytes());
@@ -70,7 +73,7 @@ impl Announcement {
         let (rate, rest) = rest.split_first_chunk()?;
         let (&[channels_high, channels_low, packet_high, packet_low], rest) =
             rest.split_first_chunk()?;
-        let (&[coding, payload_type, _, _], rest) = rest.split_first_chunk()?;
+        let (&[coding, payload_type, _, flags], rest) = rest.split_first_chunk()?;
         let Coding { sample, coder } = Coding::find(|row| row.number == coding)?;
         let packet = u16::from_be_bytes([packet_high, packet_low]);
         let format = StreamFormat {
@@ -88,7 +91,9 @@ impl Announcement {
         let mut word = || words.next().map_or(0, u64::from_be_bytes);
         let (host, veiled, card) = (ClockId::from_bits(word()), word(), ClockId::from_bits(word()));
         let host = host.map(|id| HostReading { id, veiled });
-        sane.then_some(Self { link_offset: span(*offset), format, packing_age, host, card })
+        let wants_feedback = flags & 1 > 0;
+        let link_offset = span(*offset);
+        sane.then_some(Self { link_offset, format, packing_age, host, card, wants_feedback })
     }
 }
 
@@ -197,6 +202,9 @@ pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
         source,
     })
 }
+
+/// Subtype of a [`PathFeedback`](crate::congestion::PathFeedback).
+pub(super) const FEEDBACK: u8 = 4;
 
 /// Subtype of a [`LossReport`] among tautline's APP packets.
 pub(super) const LOSSES: u8 = 2;

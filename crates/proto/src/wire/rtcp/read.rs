@@ -7,11 +7,15 @@
 use rtcp_types::prelude::*;
 use rtcp_types::{App, Bye, ReceiverReport, SenderReport};
 
-use super::app::{ANNOUNCEMENT, EFFECTIVE, KEPT, LOSSES, LossReport, NAME, kept_from_bytes};
+use super::app::{
+    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, LOSSES, LossReport, NAME, kept_from_bytes,
+};
 use super::{
     Announcement, CNAME_ITEM, CompactNtp, CompactSpan, DELAYS_BLOCK, DelaySince, Effective, Item,
     NtpTime, REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
 };
+
+use crate::congestion::PathFeedback;
 
 /// Bytes of the header that all packets share.
 const HEADER_BYTES: usize = 4;
@@ -225,6 +229,7 @@ fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> O
         EFFECTIVE => Effective::from_bytes(data).map(Item::Effective),
         LOSSES => LossReport::from_bytes(data).map(Item::Losses),
         KEPT => kept_from_bytes(data).map(Item::Kept),
+        FEEDBACK => PathFeedback::from_bytes(data).map(Item::Feedback),
         _ => None,
     };
     item.into_iter().for_each(|item| visitor(app.ssrc(), item));

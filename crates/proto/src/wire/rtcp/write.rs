@@ -4,13 +4,14 @@
 //! several times a second per receiver, so the few fixed layouts are written in place instead.
 
 use super::app::{
-    ANNOUNCEMENT, EFFECTIVE, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, kept_to_bytes,
+    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, kept_to_bytes,
 };
 use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
     REFERENCE_TIME_BLOCK, ReportBlock, SenderInfo, packet_type,
 };
 use crate::clock::DisciplinedClock;
+use crate::congestion::PathFeedback;
 
 /// The most sub-blocks in one block of delays, well within its 16-bit length.
 const MOST_DELAYS: usize = 1024;
@@ -201,11 +202,19 @@ impl RtcpReport<'_> {
     }
 
     fn write_app(&self, out: &mut Out<'_>, subtype: u8, data: &[u8]) {
-        out.packet(subtype, packet_type::APPLICATION, 12 + data.len());
-        out.u32(self.ssrc);
-        out.bytes(NAME.as_bytes());
-        out.bytes(data);
+        out.app(self.ssrc, subtype, data);
     }
+}
+
+/// Writes what `ssrc` measured of a path as a datagram of its own, without the reports that a compound begins with (RFC
+/// 5506): a path that is full has little room. Says how many bytes it took, if there was room for them.
+pub fn write_feedback(ssrc: u32, feedback: PathFeedback, buffer: &mut [u8]) -> Option<usize> {
+    if buffer.len() < 12 + PathFeedback::BYTES {
+        return None;
+    }
+    let mut out = Out { buffer, at: 0 };
+    out.app(ssrc, FEEDBACK, &feedback.to_bytes());
+    Some(out.at)
 }
 
 /// A buffer and how far it is filled. [`RtcpReport::check`] has found that everything fits.
@@ -231,6 +240,13 @@ impl Out<'_> {
     fn zeros_until(&mut self, end: usize) {
         self.buffer[self.at..end].fill(0);
         self.at = end;
+    }
+
+    fn app(&mut self, ssrc: u32, subtype: u8, data: &[u8]) {
+        self.packet(subtype, packet_type::APPLICATION, 12 + data.len());
+        self.u32(ssrc);
+        self.bytes(NAME.as_bytes());
+        self.bytes(data);
     }
 
     /// The common header (RFC 3550 §6.4.1) of a packet of `len` bytes in all.

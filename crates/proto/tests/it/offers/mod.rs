@@ -15,5 +15,11 @@ pub(crate) fn offer(codings: &[SampleFormat]) -> CallOffer {
         takes: None,
     };
     let (there, back) = (abilities.clone(), abilities);
-    CallOffer { there, back, paths: vec![CallPath::Udp, CallPath::Tcp], latency: None }
+    CallOffer {
+        there,
+        back,
+        paths: vec![CallPath::Udp, CallPath::Tcp],
+        latency: None,
+        adapts: None,
+    }
 }

@@ -95,6 +95,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
         packing_age: Span::from_millis(1),
         host: None,
         card: None,
+        wants_feedback: false,
     };
     let mut write = |announced, bye| {
         let mut buffer = [0; 1400];

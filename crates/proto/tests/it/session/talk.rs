@@ -175,10 +175,12 @@ pub(crate) fn sending() -> Sending {
     let state = PacketizerState {
         packets: 7,
         octets: 2016,
+        newest: 6,
         reference: Some((MediaTime::from_frames(288), LocalTime::from_nanos(5_001_000_000_000))),
     };
     let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
-    Sending { format: FORMAT, link_offset, packing_age, card: None, timestamp: 1000, state }
+    let (card, wants_feedback, timestamp) = (None, false, 1000);
+    Sending { format: FORMAT, link_offset, packing_age, wants_feedback, card, timestamp, state }
 }
 
 /// A pipe that takes as long each time, maybe differently there and back.

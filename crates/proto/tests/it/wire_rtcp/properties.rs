@@ -41,7 +41,7 @@ prop_compose! {
         link_offset in any_span(), packing_age in any_span(), rate in proptest::sample::select(&Rate::SUPPORTED[..]),
         channels in 1..=64_u32, packet in 1..=65_535_i64, payload_type in 0..128_u8,
         sample in proptest::sample::select(SampleFormat::ALL.to_vec()),
-        clocks: (u64, u64, u64),
+        clocks: (u64, u64, u64), wants_feedback: bool,
     ) -> Announcement {
         let format = StreamFormat { coder: None,
             rate: Rate::new(rate).unwrap(), channels: Channels::new(channels).unwrap(), sample,
@@ -49,7 +49,7 @@ prop_compose! {
         };
         let host = ClockId::from_bits(clocks.0).map(|id| HostReading { id, veiled: clocks.1 });
         let card = ClockId::from_bits(clocks.2);
-        Announcement { link_offset, format, packing_age, host, card }
+        Announcement { link_offset, format, packing_age, host, card, wants_feedback }
     }
 }
 

@@ -1,0 +1,171 @@
+//! One call at the end that makes it, without I/O: joins the control connection ([`CallerEnd`]) and the transports of the
+//! sound ([`CallerTransport`]).
+//!
+//! A driver reports events to [`CallerSession::control`] and [`CallerSession::transport_mut`], lets time pass
+//! ([`CallerSession::poll`]), and then carries out every [`CallerAction`].
+
+use std::collections::VecDeque;
+
+use super::caller::{AgreedCall, CallerEnd, CallerStep};
+use super::terms::{CallPath, CallTerms};
+use super::transport::{CallerTransport, SoundChange, TransportStep};
+use crate::time::LocalTime;
+
+/// What a driver does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallerAction {
+    /// Carry out, or report, this step of the control connection. Those that the following actions stand for are not among
+    /// them.
+    Control(CallerStep),
+    /// A call begins: its keys are those of the present control connection.
+    Begin(AgreedCall, SoundChange),
+    /// The sound has these terms from now on.
+    Change(CallTerms, SoundChange),
+    /// Exchange the transport, or look for another.
+    Transport(TransportStep),
+    /// Report that the sound goes by another path.
+    Moved(CallPath),
+}
+
+#[derive(Debug)]
+enum SoundState {
+    /// The devices are closed.
+    Silent,
+    /// The other end has lost the call; the devices run, and packets go as they went.
+    Adrift,
+    Sounding(CallerTransport),
+}
+
+/// See the module. One owner.
+#[derive(Debug)]
+pub struct CallerSession {
+    /// Takes the events of the control connection, and the requests of the user.
+    pub control: CallerEnd,
+    sound: SoundState,
+    /// The transport that the other end knows of.
+    announced: Option<(CallPath, u32)>,
+    actions: VecDeque<CallerAction>,
+}
+
+impl CallerSession {
+    /// Nothing was agreed on yet.
+    pub const fn new(control: CallerEnd) -> Self {
+        Self { control, sound: SoundState::Silent, announced: None, actions: VecDeque::new() }
+    }
+
+    /// Decides about the transport, while the call has sound.
+    pub const fn transport(&self) -> Option<&CallerTransport> {
+        match &self.sound {
+            SoundState::Sounding(transport) => Some(transport),
+            SoundState::Silent | SoundState::Adrift => None,
+        }
+    }
+
+    /// Takes the events of the sockets.
+    pub const fn transport_mut(&mut self) -> Option<&mut CallerTransport> {
+        match &mut self.sound {
+            SoundState::Sounding(transport) => Some(transport),
+            SoundState::Silent | SoundState::Adrift => None,
+        }
+    }
+
+    /// Lets time pass.
+    pub fn poll(&mut self, now: LocalTime) {
+        self.control.poll(now);
+        self.take_steps(now);
+        if let SoundState::Sounding(transport) = &mut self.sound {
+            while let Some(step) = transport.poll(now) {
+                // If the control connection is lost, too, more is amiss than that UDP does not pass.
+                if self.control.has_line() || !matches!(step, TransportStep::Report(_)) {
+                    self.actions.push_back(CallerAction::Transport(step));
+                }
+            }
+            // The first is announced once it is there.
+            if self.announced.is_some() {
+                self.announce();
+            }
+        }
+    }
+
+    /// Tells the other end the transport, if it is another. A connection is known by its ticket, too.
+    fn announce(&mut self) {
+        let used = self.transport().map(CallerTransport::used);
+        let Some((path, number)) = used.filter(|_| used != self.announced) else { return };
+        if let Some((before, _)) = core::mem::replace(&mut self.announced, used) {
+            if path != before {
+                self.actions.push_back(CallerAction::Moved(path));
+            }
+        }
+        self.control.go_by(path, number);
+    }
+
+    /// The next action, until there is none. Each is carried out before the next is taken.
+    pub fn action(&mut self, now: LocalTime) -> Option<CallerAction> {
+        if self.actions.is_empty() {
+            self.announce();
+            self.take_steps(now);
+        }
+        self.actions.pop_front()
+    }
+
+    fn take_steps(&mut self, now: LocalTime) {
+        while let Some(step) = self.control.step() {
+            match step {
+                CallerStep::Begin(call) => {
+                    if self.transport().is_some() {
+                        self.sound = SoundState::Adrift;
+                    }
+                    let sound = self.adopt(&call.terms, now);
+                    self.actions.push_back(CallerAction::Begin(call, sound));
+                    continue;
+                }
+                CallerStep::Change(terms) => {
+                    self.change(terms, now);
+                    continue;
+                }
+                CallerStep::Unheard(number) => {
+                    let transport = self.transport_mut();
+                    transport.into_iter().for_each(|transport| transport.unheard(number, now));
+                }
+                CallerStep::Resumed => self.announced = None,
+                CallerStep::TurnedAway(_) if self.transport().is_some() => {
+                    self.sound = SoundState::Adrift;
+                }
+                _ => {}
+            }
+            self.actions.push_back(CallerAction::Control(step));
+        }
+    }
+
+    fn change(&mut self, terms: CallTerms, now: LocalTime) {
+        let sound = self.adopt(&terms, now);
+        self.actions.push_back(CallerAction::Change(terms.clone(), sound));
+        if let Some(transport) = self.transport_mut() {
+            transport.allow(&terms.paths, now);
+        }
+    }
+
+    /// Sounds by these terms from now on, or not at all.
+    fn adopt(&mut self, terms: &CallTerms, now: LocalTime) -> SoundChange {
+        match (&self.sound, terms.sound()) {
+            (SoundState::Silent, true) => SoundChange::Begins(self.begin_transport(terms, now)),
+            (SoundState::Adrift, true) => SoundChange::Restarts(self.begin_transport(terms, now)),
+            (SoundState::Sounding(_), true) => SoundChange::GoesOn,
+            (_, false) => {
+                let before = core::mem::replace(&mut self.sound, SoundState::Silent);
+                if let SoundState::Sounding(transport) = before {
+                    self.control.numbers.end(&transport);
+                }
+                SoundChange::Ends
+            }
+        }
+    }
+
+    fn begin_transport(&mut self, terms: &CallTerms, now: LocalTime) -> TransportStep {
+        let Some(number) = self.control.numbers.first() else { return TransportStep::UsedUp };
+        let (transport, first) = CallerTransport::begin(&terms.paths, number, now);
+        self.control.numbers.begin();
+        (self.sound, self.announced) = (SoundState::Sounding(transport), None);
+        first
+    }
+}

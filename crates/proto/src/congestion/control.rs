@@ -1,0 +1,469 @@
+//! Decides, at the sender, how many bits a stream takes.
+
+use std::collections::VecDeque;
+
+use super::PathFeedback;
+use super::meter::interval;
+use super::steps::{CodingSteps, HEADS, StepTerms};
+use crate::time::{LocalTime, Span};
+
+/// A longer queue is congestion. A conversation does not notice as much, and jitter buffers hold it.
+const CONGESTED: Span = Span::from_millis(25);
+/// A shorter queue is empty, but for what other streams put there.
+const EMPTY: Span = Span::from_millis(15);
+/// A packet that would wait longer than this is not sent. It would be late, and it would delay those behind it.
+const PAUSES: Span = Span::from_millis(80);
+/// A queue that fewer bits have not emptied by then belongs to others: it is taken for a part of the path.
+const DRAINS: Span = Span::from_secs(4);
+/// Of what the path carried so much is used,
+const USED: f64 = 0.92;
+/// and so much of it where that went well before a step that failed.
+const USED_BEFORE: f64 = 0.97;
+/// While the queue empties, so much is.
+const DRAINED_BY: f64 = 0.6;
+/// The stream begins with so many bits per second: any path that carries a call carries them.
+const BEGINS: f64 = 56_000.0;
+
+/// The rate grows by this much at a time while no limit is known,
+const RAISED: f64 = 1.25;
+/// and by this where the path carried no more before.
+const PROBED: f64 = 1.1;
+/// From one step to the next, while the queue is empty and nothing is lost.
+const PATIENCE: Span = Span::from_millis(500);
+/// After a step that failed: first this, then four times as long each time, up to a minute. A failure costs a queue of some
+/// 50 ms for half a second.
+const FAILED_PATIENCE: Span = Span::from_secs(10);
+const MOST_PATIENCE: Span = Span::from_secs(60);
+/// A step beyond what the path carried before succeeded once the queue is empty for so long,
+const SUCCESS: Span = Span::from_secs(2);
+/// and after so many in a row no limit is known.
+const SURE: u32 = 3;
+/// A step that leads to congestion within this failed.
+const TRIAL: Span = Span::from_secs(10);
+
+/// A step that takes this much more than the one before is first tried for a beat: what it puts into a queue is gone soon.
+const WIDE: f64 = 1.3;
+const TRIED: Span = Span::from_millis(20);
+
+/// Loss is judged over so long, of so many packets at least.
+const JUDGED: Span = Span::from_secs(1);
+const ENOUGH: u32 = 10;
+/// More than this share lost twice in a row is too much,
+const LOSSY: f64 = 0.02;
+/// and this at once.
+const VERY_LOSSY: f64 = 0.1;
+/// What chance adds to a share of losses, in standard deviations: one second of an hour is beyond.
+const CHANCE: f64 = 3.5;
+/// So many seconds show whether fewer bits helped.
+const SECONDS: usize = 3;
+/// The most that is taken for loss that the path has at any rate.
+const MOST_OWN: f64 = 0.2;
+/// By how much of its error the estimate of that is corrected each second.
+const OWN_FOLLOWS: f64 = 0.05;
+
+/// Without feedback for so long after a pause began nothing is left in the queue: three intervals of feedback.
+const STOPPED: Span = Span::from_millis(300);
+/// So many intervals without feedback are no chance: at 20 % random loss that happens twice in a thousand.
+const SILENT: i64 = 4;
+/// For so long only a packet or two is sent in each period then, so that there is something to report; after that the least.
+const BLIND: Span = Span::from_secs(1);
+const BLIND_PERIOD: Span = Span::from_millis(240);
+const BLIND_OPEN: Span = Span::from_millis(40);
+/// What was sent is remembered by beats of 20 ms for five seconds, longer than a path delays anything.
+const BEATS: usize = 256;
+
+/// How much was sent up to an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets.
+    pub packets: u64,
+    /// The sequence number of the last.
+    pub newest: u16,
+    /// Bytes of their payloads.
+    pub octets: u64,
+    /// When.
+    pub at: LocalTime,
+}
+
+impl Sent {
+    /// Bits by IP.
+    fn bits(&self) -> f64 {
+        8.0 * self.octets as f64 + HEADS * self.packets as f64
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Phase {
+    /// The queue is short.
+    Open,
+    /// Less is sent than the path carries, until the queue is empty.
+    Draining,
+    /// More is sent for a beat, and then what was sent before.
+    Trying { above: f64, below: f64 },
+    /// What that did to the queue is not known yet.
+    Tried { above: f64, failed: bool },
+    /// No feedback comes: its path may be as full as ours. This was sent before.
+    Blind { before: f64 },
+}
+
+/// Loss that made the rate fall, and the loss of the seconds since: did it help?
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    before: f64,
+    since: [f64; SECONDS],
+    seconds: usize,
+}
+
+/// The rate of one stream. Bits per second are those of IP packets.
+#[derive(Debug)]
+pub struct RateControl {
+    steps: CodingSteps,
+    terms: StepTerms,
+    rate: f64,
+    phase: Phase,
+    paused: bool,
+    /// When the last pause ended.
+    resumed: LocalTime,
+    /// When the rate changed, and the number of the last packet before.
+    changed: (LocalTime, Option<u16>),
+    climbed: bool,
+    /// The rate before the last step up.
+    before: f64,
+    /// The rate once the queue is empty.
+    then: f64,
+    sent: VecDeque<Sent>,
+    /// The newest feedback, and when it came.
+    heard: Option<(PathFeedback, LocalTime)>,
+    /// Length and bits of the last two intervals.
+    intervals: [(Span, f64); 2],
+    /// The share of packets lost in the last interval.
+    dropped: f64,
+    /// The path carried no more than this at the last congestion.
+    limit: f64,
+    congested_at: Option<LocalTime>,
+    /// A queue that is not ours.
+    standing: Span,
+    clean_since: Option<LocalTime>,
+    patience: Span,
+    /// Steps beyond the limit that succeeded in a row.
+    successes: u32,
+    /// When the second that is judged began, packets due in it and lost.
+    second: (LocalTime, u32, u32),
+    was_lossy: bool,
+    trial: Option<Trial>,
+    /// Loss that does not depend on the rate.
+    own_loss: f64,
+}
+
+impl RateControl {
+    /// Begins with few bits.
+    pub fn new(steps: CodingSteps, now: LocalTime) -> Self {
+        let (terms, rate) = steps.within(BEGINS);
+        Self {
+            steps,
+            terms,
+            rate,
+            phase: Phase::Open,
+            paused: false,
+            resumed: now,
+            changed: (now, None),
+            climbed: false,
+            before: 0.0,
+            then: rate,
+            sent: VecDeque::with_capacity(BEATS),
+            heard: None,
+            intervals: [(Span::ZERO, 0.0); 2],
+            dropped: 0.0,
+            limit: f64::INFINITY,
+            congested_at: None,
+            standing: Span::ZERO,
+            clean_since: None,
+            patience: PATIENCE,
+            successes: 0,
+            second: (now, 0, 0),
+            was_lossy: false,
+            trial: None,
+            own_loss: 0.0,
+        }
+    }
+
+    /// How to send.
+    pub const fn terms(&self) -> StepTerms {
+        self.terms
+    }
+
+    /// Whether nothing is to be sent for now.
+    pub const fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// The stream cannot be sent by the terms that were chosen: they are not chosen again.
+    pub fn refuse(&mut self, now: LocalTime) {
+        self.steps.remove(self.terms);
+        self.set(self.rate, now);
+    }
+
+    /// Takes how much was sent so far. To be called at every beat.
+    pub fn observe_sent(&mut self, sent: Sent) {
+        if self.sent.len() == BEATS {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(sent);
+    }
+
+    /// Takes what the receiver measured.
+    pub fn observe(&mut self, feedback: PathFeedback, now: LocalTime) {
+        let Some((before, _)) = self.heard.replace((feedback, now)) else { return };
+        let took = Span::from_micros(feedback.at_us.wrapping_sub(before.at_us).into());
+        let due = feedback.highest.wrapping_sub(before.highest);
+        let packets = feedback.packets.wrapping_sub(before.packets);
+        let octets = feedback.octets.wrapping_sub(before.octets);
+        if took == Span::ZERO || took > Span::from_secs(10) || due > u32::from(u16::MAX) {
+            // Out of order, or the receiver began anew.
+            return;
+        }
+        self.intervals =
+            [(took, 8.0 * f64::from(octets) + HEADS * f64::from(packets)), self.intervals[0]];
+        self.dropped = f64::from(due.saturating_sub(packets)) / f64::from(due.max(1));
+        self.standing = self.standing.min(feedback.queue);
+        let queue = feedback.queue - self.standing;
+        let highest = feedback.highest as u16;
+        let covers_change = self.changed.1.is_none_or(|before| is_after(highest, before));
+        match self.phase {
+            Phase::Open if queue > CONGESTED && covers_change => {
+                self.fall(self.carried(), false, now)
+            }
+            Phase::Blind { .. } if queue > CONGESTED => self.fall(self.carried(), false, now),
+            Phase::Blind { before } if covers_change => {
+                (self.phase, self.paused) = (Phase::Open, false);
+                self.set(before, now);
+            }
+            Phase::Open | Phase::Trying { .. } | Phase::Blind { .. } => {}
+            Phase::Tried { .. } if queue > CONGESTED && covers_change => {
+                self.fall(self.carried(), true, now);
+            }
+            Phase::Tried { above, failed } => {
+                let failed = failed || queue > EMPTY || self.dropped > self.own_loss + VERY_LOSSY;
+                self.phase = Phase::Tried { above, failed };
+                if covers_change && queue <= EMPTY {
+                    self.phase = Phase::Open;
+                    if failed {
+                        self.limit = self.limit.min(above);
+                        self.raise_patience();
+                    } else {
+                        self.set(above, now);
+                        self.climbed = true;
+                    }
+                }
+            }
+            Phase::Draining if queue <= EMPTY && covers_change && !self.paused => {
+                self.phase = Phase::Open;
+                self.set(self.then, now);
+            }
+            Phase::Draining if now - self.changed.0.max(self.resumed) > DRAINS && !self.paused => {
+                self.standing = feedback.queue;
+                self.phase = Phase::Open;
+                self.set(self.then, now);
+            }
+            Phase::Draining => {
+                if queue > CONGESTED {
+                    // As long as the queue is full, what arrives is what the path carries.
+                    let (took, bits) = self.intervals[0];
+                    self.set_limit(1e9 * bits / took.as_nanos() as f64);
+                    self.set_within_drain(now);
+                }
+            }
+        }
+        if self.phase == Phase::Open && covers_change {
+            let lost = due.saturating_sub(packets);
+            self.second.1 += due;
+            self.second.2 += lost;
+            self.judge_second(now);
+            self.climb(queue, now);
+        }
+    }
+
+    /// Decides what became due without feedback.
+    pub fn poll(&mut self, now: LocalTime) {
+        if self.phase == Phase::Draining {
+            let least = if self.paused { EMPTY } else { PAUSES };
+            // As long as packets wait in the queue, some arrive and are reported.
+            let is_empty = self.paused && self.heard.is_none_or(|(_, at)| now - at > STOPPED);
+            let before = self.paused;
+            self.paused = self.wait(now) > least && !is_empty;
+            if before && !self.paused {
+                self.resumed = now;
+            }
+        }
+        if let Phase::Trying { above, below } = self.phase
+            && now - self.changed.0 >= TRIED
+        {
+            self.set(below, now);
+            self.phase = Phase::Tried { above, failed: false };
+        }
+        let Some((_, heard)) = self.heard else { return };
+        let silence = now - heard.max(self.resumed);
+        match self.phase {
+            Phase::Open if silence > interval(self.terms.ptime).times(SILENT) => {
+                self.phase = Phase::Blind { before: self.rate };
+                self.paused = true;
+                self.set(0.0, now);
+                self.changed.0 = now;
+            }
+            Phase::Blind { .. } => {
+                let blind = now - self.changed.0;
+                let within = blind.as_nanos() % BLIND_PERIOD.as_nanos();
+                let opens = within >= (BLIND_PERIOD - BLIND_OPEN).as_nanos();
+                self.paused = blind < BLIND && !opens;
+            }
+            _ => {}
+        }
+    }
+
+    /// Bits per second that arrived in the last two intervals.
+    fn carried(&self) -> f64 {
+        let [(first, one), (second, other)] = self.intervals;
+        let seconds = (first + second).as_nanos() as f64 / 1e9;
+        if seconds > 0.0 { (one + other) / seconds } else { self.rate }
+    }
+
+    /// How long a packet would wait that was sent now: what is in flight leaves the queue at the rate that is carried.
+    fn wait(&self, now: LocalTime) -> Span {
+        let Some((feedback, _)) = self.heard else { return Span::ZERO };
+        let total = self.sent.back().map_or(0.0, Sent::bits);
+        let arrived = |sent: &&Sent| !is_after(sent.newest, feedback.highest as u16);
+        let Some(newest) = self.sent.iter().rfind(arrived) else { return Span::ZERO };
+        let in_flight = (total - newest.bits()).max(0.0) * (1.0 - self.dropped);
+        let takes = Span::from_nanos((1e9 * in_flight / self.limit.max(1.0)) as i64);
+        (newest.at + feedback.queue - self.standing + takes - now).max(Span::ZERO)
+    }
+
+    fn set(&mut self, rate: f64, now: LocalTime) {
+        let (terms, rate) = self.steps.within(rate);
+        if terms != self.terms {
+            self.changed = (now, self.sent.back().map(|sent| sent.newest));
+        }
+        (self.terms, self.rate) = (terms, rate);
+        (self.climbed, self.clean_since) = (false, None);
+        self.second = (now, 0, 0);
+    }
+
+    fn set_limit(&mut self, limit: f64) {
+        self.limit = limit;
+        self.then = (limit * USED).max(self.before.min(limit * USED_BEFORE));
+    }
+
+    fn set_within_drain(&mut self, now: LocalTime) {
+        let (_, rate) = self.steps.within(self.limit * DRAINED_BY);
+        if rate < self.rate {
+            self.set(rate, now);
+        }
+    }
+
+    /// More was sent than the path carries, by a step that was tried or by chance.
+    fn fall(&mut self, carried: f64, tried: bool, now: LocalTime) {
+        match tried || self.climbed && now - self.changed.0 < TRIAL {
+            true => self.raise_patience(),
+            false => (self.patience, self.before) = (FAILED_PATIENCE, 0.0),
+        }
+        self.successes = 0;
+        self.congested_at = Some(now);
+        self.set_limit(carried.min(self.rate));
+        self.was_lossy = false;
+        self.phase = Phase::Draining;
+        self.set(self.limit * DRAINED_BY, now);
+        self.changed.0 = now;
+    }
+
+    fn raise_patience(&mut self) {
+        self.patience = self.patience.times(4).max(FAILED_PATIENCE).min(MOST_PATIENCE);
+    }
+
+    /// Sends more if nothing speaks against it.
+    fn climb(&mut self, queue: Span, now: LocalTime) {
+        if queue > EMPTY || self.was_lossy || self.trial.is_some() {
+            self.clean_since = None;
+            return;
+        }
+        let clean = now - *self.clean_since.get_or_insert(now);
+        let known = self.limit * USED;
+        let is_sure = self.successes >= SURE;
+        if self.climbed && self.rate > known && clean >= if is_sure { PATIENCE } else { SUCCESS } {
+            // The path carries more than it did.
+            self.successes += 1;
+            self.limit = if is_sure { f64::INFINITY } else { self.rate / USED };
+        }
+        let known = self.limit * USED;
+        let (grown, patience) = match self.limit.is_finite() {
+            true if self.rate * 1.05 < known => ((self.rate * RAISED).min(known), PATIENCE),
+            true if self.successes > 0 => (self.rate * PROBED, SUCCESS),
+            true => (self.rate * PROBED, self.patience),
+            false => (self.rate * RAISED, PATIENCE),
+        };
+        if clean < patience {
+            return;
+        }
+        let (_, mut rate) = self.steps.within(grown);
+        if rate <= self.rate {
+            match self.steps.above(self.rate) {
+                Some(above) if above > self.rate && (above <= known || clean >= self.patience) => {
+                    rate = above;
+                }
+                _ => return,
+            }
+        }
+        let before = self.rate;
+        self.set(rate, now);
+        (self.climbed, self.before) = (true, before);
+        if self.rate > before * WIDE {
+            self.phase = Phase::Trying { above: self.rate, below: before };
+        }
+    }
+
+    /// Judges the loss of a second.
+    fn judge_second(&mut self, now: LocalTime) {
+        let (began, due, lost) = self.second;
+        if now - began < JUDGED || due < ENOUGH {
+            return;
+        }
+        self.second = (now, 0, 0);
+        let share = f64::from(lost) / f64::from(due);
+        self.judge_trial(share);
+        let usual = self.own_loss;
+        let chance = CHANCE * (usual * (1.0 - usual) / f64::from(due)).sqrt();
+        let excess = share - usual - chance;
+        let was_lossy = core::mem::replace(&mut self.was_lossy, excess > LOSSY);
+        if excess > VERY_LOSSY || was_lossy && self.was_lossy {
+            let (rate, own) = (self.rate, share);
+            self.fall(rate * (1.0 - share), false, now);
+            // There is no queue to empty.
+            self.phase = Phase::Open;
+            self.set(self.limit * USED, now);
+            self.trial = Some(Trial { before: own, since: [0.0; SECONDS], seconds: 0 });
+        } else if !self.was_lossy && self.trial.is_none() {
+            self.own_loss += (share - self.own_loss) * OWN_FOLLOWS;
+        }
+    }
+
+    /// Whether fewer bits helped against loss: else the path loses as much at any rate.
+    fn judge_trial(&mut self, share: f64) {
+        let Some(trial) = &mut self.trial else { return };
+        trial.since[trial.seconds] = share;
+        trial.seconds += 1;
+        if trial.seconds < SECONDS {
+            return;
+        }
+        let mean = trial.since.iter().sum::<f64>() / SECONDS as f64;
+        if mean >= trial.before / 2.0 && mean > LOSSY / 4.0 {
+            self.own_loss = mean.min(MOST_OWN);
+            (self.patience, self.limit) = (PATIENCE, f64::INFINITY);
+        }
+        self.trial = None;
+    }
+}
+
+/// Whether one sequence number lies after another (RFC 3550 A.1).
+const fn is_after(number: u16, other: u16) -> bool {
+    let ahead = number.wrapping_sub(other);
+    ahead > 0 && ahead < 1 << 15
+}

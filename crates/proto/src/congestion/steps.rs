@@ -1,0 +1,167 @@
+//! The codings, packet times and bit rates that a stream may have, by the rate that they take.
+
+use crate::codec::Codec;
+use crate::stream::{Coding, StreamFormat, packet_frames};
+use crate::time::Span;
+use crate::units::{Channels, Rate};
+
+/// Bits beside the sound of each packet: IPv4 and UDP 28 bytes, RTP 12, the sender's instants 20, SRTP's tag 16.
+pub(super) const HEADS: f64 = 8.0 * 76.0;
+/// Packets of Opus for any sound, the shortest first, and the least bits per second of a channel in them: in shorter packets
+/// more bits than these go into headers.
+const OPUS: [(Span, u32); 3] = [
+    (Span::from_millis(5), 64_000),
+    (Span::from_millis(10), 40_000),
+    (Span::from_millis(20), 24_000),
+];
+/// Bit rates are whole thousands.
+const BITRATE_STEP: f64 = 1000.0;
+
+/// Among what a sender may choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodingLimits {
+    /// Codings that the other end takes.
+    pub codings: Vec<Coding>,
+    /// Sound in one packet: the shortest and the longest.
+    pub ptimes: (Span, Span),
+    /// The most bits per second of a coding that has a choice.
+    pub most_bitrate: Option<u32>,
+}
+
+/// How to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepTerms {
+    /// The coding, with its bit rate.
+    pub coding: Coding,
+    /// Sound in one packet.
+    pub ptime: Span,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CodingStep {
+    terms: StepTerms,
+    /// Bits per second by IP, at the least bit rate where there is a choice.
+    rate: f64,
+    /// The bit rates to choose from.
+    bits: Option<(u32, u32)>,
+}
+
+impl CodingStep {
+    fn new(
+        (rate, channels): (Rate, Channels),
+        (coding, ptime): (Coding, Span),
+        bits: Option<(u32, u32)>,
+    ) -> Option<Self> {
+        let coding = bits.map_or(coding, |(least, _)| coding.at_bitrate(least));
+        let Coding { sample, coder } = coding;
+        let packet = packet_frames(rate, ptime).ok()?;
+        let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
+        if coder.is_some_and(|coder| coder.check((rate, channels), packet).is_err()) {
+            return None;
+        }
+        let packets = f64::from(rate.hertz()) / format.packet.count() as f64;
+        let share = coder.map_or(1.0, |coder| coder.rules().mean_share());
+        let bytes = format.payload_bytes() as f64 * share;
+        let terms = StepTerms { coding, ptime };
+        Some(Self { terms, rate: packets * (8.0 * bytes + HEADS), bits })
+    }
+
+    /// Bits per second by IP at the greatest bit rate.
+    fn most(&self) -> f64 {
+        self.rate + self.bits.map_or(0.0, |(least, most)| f64::from(most - least))
+    }
+
+    /// The most that takes no more than `rate`, or the least that it has; and what that takes.
+    fn within(&self, rate: f64) -> (StepTerms, f64) {
+        let Some((least, most)) = self.bits else { return (self.terms, self.rate) };
+        let bitrate = f64::from(least) + rate - self.rate;
+        let bitrate = (bitrate / BITRATE_STEP).floor() * BITRATE_STEP;
+        let bitrate = bitrate.clamp(least.into(), most.into());
+        let coding = self.terms.coding.at_bitrate(bitrate as u32);
+        (StepTerms { coding, ..self.terms }, self.rate + bitrate - f64::from(least))
+    }
+}
+
+/// All that a stream may be sent as, the best first.
+#[derive(Debug, Clone)]
+pub struct CodingSteps(Vec<CodingStep>);
+
+impl CodingSteps {
+    /// Of streams of this shape. `None` where there is nothing to choose.
+    pub fn new(shape: (Rate, Channels), limits: &CodingLimits) -> Option<Self> {
+        let (_, channels) = shape;
+        let (least, most) = limits.ptimes;
+        let mut codings = limits.codings.clone();
+        codings.sort_by_key(|coding| coding.row().rank);
+        let only = codings.len() == 1;
+        let mut steps = Vec::new();
+        for coding in codings {
+            // Alone it is what the user chose; among others only those count that a network can make necessary.
+            let Some(shortest) = coding.row().adapts_from.or(only.then_some(Span::ZERO)) else {
+                continue;
+            };
+            let rules = coding.coder.as_ref().map(Codec::rules);
+            let adapted = rules.and_then(|rules| rules.adapted_bitrates(channels));
+            let adapted = adapted.map(|(least, most)| {
+                let most = limits.most_bitrate.unwrap_or(most);
+                (least.min(most), most)
+            });
+            let shortest = shortest.max(least).min(most);
+            let mut add = |ptime, bits| steps.extend(CodingStep::new(shape, (coding, ptime), bits));
+            match adapted {
+                Some((fewest, greatest)) if !rules.is_some_and(|rules| rules.has_copies()) => {
+                    let fits = |(ptime, _): &(Span, u32)| (shortest..=most).contains(ptime);
+                    let longer: Vec<_> = OPUS.into_iter().filter(fits).collect();
+                    for (ptime, each) in &longer {
+                        let is_last = only && Some(ptime) == longer.last().map(|(ptime, _)| ptime);
+                        let from = if is_last { fewest } else { each * channels.count() as u32 };
+                        if is_last || from <= greatest {
+                            add(*ptime, Some((from.min(greatest), greatest)));
+                        }
+                    }
+                    if longer.is_empty() {
+                        add(shortest, Some((fewest, greatest)));
+                    }
+                }
+                bits => add(shortest, bits),
+            }
+        }
+        let has_choice = steps.len() > 1 || steps.iter().any(|step| step.bits.is_some());
+        has_choice.then_some(Self(steps))
+    }
+
+    /// The best that takes no more than `rate` bits per second by IP, or else the least of all; and what that takes.
+    pub fn within(&self, rate: f64) -> (StepTerms, f64) {
+        let fits = self.0.iter().find(|step| step.rate <= rate);
+        let least = || self.0.iter().min_by(|a, b| a.rate.total_cmp(&b.rate));
+        match fits.or_else(least) {
+            Some(step) => step.within(rate),
+            // `new` refuses an empty list.
+            None => unreachable!("a sender without any coding"),
+        }
+    }
+
+    /// The least rate that is better than `rate`, where that is the most of its coding.
+    pub fn above(&self, rate: f64) -> Option<f64> {
+        let at = self.0.iter().position(|step| step.rate <= rate)?;
+        if self.0[at].most() > rate + BITRATE_STEP {
+            return Some(rate);
+        }
+        at.checked_sub(1).map(|above| self.0[above].rate)
+    }
+
+    /// The least rate of all.
+    pub fn least(&self) -> f64 {
+        self.0.iter().map(|step| step.rate).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Without the step that `terms` are of: the stream cannot be sent so.
+    pub fn remove(&mut self, terms: StepTerms) {
+        if self.0.len() > 1 {
+            let is = |step: &CodingStep| {
+                step.terms.ptime == terms.ptime && step.terms.coding.is_coded_as(terms.coding)
+            };
+            self.0.retain(|step| !is(step));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A stream that follows what its path carries: its rate control decides, and here that is done.
+
+use super::{SendCommand, SendContext, SendPolicy};
+use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
+use crate::packetizer::PacketizerState;
+use crate::send_policy::SendRefused;
+use crate::stream::{Coding, StreamFormat, packet_frames};
+use crate::time::LocalTime;
+
+/// Packets take at most this part of a latency that is kept: the path, its queue and the device need the rest.
+const PTIME_PART: i64 = 3;
+
+/// The rate control of a stream, and what of it was done.
+#[derive(Debug)]
+pub(super) struct Adaptation {
+    control: RateControl,
+    paused: bool,
+}
+
+impl SendPolicy {
+    /// Has the stream follow what its path carries, within these limits, or stay as it is. False where there is nothing to
+    /// choose.
+    pub fn adapt_within(
+        &mut self,
+        limits: Option<CodingLimits>,
+        context: &mut SendContext<'_>,
+    ) -> bool {
+        if self.adaptation.take().is_some_and(|before| before.paused) {
+            // Where there is no room for it the stream stays silent for a beat: it is said again.
+            self.unpause = !(context.command)(SendCommand::Pause(false));
+        }
+        let Some(mut limits) = limits else { return true };
+        if !self.is_as_needed() {
+            let most = self.config.link_offset.divided(PTIME_PART);
+            limits.ptimes.1 = limits.ptimes.1.min(most).max(limits.ptimes.0);
+        }
+        let steps = CodingSteps::new(self.config.format.shape(), &limits);
+        self.adaptation = steps.map(|steps| Adaptation {
+            control: RateControl::new(steps, context.now),
+            paused: false,
+        });
+        self.adaptation.is_some()
+    }
+
+    /// Whether the stream follows what its path carries.
+    pub const fn is_adapted(&self) -> bool {
+        self.adaptation.is_some()
+    }
+
+    pub(super) fn take_feedback(&mut self, feedback: PathFeedback, now: LocalTime) {
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.control.observe(feedback, now);
+        }
+    }
+
+    pub(super) fn follow_sent(&mut self, state: PacketizerState, now: LocalTime) {
+        let PacketizerState { packets, octets, newest, .. } = state;
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.control.observe_sent(Sent { packets, newest, octets, at: now });
+        }
+    }
+
+    /// Does what the rate control decided.
+    pub(super) fn adapt(&mut self, context: &mut SendContext<'_>) {
+        if self.unpause {
+            self.unpause = !(context.command)(SendCommand::Pause(false));
+        }
+        let Some(mut adaptation) = self.adaptation.take() else { return };
+        adaptation.control.poll(context.now);
+        // At most as often as there are steps, each of which is refused once.
+        for _ in 0..Coding::ALL.len() + 2 {
+            let terms = adaptation.control.terms();
+            let Coding { sample, coder } = terms.coding;
+            let payload_type = StreamFormat::usual_payload_type(sample, coder);
+            let Ok(packet) = packet_frames(self.config.format.rate, terms.ptime) else { break };
+            let format = StreamFormat { sample, coder, payload_type, packet, ..self.config.format };
+            if format == self.config.format {
+                break;
+            }
+            match self.set_format(format, false, context) {
+                Ok(()) | Err(SendRefused::Busy) => break,
+                Err(_) => adaptation.control.refuse(context.now),
+            }
+        }
+        let paused = adaptation.control.is_paused();
+        if paused != adaptation.paused && (context.command)(SendCommand::Pause(paused)) {
+            adaptation.paused = paused;
+        }
+        self.adaptation = Some(adaptation);
+    }
+}

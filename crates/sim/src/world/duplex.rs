@@ -1,0 +1,48 @@
+//! Two worlds that share the paths between two hosts, as a call does: what one sends waits in the queues that the other's
+//! reports pass, too.
+
+use std::rc::Rc;
+
+use tautline_proto::time::Span;
+
+use super::World;
+use crate::clock::TrueTime;
+use crate::scenario::Scenario;
+
+/// Sound there and back.
+pub struct Duplex {
+    pub worlds: [World; 2],
+}
+
+impl Duplex {
+    /// The paths are those of the first scenario, to its first receiver and back.
+    pub fn new(scenarios: [Scenario; 2]) -> Self {
+        let mut worlds = scenarios.map(World::new);
+        let [first, second] = &mut worlds;
+        let (one, other) = (&mut first.listeners[0], &mut second.listeners[0]);
+        other.there = Rc::clone(&one.back);
+        other.back = Rc::clone(&one.there);
+        for path in [&one.there, &one.back] {
+            path.borrow_mut().waits = Some(Vec::new());
+        }
+        Self { worlds }
+    }
+
+    /// How long each datagram waited in the queue there, and when it entered the path.
+    pub fn waits(&self) -> Vec<(TrueTime, Span)> {
+        self.worlds[0].listeners[0].there.borrow().waits.clone().unwrap_or_default()
+    }
+
+    pub fn run(&mut self, span: Span) {
+        let until = self.worlds[0].now.after(span);
+        loop {
+            let [first, second] = &mut self.worlds;
+            let next = if first.next() <= second.next() { first } else { second };
+            if next.next() > until {
+                break;
+            }
+            next.step();
+        }
+        self.worlds.iter_mut().for_each(|world| world.now = until);
+    }
+}

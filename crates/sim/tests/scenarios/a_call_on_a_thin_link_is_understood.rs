@@ -1,0 +1,129 @@
+//! Under test: a call in both directions over links that carry 100 to 500 kbit/s, from the start and after a cut.
+
+use tautline_proto::congestion::CodingLimits;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::target_delay::LossTarget;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Bottleneck, PathModel};
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::duplex::Duplex;
+
+const RATES: [u64; 5] = [100_000, 150_000, 200_000, 300_000, 500_000];
+const QUEUES: [usize; 4] = [4_000, 8_000, 16_000, 32_000];
+/// Of each second so much is heard as it was captured.
+const UNDERSTOOD: f64 = 0.95;
+
+fn scenario(path: PathModel, seed: u64) -> Scenario {
+    let opus = Coding::OPUS.usual_for(Channels::STEREO).at_bitrate(25_000);
+    let most = Span::from_millis(250);
+    Scenario {
+        format: StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample: opus.sample,
+            coder: opus.coder,
+            packet: Frames::new(960),
+            payload_type: 100,
+        },
+        latency: Span::from_millis(60),
+        promises: LatencyRule::Auto { most: Some(most) },
+        auto: Some(LossTarget::DEFAULT),
+        auto_most: Some(most),
+        adapts: Some(CodingLimits {
+            codings: vec![Coding::OPUS, Coding::OPUS_VOICE],
+            ptimes: (Span::from_micros(2500), Span::from_millis(20)),
+            most_bitrate: None,
+        }),
+        ..Scenario::one_way(path, seed)
+    }
+}
+
+fn narrow(rate: u64, queue: usize) -> PathModel {
+    let bottleneck = Some(Bottleneck { rate, queue });
+    PathModel { bottleneck, ..PathModel::ideal(Span::from_millis(20)) }
+}
+
+fn second(second: i64) -> TrueTime {
+    TrueTime::from_nanos(second * 1_000_000_000)
+}
+
+/// The share of each second in which sound was heard as it was captured.
+fn understood(silences: &[(TrueTime, TrueTime)], seconds: i64) -> Vec<f64> {
+    let within = |from: TrueTime, to: TrueTime| {
+        let parts = silences.iter().map(|(begin, end)| {
+            (*end).min(to).since((*begin).max(from)).max(Span::ZERO).as_millis_f64()
+        });
+        1.0 - parts.sum::<f64>() / 1000.0
+    };
+    (0..seconds).map(|at| within(second(at), second(at + 1))).collect()
+}
+
+struct Outcome {
+    shares: [Vec<f64>; 2],
+    waits: Vec<(TrueTime, Span)>,
+    told: String,
+}
+
+fn call(path: PathModel, seconds: i64, seed: u64) -> Outcome {
+    let mut call = Duplex::new([scenario(path.clone(), seed), scenario(path, seed + 1)]);
+    let mut told = String::new();
+    for second in 0..seconds {
+        call.run(Span::from_secs(1));
+        let format = call.worlds[0].sends();
+        let bits = format.coding().bitrate().unwrap_or(0) / 1000;
+        told += &format!("{second}:{}{bits}k/{} ", format.coding_name(), format.ptime());
+    }
+    let waits = call.waits();
+    let shares = call.worlds.map(|world| {
+        let heard = world.finish().remove(0);
+        understood(&heard.silences, seconds)
+    });
+    Outcome { shares, waits, told }
+}
+
+fn p95(waits: &[(TrueTime, Span)]) -> Span {
+    let mut all: Vec<Span> = waits.iter().map(|(_, wait)| *wait).collect();
+    all.sort_unstable();
+    all[all.len() * 95 / 100]
+}
+
+/// In which seconds but those two from `disturbed` on too little is understood, at either end.
+fn not_understood(outcome: &Outcome, disturbed: &[usize]) -> Vec<(usize, usize)> {
+    let excused = |second: usize| disturbed.iter().any(|from| (*from..from + 2).contains(&second));
+    let bad = |(end, shares): (usize, &Vec<f64>)| {
+        let bad =
+            shares.iter().enumerate().filter(|(at, share)| **share < UNDERSTOOD && !excused(*at));
+        bad.map(|(at, _)| (end, at)).collect::<Vec<_>>()
+    };
+    outcome.shares.iter().enumerate().flat_map(bad).collect()
+}
+
+#[test]
+fn a_call_on_a_thin_link_is_understood_two_seconds_after_it_begins_and_after_a_cut() {
+    let most = Span::from_millis(100);
+    for rate in RATES {
+        for queue in QUEUES {
+            for seed in [1, 11] {
+                let outcome = call(narrow(rate, queue), 12, seed);
+                let told = format!("{rate} bit/s, {queue} bytes, seed {seed}: {}", outcome.told);
+                assert_eq!(not_understood(&outcome, &[0]), [], "{told}");
+                let wait = p95(&outcome.waits);
+                assert!(wait <= most, "{wait} in the queue; {told}");
+            }
+            let rates = vec![(second(12), rate)];
+            let path = PathModel { rates, ..narrow(1_000_000, queue) };
+            let outcome = call(path, 24, 1);
+            let told = format!(
+                "cut to {rate} bit/s, {queue} bytes: {:.2?} {}",
+                outcome.shares[0], outcome.told
+            );
+            assert_eq!(not_understood(&outcome, &[0, 12]), [], "{told}");
+            let wait = p95(&outcome.waits);
+            println!("{rate} bit/s, queue of {queue} bytes: {wait} in it (p95)");
+            assert!(wait <= most, "{wait} in the queue; {told}");
+        }
+    }
+}

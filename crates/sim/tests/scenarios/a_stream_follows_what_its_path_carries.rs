@@ -1,0 +1,336 @@
+//! Under test: the rate control of a stream, over paths that carry less than it would like, that lose whatever is sent, and
+//! that carry no feedback. Packets have their lengths and nothing in them; the rest is as `taut` does it.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::codec::Codec;
+use tautline_proto::congestion::{
+    CodingLimits, CodingSteps, PathFeedback, RateControl, Sent, TransitMeter,
+};
+use tautline_proto::stream::{Coding, StreamFormat, packet_frames};
+use tautline_proto::time::{LocalTime, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_sim::clock::TrueTime;
+use tautline_sim::link::{Bottleneck, Loss, Path, PathModel};
+
+/// From capture to loudspeaker.
+const LATENCY: Span = Span::from_millis(60);
+const SHAPE: (Rate, Channels) = (Rate::HZ_48000, Channels::STEREO);
+const SECOND: i64 = 1_000_000_000;
+/// From one thing to the next: no packets are shorter, and all are whole ones of it.
+const STEP: i64 = 2_500_000;
+/// Decisions are made at every beat.
+const BEAT: i64 = 20_000_000;
+/// RTP, instants and SRTP's tag.
+const HEADS: usize = 48;
+/// Feedback with SRTCP's index and tag.
+const FEEDBACK: usize = 36 + 20;
+/// A compound packet of RTCP, encrypted, twice a second.
+const REPORT: usize = 260;
+
+fn any_coding() -> CodingLimits {
+    CodingLimits {
+        codings: vec![
+            SampleFormat::L24.into(),
+            Coding::LOSSLESS_24,
+            Coding::LOSSLESS_16,
+            Coding::OPUS,
+            Coding::OPUS_VOICE,
+        ],
+        ptimes: (Span::from_micros(2500), Span::from_millis(20)),
+        most_bitrate: None,
+    }
+}
+
+fn only(coding: Coding, ptime: Span) -> CodingLimits {
+    CodingLimits { codings: vec![coding], ptimes: (ptime, ptime), most_bitrate: None }
+}
+
+/// A second of a stream: its coding at the end, and the share of its packets that were lost, late or not sent.
+struct Second {
+    coding: Coding,
+    ptime: Span,
+    spoilt: f64,
+}
+
+/// One direction, and what its receiver measures.
+struct Flow {
+    path: Path,
+    control: RateControl,
+    meter: TransitMeter,
+    number: u32,
+    sent: Sent,
+    /// Arrivals to come: when, which, when it was sent, and its payload.
+    coming: VecDeque<(TrueTime, u32, TrueTime, usize)>,
+    fed_back: u32,
+    /// Packets due in this second, and spoilt.
+    counts: [u32; 2],
+}
+
+impl Flow {
+    fn new(limits: &CodingLimits, model: PathModel, seed: u64) -> Self {
+        let steps = CodingSteps::new(SHAPE, limits).expect("a choice");
+        Self {
+            path: Path::new(model, seed),
+            control: RateControl::new(steps, LocalTime::ZERO),
+            meter: TransitMeter::default(),
+            number: 0,
+            sent: Sent { packets: 0, newest: 0, octets: 0, at: LocalTime::ZERO },
+            coming: VecDeque::new(),
+            fed_back: 0,
+            counts: [0; 2],
+        }
+    }
+
+    fn step(&mut self, now: TrueTime) {
+        let terms = self.control.terms();
+        if now.as_nanos() % terms.ptime.as_nanos() == 0 {
+            self.send(payload(terms.coding, terms.ptime), now);
+        }
+        while let Some((at, number, sent, bytes)) = self.coming.front().copied()
+            && at <= now
+        {
+            self.coming.pop_front();
+            self.counts[1] += u32::from(at.since(sent) > LATENCY);
+            self.meter.observe((1, number), bytes, at.since(sent).as_nanos(), local(at));
+        }
+        if now.as_nanos() % BEAT == 0 {
+            self.control.observe_sent(Sent { at: local(now), ..self.sent });
+            self.control.poll(local(now));
+        }
+    }
+
+    fn send(&mut self, bytes: usize, now: TrueTime) {
+        self.number += 1;
+        self.counts[0] += 1;
+        let mut arrives = None;
+        if !self.control.is_paused() {
+            self.sent.packets += 1;
+            self.sent.octets += bytes as u64;
+            self.sent.newest = self.number as u16;
+            self.path.carry(bytes + HEADS, now, |at| arrives = arrives.or(Some(at)));
+        }
+        match arrives {
+            Some(at) => self.coming.push_back((at, self.number, now, bytes)),
+            None => self.counts[1] += 1,
+        }
+    }
+
+    /// What was measured since it was last asked for.
+    fn feedback(&mut self) -> Option<PathFeedback> {
+        let feedback = self.meter.feedback().filter(|it| it.at_us != self.fed_back)?;
+        self.fed_back = feedback.at_us;
+        Some(feedback)
+    }
+
+    fn second(&mut self) -> Second {
+        let [due, spoilt] = core::mem::take(&mut self.counts);
+        let terms = self.control.terms();
+        let spoilt = f64::from(spoilt) / f64::from(due.max(1));
+        Second { coding: terms.coding, ptime: terms.ptime, spoilt }
+    }
+}
+
+fn local(at: TrueTime) -> LocalTime {
+    LocalTime::from_nanos(at.as_nanos())
+}
+
+/// Bytes of sound in a packet; a little less than two thirds are left where it is compressed without loss.
+fn payload(coding: Coding, ptime: Span) -> usize {
+    let (rate, channels) = SHAPE;
+    let packet = packet_frames(rate, ptime).expect("a length of packets");
+    let Coding { sample, coder } = coding;
+    let format = StreamFormat { rate, channels, sample, coder, packet, payload_type: 0 };
+    let left = if coder == Some(Codec::Lossless) { 0.62 } else { 1.0 };
+    (format.payload_bytes() as f64 * left) as usize
+}
+
+/// A stream there, with feedback that takes 10 ms.
+fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> Vec<Second> {
+    let mut flow = Flow::new(limits, model, seed);
+    let mut told = VecDeque::new();
+    let mut all = Vec::new();
+    for step in 0..seconds * (SECOND / STEP) {
+        let now = TrueTime::from_nanos(step * STEP);
+        flow.step(now);
+        told.extend(flow.feedback().map(|feedback| (now.after(Span::from_millis(10)), feedback)));
+        while let Some((_, feedback)) = told.pop_front_if(|(at, _)| *at <= now) {
+            flow.control.observe(feedback, local(now));
+        }
+        if (step + 1) % (SECOND / STEP) == 0 {
+            all.push(flow.second());
+        }
+    }
+    all
+}
+
+/// Streams there and back, whose feedback and reports go by the path of the other: of that there, second by second.
+fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
+    let mut flows = [0, 1].map(|way| Flow::new(&any_coding(), model.clone(), seed + way));
+    let mut told = [VecDeque::new(), VecDeque::new()];
+    let mut all = Vec::new();
+    for step in 0..seconds * (SECOND / STEP) {
+        let now = TrueTime::from_nanos(step * STEP);
+        for way in 0..2 {
+            flows[way].step(now);
+            let feedback = flows[way].feedback();
+            let back = &mut flows[1 - way].path;
+            if let Some(feedback) = feedback {
+                back.carry(FEEDBACK, now, |at| told[way].push_back((at, feedback)));
+            }
+            if now.as_nanos() % (SECOND / 2) == 0 {
+                back.carry(REPORT, now, |_| {});
+            }
+            while let Some((_, feedback)) = told[way].pop_front_if(|(at, _)| *at <= now) {
+                flows[way].control.observe(feedback, local(now));
+            }
+        }
+        if (step + 1) % (SECOND / STEP) == 0 {
+            all.push(flows[0].second());
+            flows[1].second();
+        }
+    }
+    all
+}
+
+fn in_words(stream: &[Second]) -> String {
+    let mut words = String::new();
+    for (second, Second { coding, ptime, spoilt }) in stream.iter().enumerate() {
+        let bits = coding.bitrate().map_or(String::new(), |bits| format!(" {}k", bits / 1000));
+        let _ = write!(words, "{second}:{}{bits}/{ptime} {:.0}%  ", coding.name(), spoilt * 100.0);
+    }
+    words
+}
+
+fn narrow(rate: u64) -> PathModel {
+    // A quarter of a second may wait, as home routers let it.
+    let bottleneck = Some(Bottleneck { rate, queue: (rate / 32) as usize });
+    PathModel { bottleneck, ..PathModel::ideal(Span::from_millis(10)) }
+}
+
+/// With this rate from that second on.
+fn becoming(model: PathModel, rates: &[(i64, u64)]) -> PathModel {
+    let changes = rates.iter().map(|(at, rate)| (TrueTime::from_nanos(at * SECOND), narrow(*rate)));
+    PathModel { changes: changes.collect(), ..model }
+}
+
+fn spoilt(stream: &[Second]) -> usize {
+    stream.iter().filter(|second| second.spoilt > 0.02).count()
+}
+
+#[test]
+fn a_stream_is_coded_in_what_the_network_carries() {
+    for (rate, best) in [
+        (100_000_000, "l24"),
+        (2_200_000, "lossless24"),
+        (1_500_000, "lossless16"),
+        (450_000, "opus"),
+        (80_000, "opus-voice"),
+    ] {
+        let stream = stream(&any_coding(), narrow(rate), 600, 1);
+        let told = in_words(&stream);
+        let found = stream.iter().position(|second| second.coding.name() == best).expect(&told);
+        assert!(found <= 20, "{rate} bit/s: {best} after {found} s: {told}");
+        let there = stream[20..].iter().filter(|second| second.coding.name() == best).count();
+        assert!(there >= 540, "{rate} bit/s: {best} for {there} of 580 s: {told}");
+        assert!(spoilt(&stream) <= 14, "{rate} bit/s: {} s spoilt: {told}", spoilt(&stream));
+    }
+}
+
+#[test]
+fn the_bit_rate_of_opus_is_what_fits_beside_the_heads_of_packets() {
+    for rate in [80_000, 110_000, 150_000, 250_000, 300_000, 350_000] {
+        let stream = stream(&any_coding(), narrow(rate), 600, 4);
+        let told = in_words(&stream);
+        let fits = |second: &&Second| {
+            // With Ethernet's, they have 114 bytes.
+            let heads = 8 * 114 * SECOND / second.ptime.as_nanos();
+            let carried = rate as i64 - heads;
+            let bitrate = second.coding.bitrate().map_or(0, i64::from);
+            bitrate <= carried && bitrate >= carried * 6 / 10
+        };
+        let there = stream[20..].iter().filter(fits).count();
+        assert!(there >= 520, "{rate} bit/s: {there} of 580 s: {told}");
+        assert!(spoilt(&stream) <= 16, "{rate} bit/s: {} s spoilt: {told}", spoilt(&stream));
+    }
+}
+
+#[test]
+fn opus_that_is_kept_to_follows_the_network_in_its_bit_rate_alone_and_comes_back() {
+    let path = becoming(narrow(100_000_000), &[(30, 250_000), (60, 100_000_000)]);
+    let stream = stream(&only(Coding::OPUS, Span::from_millis(5)), path, 240, 5);
+    let told = in_words(&stream);
+    let bitrates = |from: usize, to: usize| {
+        stream[from..to].iter().map(|second| second.coding.bitrate().unwrap_or(0))
+    };
+    assert!(stream.iter().all(|second| second.coding.name() == "opus"), "{told}");
+    assert!(bitrates(15, 30).all(|bitrate| bitrate == 256_000), "{told}");
+    assert!(bitrates(33, 60).all(|bitrate| bitrate < 128_000), "{told}");
+    assert_eq!(bitrates(239, 240).next(), Some(256_000), "{told}");
+    let lossless = only(Coding::LOSSLESS_16, Span::from_millis(5));
+    assert!(CodingSteps::new(SHAPE, &lossless).is_none());
+}
+
+#[test]
+fn random_loss_of_5_percent_costs_no_bits() {
+    let mut path = narrow(100_000_000);
+    let lossy = PathModel { loss: Loss::random(0.05), ..path.clone() };
+    path.changes = vec![(TrueTime::from_nanos(20 * SECOND), lossy)];
+    for coding in [Coding::OPUS_VOICE, Coding::OPUS] {
+        let stream = stream(&only(coding, Span::from_millis(20)), path.clone(), 60, 6);
+        let before = stream[19].coding.bitrate();
+        let all = stream[20..].iter().all(|second| second.coding.bitrate() == before);
+        assert!(all, "{}", in_words(&stream));
+    }
+}
+
+#[test]
+fn a_path_that_becomes_narrow_is_followed_within_three_seconds_and_back() {
+    let path = becoming(narrow(100_000_000), &[(60, 1_500_000), (120, 100_000_000)]);
+    let stream = stream(&any_coding(), path, 240, 2);
+    let told = in_words(&stream);
+    assert_eq!(stream[59].coding.name(), "l24", "{told}");
+    assert!(stream[63..73].iter().all(|second| second.spoilt < 0.02), "{told}");
+    assert_eq!(stream[66].coding.name(), "lossless16", "{told}");
+    assert!(spoilt(&stream[63..120]) <= 6, "{told}");
+    assert_eq!(stream[239].coding.name(), "l24", "{told}");
+}
+
+#[test]
+fn loss_that_fewer_bits_do_not_lessen_costs_no_quality() {
+    for loss in [0.005, 0.03, 0.08] {
+        let model = PathModel { loss: Loss::random(loss), ..narrow(100_000_000) };
+        let stream = stream(&any_coding(), model, 300, 3);
+        let best = stream[60..].iter().filter(|second| second.coding.name() == "l24").count();
+        assert!(best >= 216, "{loss}: {best} of 240 s: {}", in_words(&stream));
+    }
+}
+
+#[test]
+fn a_stream_whose_feedback_finds_no_room_is_sent_in_fewer_bits_and_comes_back() {
+    // The fewest take 42.4 kbit/s by IP.
+    for (rate, seed) in [(20_000, 1), (30_000, 2), (40_000, 3)] {
+        let path = becoming(narrow(100_000_000), &[(30, rate), (90, 100_000_000)]);
+        let stream = both_ways(&path, 600, seed);
+        let told = format!("{rate} bit/s, seed {seed}: {}", in_words(&stream));
+        assert_eq!(stream[29].coding.name(), "l24", "{told}");
+        let fewest = |second: &Second| {
+            let voice = second.coding.name() == "opus-voice";
+            voice
+                && second.coding.bitrate() == Some(12_000)
+                && second.ptime == Span::from_millis(20)
+        };
+        assert!(stream[40..90].iter().all(fewest), "{told}");
+        let back = stream[90..].iter().position(|second| second.coding.name() == "l24");
+        assert!(back.is_some_and(|seconds| seconds <= 90), "{back:?}: {told}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_simulated_twice_is_coded_the_same() {
+    let model = PathModel { loss: Loss::bursts(0.04, 3.0), ..narrow(1_000_000) };
+    let once = stream(&any_coding(), model.clone(), 120, 9);
+    assert_eq!(in_words(&once), in_words(&stream(&any_coding(), model, 120, 9)));
+}
