@@ -34,8 +34,8 @@ release: ## Build taut with all it has, optimized crate by crate, as target/rele
 
 .PHONY: dist
 dist: ## Build taut as packages and benchmarks have it, optimized as a whole, as target/dist/taut (11 minutes)
-	@scripts/setup build
-	cargo build --profile dist --locked -p tautline-cli $(features)
+	@scripts/setup dist
+	cargo build --profile dist --locked -p tautline-cli --features bundled-opus $(features)
 
 # Together with taut: alone, the plugins need fewer features of shared crates, which cargo would build twice.
 .PHONY: plugins

@@ -37,6 +37,16 @@ def concealment():
     return printed_tables(tests("tautline-dsp", "conceal_quality"))
 
 
+def opus():
+    """The system's libopus, then the bundled one; both runs print the same tables."""
+    runs = []
+    for features in ((), ("--features", "bundled")):
+        say(f"quality of {'the bundled' if features else 'the system’s'} libopus")
+        runs.append(printed_tables(output("cargo", "run", "--locked", "-q", "--profile", "dist", "-p", "tautline-codec",
+                                          "--example", "opus_quality", *features)))
+    return [[*system, *bundled[1:]] for system, bundled in zip(*runs)]
+
+
 WAYS = ("red:1", "code:1", "red:2", "code:2", "red:3", "code:3", "red:8", "code:8")
 
 

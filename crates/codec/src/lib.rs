@@ -7,6 +7,8 @@
 
 mod bits;
 mod cost;
+#[cfg(feature = "bundled")]
+mod dred;
 mod lossless;
 mod opus;
 

@@ -8,8 +8,11 @@ use core::ptr::NonNull;
 use opusic_sys as sys;
 use tautline_proto::codec::{Codec, Decode, Encode, Opus, OpusTuning, Undecodable};
 use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
+#[cfg(feature = "bundled")]
+use crate::dred::DredReader;
 use crate::{CodecFactory, NoEncoder};
 
 /// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
@@ -35,6 +38,12 @@ const EXPECTED_LOSS: c_int = 10;
 
 /// Of ten: more is not heard, and the longest packet is coded well within a period of 5 ms.
 const VOICE_COMPLEXITY: c_int = 5;
+
+/// From this complexity on a decoder conceals lost speech with a neural network, if its library has one.
+const DEEP_COMPLEXITY: c_int = 5;
+
+/// Deep redundancy (DRED) per packet of speech, in units of 10 ms.
+const DRED_DURATION: c_int = 20;
 
 #[derive(Debug)]
 pub struct OpusEncoder {
@@ -86,6 +95,13 @@ impl OpusEncoder {
         // SAFETY: the state is alive, and each request that is made here takes one number.
         let answer = unsafe { sys::opus_encoder_ctl(self.state.as_ptr(), request, value) };
         if answer == sys::OPUS_OK { Ok(()) } else { Err(OpusRefused(answer)) }
+    }
+
+    /// Has packets of speech carry deep redundancy (DRED) instead of in-band FEC, if the library has it. Only receivers with the same
+    /// version of the format read it: its draft is not final.
+    pub fn carry_dred(&mut self) -> Result<(), OpusRefused> {
+        self.set(sys::OPUS_SET_DRED_DURATION_REQUEST, DRED_DURATION)?;
+        self.set(sys::OPUS_SET_INBAND_FEC_REQUEST, 0)
     }
 
     /// Frames from what goes in to what comes out, as libopus has it.
@@ -152,6 +168,10 @@ impl Encode for OpusEncoder {
 pub struct OpusDecoder {
     state: NonNull<sys::OpusDecoder>,
     channels: Channels,
+    /// Whether the last packet had a SILK layer.
+    is_speech: bool,
+    #[cfg(feature = "bundled")]
+    dred: DredReader,
 }
 
 // SAFETY: the state is memory of its own which libopus touches only in calls that are given it, from whatever thread.
@@ -170,7 +190,42 @@ impl OpusDecoder {
         };
         let state =
             NonNull::new(state).filter(|_| error == sys::OPUS_OK).ok_or(OpusRefused(error))?;
-        Ok(Self { state, channels })
+        Ok(Self {
+            state,
+            channels,
+            is_speech: false,
+            #[cfg(feature = "bundled")]
+            dred: DredReader::new()?,
+        })
+    }
+
+    /// Neural concealment is for speech: of music it costs 0.7 ms per packet of 5 ms, and gains nothing.
+    fn adapt_to(&mut self, payload: &[u8]) {
+        let is_speech = payload.first().is_some_and(|toc| toc >> 3 < FIRST_CELT);
+        if is_speech != self.is_speech {
+            self.is_speech = is_speech;
+            let complexity = if is_speech { DEEP_COMPLEXITY } else { 0 };
+            // SAFETY: the state is alive, and the request takes one number; libraries without it refuse it.
+            unsafe {
+                sys::opus_decoder_ctl(
+                    self.state.as_ptr(),
+                    sys::OPUS_SET_COMPLEXITY_REQUEST,
+                    complexity,
+                );
+            }
+        }
+    }
+
+    #[cfg(feature = "bundled")]
+    fn recover_with_dred(&mut self, next: &[u8], before: Frames, out: &mut [f32]) -> bool {
+        let frames = self.channels.frames_in(out.len());
+        let has_all = frames.as_len().is_multiple_of(STEP) && self.dred.read(next, before);
+        has_all && self.dred.decode(self.state, before, frames, out)
+    }
+
+    #[cfg(not(feature = "bundled"))]
+    fn recover_with_dred(&mut self, _next: &[u8], _before: Frames, _out: &mut [f32]) -> bool {
+        false
     }
 
     /// Decodes to all of `out`, or what stands for what was lost if there is no payload; whether it did.
@@ -207,15 +262,19 @@ impl Decode for OpusDecoder {
     }
 
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        self.adapt_to(payload);
         let decoded = !payload.is_empty() && self.run(Some(payload), out, false);
         if decoded { Ok(()) } else { Err(Undecodable) }
     }
 
-    fn recover(&mut self, next: &[u8], out: &mut [f32]) -> bool {
+    fn recover(&mut self, next: &[u8], ahead: Frames, out: &mut [f32]) -> bool {
         let frames = self.channels.frames_in(out.len());
-        // What is carried of the packet before is as long as the packet that carries it.
-        let as_long = Codec::OPUS.frames(next) == Some(frames);
-        as_long && carries_earlier(next) && self.run(Some(next), out, true)
+        // In-band FEC is of the packet directly before, and as long as the packet that carries it.
+        let is_next = ahead == Frames::ZERO && Codec::OPUS.frames(next) == Some(frames);
+        if is_next && carries_earlier(next) {
+            return self.run(Some(next), out, true);
+        }
+        frames > Frames::ZERO && self.recover_with_dred(next, ahead + frames, out)
     }
 
     fn conceal(&mut self, out: &mut [f32]) -> bool {
@@ -231,12 +290,15 @@ impl Decode for OpusDecoder {
     }
 }
 
+/// The first configuration without a SILK layer (RFC 6716 §3.1).
+const FIRST_CELT: u8 = 16;
+
 /// Whether a packet of one frame has low bit-rate redundancy, of either channel: the first bits of the SILK layer are a
 /// voice activity flag for each 20 ms and one for this (RFC 6716 §4.2.3), each a bit as likely 0 as 1 (§4.2.7).
 fn carries_earlier(payload: &[u8]) -> bool {
     let &[toc, flags, ..] = payload else { return false };
     let (config, stereo, frames) = (toc >> 3, toc & 4 != 0, toc & 3);
     // Of CELT there is none, and of several frames it is not looked for; 40 and 60 ms have more flags.
-    let short = config < 16 && (config >= 12 || config & 3 < 2);
+    let short = config < FIRST_CELT && (config >= 12 || config & 3 < 2);
     short && frames == 0 && (flags & 0x40 != 0 || stereo && flags & 0x10 != 0)
 }

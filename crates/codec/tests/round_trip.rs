@@ -304,10 +304,13 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
         let [mut original, mut recovered, mut concealed] = [[0.0; 960]; 3];
         before(&voice, lost).decode(&voice[lost], &mut original).unwrap();
         let mut decoder = before(&voice, lost);
-        if !decoder.recover(&voice[lost + 1], &mut recovered) {
+        if !decoder.recover(&voice[lost + 1], Frames::ZERO, &mut recovered) {
             continue;
         }
-        assert!(!decoder.recover(&voice[lost + 1], &mut recovered[..480]), "of another length");
+        assert!(
+            !decoder.recover(&voice[lost + 1], Frames::ZERO, &mut recovered[..480]),
+            "of another length"
+        );
         assert!(before(&voice, lost).conceal(&mut concealed));
         carried += 1;
         let [with, without] = [recovered, concealed].map(|heard| apart(&original, &heard));
@@ -318,9 +321,54 @@ fn what_the_next_packet_carries_of_a_lost_one_is_heard_and_music_is_concealed() 
     let mut out = [0.0; 960];
     let music = packets(Opus::usual(OpusTuning::Music, mono));
     let mut decoder = before(&music, LOST);
-    assert!(!decoder.recover(&music[LOST + 1], &mut out), "music does not");
+    assert!(!decoder.recover(&music[LOST + 1], Frames::ZERO, &mut out), "music does not");
     assert!(decoder.conceal(&mut out) && out.iter().any(|sample| sample.abs() > 0.05));
     assert!(!decoder.conceal(&mut out[..100]), "of no whole steps there is nothing");
+}
+
+/// Harmonics of a pitch that glides: libopus takes it for a voice, and gives it redundancy.
+#[cfg(feature = "bundled")]
+fn gliding_voice(frames: usize) -> Vec<f32> {
+    let mut phase = 0.0_f32;
+    let sample = |at: usize| {
+        let tone = |hertz: f32| (at as f32 / 48_000.0 * hertz * core::f32::consts::TAU).sin();
+        phase = (phase + 120.0 * (1.0 + 0.15 * tone(3.0)) / 48_000.0).fract();
+        let harmonic = |n: f32| (n * phase * core::f32::consts::TAU).sin() / n;
+        (1..30).map(|n| harmonic(n as f32)).sum::<f32>() * 0.2 * (0.55 + 0.45 * tone(4.0))
+    };
+    (0..frames).map(sample).collect()
+}
+
+#[test]
+#[cfg(feature = "bundled")]
+fn lost_speech_is_decoded_from_deep_redundancy() {
+    const PACKET: usize = 960;
+    let mono = Channels::MONO;
+    let opus = Opus::usual(OpusTuning::Voice, mono);
+    let mut encoder = OpusEncoder::new(opus, mono).unwrap();
+    encoder.carry_dred().unwrap();
+    encoder.expect_loss(20);
+    let mut decoder = OpusDecoder::new(Rate::HZ_48000, mono).unwrap();
+    let (mut recovered, mut out) = (0, [0.0; PACKET]);
+    for (at, block) in gliding_voice(96_000).chunks_exact(PACKET).enumerate() {
+        let mut room = [0; 1500];
+        let bytes = encoder.encode(block, &mut room).unwrap();
+        assert_eq!(bytes, payload_bytes(opus, PACKET), "packet {at}");
+        let payload = &room[..bytes];
+        assert_eq!(Codec::OPUS.frames(payload), Some(Frames::from_len(PACKET)));
+        // Two of four packets are lost.
+        if at % 4 < 2 {
+            decoder.decode(payload, &mut out).unwrap();
+        } else if at % 4 == 3 {
+            assert!(!decoder.recover(payload, Frames::new(48_000), &mut out), "a second before");
+            for ahead in [PACKET, 0] {
+                let is_had = decoder.recover(payload, Frames::from_len(ahead), &mut out);
+                let is_heard = out.iter().any(|sample| sample.abs() > 0.01);
+                recovered += usize::from(is_had && is_heard);
+            }
+        }
+    }
+    assert!(recovered >= 40, "{recovered} of 50");
 }
 
 #[test]
@@ -374,7 +422,8 @@ fn speech_has_copies_where_packets_are_lost_and_none_where_none_is() {
         assert_eq!(bytes, payload_bytes(opus, 960));
         let mut decoder = OpusDecoder::new(Rate::HZ_48000, mono).unwrap();
         let mut out = [0.0; 960];
-        carried[usize::from(is_lossy)] += usize::from(decoder.recover(&room[..bytes], &mut out));
+        carried[usize::from(is_lossy)] +=
+            usize::from(decoder.recover(&room[..bytes], Frames::ZERO, &mut out));
     }
     assert!(carried[0] == 0 && carried[1] > 25, "{carried:?} of 50 each");
 }
@@ -433,7 +482,7 @@ fn only_a_packet_of_one_frame_of_speech_that_says_so_is_asked_for_the_one_before
         (payload[0], payload[1]) = (head, flags);
         let mut decoder = OpusDecoder::new(Rate::HZ_48000, Channels::MONO).unwrap();
         let frames = Codec::OPUS.frames(&payload).unwrap();
-        let recovered = decoder.recover(&payload, &mut vec![0.0; frames.as_len()]);
+        let recovered = decoder.recover(&payload, Frames::ZERO, &mut vec![0.0; frames.as_len()]);
         assert_eq!(recovered, carries, "{head:#x} {flags:#x}");
     }
 }
@@ -476,7 +525,7 @@ fn what_is_cut_changed_or_random_does_no_harm() {
             // Opus fills a packet that is too short with what costs no bits (RFC 6716 §4.1.2).
             assert!(!(is_cut && is_taken && coder == Codec::Lossless), "cut to {}", payload.len());
             taken += usize::from(is_taken);
-            decoder.recover(&payload, out);
+            decoder.recover(&payload, Frames::ZERO, out);
             decoder.conceal(out);
             assert!(out.iter().all(|sample| sample.is_finite()));
         }

@@ -44,7 +44,8 @@ pub fn codec(bytes: &[u8]) {
         if decoder.decode(payload, out).is_err() {
             decoder.conceal(out);
         }
-        decoder.recover(payload, out);
+        decoder.recover(payload, Frames::ZERO, out);
+        decoder.recover(payload, frames, out);
         assert!(out.iter().all(|sample| sample.is_finite()));
     }
 }

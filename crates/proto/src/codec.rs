@@ -576,8 +576,9 @@ pub trait Decode: Debug + Send {
     /// Fills `out` with the frames that the payload holds: as many as [`Codec::frames`] says.
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable>;
 
-    /// Fills `out` with the frames before `next` by what that carries of them; false if that is nothing.
-    fn recover(&mut self, _next: &[u8], _out: &mut [f32]) -> bool {
+    /// Fills `out` with lost frames from the copy of them in `next`, which begins `ahead` frames after the end of `out`;
+    /// returns false if `next` carries no copy of them.
+    fn recover(&mut self, _next: &[u8], _ahead: Frames, _out: &mut [f32]) -> bool {
         false
     }
 

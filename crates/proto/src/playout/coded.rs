@@ -80,6 +80,8 @@ pub(crate) struct CodedPlayout {
     run: Frames,
     /// No more than this is.
     most: Frames,
+    /// How far after a lost frame a packet is searched for copies of it.
+    ahead: Frames,
     /// What lies further back than this when its turn comes is not decoded.
     back: Frames,
     /// No packet that is sought by what it holds begins sooner before that.
@@ -95,6 +97,9 @@ pub(crate) struct CodedPlayout {
 impl CodedPlayout {
     /// After this long a decoder has nothing left that sounds like what was: libopus has faded out by then.
     const CONCEALED: Span = Span::from_millis(60);
+
+    /// Copies of sound that is further back than this cost more bits than they are worth.
+    const COPIES: Span = Span::from_millis(200);
 
     /// Room for what a playout of so many frames holds, a power of two. Allocates; nothing later does.
     pub(super) fn new(
@@ -120,6 +125,7 @@ impl CodedPlayout {
             last: (0, Frames::ZERO),
             run: Frames::ZERO,
             most: rate.frames_within(Self::CONCEALED),
+            ahead: rate.frames_within(Self::COPIES),
             back: rate.frames_within(PTIME_RANGE.1),
             reach: Opus::MOST_FRAMES.min(Frames::from_len(ring / 4)),
             end: MediaTime::from_frames(i64::MIN),
@@ -288,16 +294,15 @@ impl CodedPlayout {
     ) -> MediaTime {
         let (decoder, packet) = self.last;
         let packet = if packet > Frames::ZERO { packet } else { Codec::LEAST_FRAMES };
-        let next = self.first_from(at + Frames::new(1), until + packet);
+        let known = (at + self.ahead).min(self.end).max(until + packet);
+        let next = self.first_from(at + Frames::new(1), known);
         let hole = next.map_or(packet, |next| next.first - at);
         let piece = hole.min(packet);
-        if let Some(next) =
-            next.filter(|next| piece == hole && usize::from(next.decoder) == decoder)
-        {
+        if let Some(next) = next.filter(|next| usize::from(next.decoder) == decoder) {
             self.gather(&next);
             let payload = &self.payload[..next.bytes as usize];
             let len = self.channels.samples_in(piece);
-            if self.decoders[decoder].recover(payload, &mut self.samples[..len]) {
+            if self.decoders[decoder].recover(payload, hole - piece, &mut self.samples[..len]) {
                 (self.run, self.read) = (Frames::ZERO, at + piece);
                 self.note_fresh(at..at + piece);
                 lay(at, &self.samples[..len], Decoded::Sound);

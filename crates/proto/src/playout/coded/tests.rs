@@ -21,7 +21,7 @@ impl Decode for Level {
         if same { Ok(()) } else { Err(Undecodable) }
     }
 
-    fn recover(&mut self, _: &[u8], _: &mut [f32]) -> bool {
+    fn recover(&mut self, _: &[u8], _: Frames, _: &mut [f32]) -> bool {
         false
     }
 
@@ -52,6 +52,39 @@ fn place(playout: &mut Playout, first: i64, frames: i64, coder: Codec, level: u8
 fn pull(playout: &mut Playout, frames: usize) -> (Frames, Vec<f32>) {
     let mut out = vec![0.0; frames];
     (playout.pull(&mut out), out)
+}
+
+/// Recovers up to two packets of 240 frames: all samples are 10 and the distance from the next packet, in packets.
+#[derive(Debug)]
+struct Deep;
+
+impl Decode for Deep {
+    fn coder(&self) -> Codec {
+        OPUS
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable> {
+        Level(OPUS).decode(payload, out)
+    }
+
+    fn recover(&mut self, _: &[u8], ahead: Frames, out: &mut [f32]) -> bool {
+        out.fill(10.0 + (ahead.count() / 240) as f32);
+        ahead < Frames::new(480)
+    }
+
+    fn reset(&mut self) {}
+}
+
+#[test]
+fn burst_is_recovered_from_the_packet_after_it() {
+    let mut playout = Playout::new(Rate::HZ_48000, Channels::MONO, Frames::new(4_800));
+    playout.decode_by(Rate::HZ_48000, vec![Box::new(Deep)]);
+    playout.move_to(MediaTime::ZERO);
+    place(&mut playout, 0, 240, OPUS, 1, 9);
+    place(&mut playout, 4 * 240, 240, OPUS, 5, 9);
+    let heard: Vec<f32> = (0..5).map(|_| pull(&mut playout, 240).1[120]).collect();
+    // Nothing is left of the first lost packet, which has no copy.
+    assert_eq!((heard[0], &heard[2..]), (1.0, &[11.0, 10.0, 5.0][..]));
 }
 
 #[test]

@@ -126,9 +126,9 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn recover(&mut self, next: &[u8], out: &mut [f32]) -> bool {
+    fn recover(&mut self, next: &[u8], ahead: Frames, out: &mut [f32]) -> bool {
         let frames = out.len() / self.channels.count();
-        if next.len() != HEAD + 4 * frames {
+        if ahead > Frames::ZERO || next.len() != HEAD + 4 * frames {
             return false;
         }
         note(Asked::Recover(u16::from_be_bytes([next[1], next[2]])));

@@ -1,0 +1,98 @@
+//! Deep redundancy (DRED): a coarse copy of the last tenths of a second of speech in each packet.
+
+#![expect(unsafe_code, reason = "libopus is a library of C")]
+
+use core::ffi::c_int;
+use core::ptr::NonNull;
+
+use opusic_sys as sys;
+use tautline_proto::codec::Opus;
+use tautline_proto::time::Frames;
+
+use crate::OpusRefused;
+
+/// Redundancy comes in chunks of 40 ms, and the newest may begin within one: so much more is read than is needed.
+const CHUNK: Frames = Frames::new(1920);
+
+/// Reads the redundancy of one packet at a time.
+#[derive(Debug)]
+pub(crate) struct DredReader {
+    decoder: NonNull<sys::OpusDREDDecoder>,
+    packet: NonNull<sys::OpusDRED>,
+}
+
+// SAFETY: both are memory of their own which libopus touches only in calls that are given it, from whatever thread.
+unsafe impl Send for DredReader {}
+
+impl DredReader {
+    /// Allocates; nothing later does.
+    pub(crate) fn new() -> Result<Self, OpusRefused> {
+        let mut error = 0;
+        // SAFETY: both write their answer to the borrowed place.
+        let decoder = NonNull::new(unsafe { sys::opus_dred_decoder_create(&mut error) });
+        let decoder = decoder.ok_or(OpusRefused(error))?;
+        // SAFETY: as above.
+        match NonNull::new(unsafe { sys::opus_dred_alloc(&mut error) }) {
+            Some(packet) => Ok(Self { decoder, packet }),
+            None => {
+                // SAFETY: it was created, and is not used after this.
+                unsafe { sys::opus_dred_decoder_destroy(decoder.as_ptr()) };
+                Err(OpusRefused(error))
+            }
+        }
+    }
+
+    /// Reads the redundancy in `payload`; returns whether it reaches so many frames back.
+    pub(crate) fn read(&mut self, payload: &[u8], back: Frames) -> bool {
+        let Ok(len) = i32::try_from(payload.len()) else { return false };
+        let (rate, mut end): (i32, c_int) = (Opus::RATE.hertz() as i32, 0);
+        let Ok(most) = i32::try_from((back + CHUNK).count()) else { return false };
+        // SAFETY: both states are alive; it reads `len` bytes, and writes one number to the borrowed place.
+        let reach = unsafe {
+            sys::opus_dred_parse(
+                self.decoder.as_ptr(),
+                self.packet.as_ptr(),
+                payload.as_ptr(),
+                len,
+                most.min(rate),
+                rate,
+                &mut end,
+                0,
+            )
+        };
+        // An error is negative.
+        reach > 0 && i64::from(reach) >= back.count()
+    }
+
+    /// Decodes the frames that begin `back` frames before the packet that was read.
+    pub(crate) fn decode(
+        &self,
+        decoder: NonNull<sys::OpusDecoder>,
+        back: Frames,
+        frames: Frames,
+        out: &mut [f32],
+    ) -> bool {
+        let count = frames.as_len() as c_int;
+        // SAFETY: both states are alive; it writes so many frames of the decoder's channels, for which `out` is as long.
+        let decoded = unsafe {
+            sys::opus_decoder_dred_decode_float(
+                decoder.as_ptr(),
+                self.packet.as_ptr(),
+                back.count() as i32,
+                out.as_mut_ptr(),
+                count,
+            )
+        };
+        decoded == count && out.iter().all(|sample| sample.is_finite())
+    }
+}
+
+impl Drop for DredReader {
+    fn drop(&mut self) {
+        // SAFETY: they were created, and are not used after this.
+        unsafe {
+            sys::opus_dred_free(self.packet.as_ptr());
+            sys::opus_dred_decoder_destroy(self.decoder.as_ptr());
+        }
+    }
+}
