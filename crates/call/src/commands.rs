@@ -9,6 +9,7 @@ use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallPath, CallTerms, StreamTerms};
 use tautline_proto::call::transport::CallerTransport;
 use tautline_proto::congestion::CodingSteps;
+use tautline_proto::counters::Counters;
 use tautline_proto::latency::{LatencyRule, enough_latency};
 use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
@@ -213,8 +214,7 @@ impl Caller {
         }
         words += if open { ", open" } else { ", muted" };
         if let [_, Some(stream)] = self.watched.newest() {
-            let count = |name: &str| stream.counters.get(name).copied().unwrap_or(0);
-            let (lost, came) = (count("lost"), count("packets_received"));
+            let Counters { lost, received: came, .. } = stream.counted().unwrap_or_default();
             words += &format!(", lost {lost} of {} packets", lost.saturating_add(came));
         }
         Ok(Changed::Said(words))

@@ -40,7 +40,6 @@ use tautline_proto::call::message::CallReason;
 use tautline_proto::call::path::SilentWay;
 use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
 use tautline_proto::coding_time::LongCoding;
-use tautline_proto::counters::{Counters, ReceiverCounters};
 use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{Coding, StreamFormat};

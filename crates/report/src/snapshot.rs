@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tautline_dsp::level::Level;
 use tautline_proto::clock::ClockMapping;
-use tautline_proto::counters::{Counted, Counters, ReceiverCounters};
+use tautline_proto::counters::{Counted, Counters};
 use tautline_proto::crf_follower::{CrfStanding, CrfState};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
@@ -304,11 +304,6 @@ impl StreamSnapshot {
     /// What was counted here, if all of it is known.
     pub fn counted(&self) -> Option<Counters> {
         Counters::known(|name| self.counters.get(name).copied())
-    }
-
-    /// What receivers report, if they do.
-    pub fn counted_by_receivers(&self) -> Option<ReceiverCounters> {
-        ReceiverCounters::known(|name| self.counters.get(name).copied())
     }
 }
 
