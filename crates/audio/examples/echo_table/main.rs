@@ -28,12 +28,13 @@ fn main() -> Result<(), AnyError> {
         let run = Run::new(&far, &near, room);
         let heard: Vec<f32> =
             run.echo.iter().zip(&run.near).map(|(echo, near)| echo + near).collect();
-        let (left, times) = cancelled(&run.far, &heard)?;
+        let (left, mut times) = cancelled(&run.far, &heard)?;
         println!("room of {}", room.name);
         report(&run, &left);
-        let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
-        let most = times.iter().max().map_or(0.0, Duration::as_secs_f64);
-        println!("  {:.1} us a period of 2.5 ms, {:.1} at most", mean * 1e6, most * 1e6);
+        times.sort();
+        let [middle, most] =
+            [0.5, 0.99].map(|share| times[(times.len() as f64 * share) as usize].as_secs_f64());
+        println!("  {:.1} us a period of 2.5 ms, 99 % below {:.1}", middle * 1e6, most * 1e6);
         if let Some(folder) = &folder {
             let name = room.name.replace(' ', "");
             for (kind, sound) in
