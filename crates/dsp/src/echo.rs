@@ -181,6 +181,9 @@ impl Microphone {
             (&mut captured[..count], &mut echo[..count], &mut left[..count]);
         let samples_of = samples.iter().step_by(step);
         captured.iter_mut().zip(samples_of).for_each(|(to, from)| *to = sane(*from));
+        if samples.iter().step_by(step).any(|sample| sane(*sample) != *sample) {
+            paths.spoil();
+        }
         paths.estimate(references, place.start, captured, echo);
         let samples_of = samples.iter().step_by(step);
         for (left, (sample, echo)) in left.iter_mut().zip(samples_of.zip(&*echo)) {

@@ -114,6 +114,8 @@ pub(super) struct Paths {
     last: f32,
     echo: f32,
     watch: Watch,
+    /// The current block has samples that cannot be learned from.
+    spoilt: bool,
     /// Power of what is no echo.
     noise: Box<[f32]>,
     error: Bins,
@@ -141,6 +143,7 @@ impl Paths {
             heard: vec![0.0; block].into(),
             estimated: vec![0.0; block].into(),
             watch: Watch::default(),
+            spoilt: false,
             last: 0.0,
             echo: 0.0,
             noise: vec![0.0; bins].into(),
@@ -191,6 +194,11 @@ impl Paths {
             }
             *echo = self.echo;
         }
+    }
+
+    /// Learns nothing from the current block.
+    pub(super) fn spoil(&mut self) {
+        self.spoilt = true;
     }
 
     /// The newest samples of the current block, before `until`: captured, and estimated of their echo.
@@ -246,7 +254,9 @@ impl Paths {
             *noise += NOISE_STEP * (power - *noise);
             *whole = 1.0 / (expected + 2.0 * *noise + 1e-9);
         }
-        self.updated = if self.watch.holds { weights.len() } else { 0 };
+        let spoilt = core::mem::take(&mut self.spoilt);
+        let learns = !spoilt && !self.watch.holds;
+        self.updated = if learns { 0 } else { weights.len() };
         // The other taps of the next block.
         sum.clear();
         for (index, weights) in weights.iter().enumerate() {

@@ -8,8 +8,8 @@ use crate::vector::widest;
 const TAPS: usize = 128;
 /// Of the estimated residual echo, this much is subtracted.
 const OVER: f32 = 0.5;
-/// Smallest gain: −20 dB.
-const LEAST: f32 = 0.1;
+/// Smallest gain: −9 dB.
+const LEAST: f32 = 0.35;
 
 /// Distortion of a loudspeaker, next to the echo: −36 dB.
 const DISTORTION: f32 = 2.5e-4;
@@ -148,6 +148,10 @@ impl Suppressor {
         spectrum_of(&self.echo, spectrum);
         power.iter_mut().zip(spectrum.power()).for_each(|(to, power)| *to = power);
         spectrum_of(&self.left, spectrum);
+        // Next to louder near sound the rest of the echo is not heard, and gains would harm that sound.
+        let residual = |k: usize| expected[k] + DISTORTION * power[k];
+        let echo: f32 = (0..power.len()).map(residual).sum();
+        let over = OVER * (echo / (spectrum.power().sum::<f32>() + 1e-20)).min(1.0).sqrt().sqrt();
         let mut least = 1.0_f32;
         for (k, left) in spectrum.power().enumerate() {
             // Falls at once and rises by 3 dB in a quarter of a second.
@@ -156,10 +160,10 @@ impl Suppressor {
             } else {
                 (noise[k] * 1.008).min(left)
             };
-            let residual = expected[k] + DISTORTION * power[k];
+            let residual = residual(k);
             let floor = (noise[k] / (left + 1e-20)).sqrt().clamp(LEAST, 1.0);
             let gain = match residual > 0.0 {
-                true => (1.0 - OVER * residual / (left + 1e-20)).max(floor),
+                true => (1.0 - over * residual / (left + 1e-20)).max(floor),
                 false => 1.0,
             };
             let step = if gain < gains[k] { 0.7 } else { 0.5 };
