@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         [(48, 1), (120, 1), (240, 1), (480, 1), (48, 2), (120, 2), (240, 2), (480, 2)]
     {
         let count = Channels::new(channels)?;
-        let mut canceller = Canceller::new(Rate::HZ_48000, Frames::new(block), count, count)?;
+        let mut canceller = Canceller::new(Rate::HZ_48000, count, count)?;
         let samples = count.samples_in(Frames::new(block));
         let mut noise = || (0..samples).map(|_| random.f32() - 0.5).collect::<Vec<f32>>();
         let (played, captured) = (noise(), noise());

@@ -1,6 +1,5 @@
-//! Acoustic echo cancellation by libspeexdsp (J.-M. Valin, *On adjusting the learning rate in frequency domain echo
-//! cancellation with double-talk*, IEEE TASLP 15(3), 2007). Devices report when each frame met a converter, so that
-//! only the room is left to learn. Blocks are as long as the device's period and add no delay (docs/decisions/0057).
+//! Acoustic echo cancellation on two devices. The devices report when each frame met a converter, so that only the room
+//! is left to learn. Nothing is delayed (docs/decisions/0057, 0071).
 
 mod canceller;
 #[cfg(test)]
@@ -15,11 +14,11 @@ use crate::conference::steered::SteeredReader;
 use crate::toolbox::Sides;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
-pub use canceller::{Canceller, NoCanceller, TAIL};
+pub use canceller::{Canceller, NoCanceller};
 
 /// How much earlier the canceller gets what is played than the microphone can hear it: instants are less certain.
 const AHEAD: Span = Span::from_millis(1);
-/// The longest block that is cancelled at once. Longer periods are several, so that a server may halve them.
+/// The longest block that is read at once. Longer periods are several, so that a server may halve them.
 const LONGEST: i64 = 256;
 
 pub struct WithoutEcho {
@@ -35,7 +34,7 @@ impl WithoutEcho {
         }
         let block = block_of(microphone.period);
         let (heard, played) = (microphone.channels, loudspeaker.channels);
-        let canceller = Canceller::new(microphone.rate, block, heard, played)?;
+        let canceller = Canceller::new(microphone.rate, heard, played)?;
         let (writer, reader) = bus(&Sides { capture: microphone, playback: loudspeaker }, 1);
         let reads = Settings { channels: played, period: block, ..microphone };
         let microphone = MicrophoneTap {

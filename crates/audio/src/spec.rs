@@ -43,6 +43,16 @@ impl DeviceSpec {
         !matches!(self, Self::Software(_))
     }
 
+    /// Whether it is the microphone or loudspeaker of a desktop, as far as its name shows. Clients of JACK, nodes that a
+    /// user connects and cards (`hw:`, `plughw:`) are as often line inputs and outputs, which have no echo.
+    pub fn is_of_desktop(&self) -> bool {
+        match self {
+            Self::Alsa(pcm) => !pcm.is_hardware(),
+            Self::PipeWire(node) => node.is_stream(),
+            Self::Jack(_) | Self::Software(_) => false,
+        }
+    }
+
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Alsa(one), Self::Alsa(other)) => one == other,

@@ -9,6 +9,7 @@ pub mod card;
 pub mod channel;
 pub mod conceal;
 pub mod dither;
+pub mod echo;
 pub mod fit;
 pub mod format;
 pub mod gain;

@@ -86,6 +86,11 @@ impl AlsaSpec {
         }
     }
 
+    /// Whether it names a card's hardware, as `hw:`, `plughw:` and `plug:hw:` do.
+    pub(crate) fn is_hardware(&self) -> bool {
+        self.pcm.contains("hw:")
+    }
+
     pub(super) fn is_card(&self) -> bool {
         self.pcm.starts_with("hw:")
     }

@@ -7,7 +7,6 @@ use tautline_proto::device::{Ended, Flow, Process, Side, Stop};
 use tautline_proto::time::LocalTime;
 use tautline_proto::units::{Channels, Rate};
 
-use super::canceller::Guard;
 use super::*;
 
 const RATE: Rate = Rate::HZ_48000;
@@ -207,26 +206,4 @@ fn a_period_is_cut_into_parts_that_can_be_cancelled() {
     {
         assert_eq!(block_of(Frames::new(period)), Frames::new(block), "{period}");
     }
-}
-
-#[test]
-fn a_filter_that_adds_sound_for_twenty_blocks_in_a_row_begins_anew() {
-    let one = Channels::new(1).expect("one");
-    let mut random = fastrand::Rng::with_seed(2);
-    let mut noise = |level: f32| -> Vec<i16> {
-        (0..PERIOD).map(|_| ((random.f32() * 2.0 - 1.0) * level) as i16).collect()
-    };
-    let (quiet, loud) = (noise(1000.0), noise(2000.0));
-    let resets = |rounds: &[(&[i16], &[i16])]| {
-        let mut guard = Guard::new(RATE, one);
-        let judged = rounds.iter().map(|(heard, left)| guard.is_to_reset(heard, left));
-        judged.filter(|reset| *reset).count()
-    };
-    let adds = (&quiet[..], &loud[..]);
-    let takes = (&loud[..], &quiet[..]);
-    assert_eq!(resets(&[adds; 19]), 0);
-    assert_eq!(resets(&[adds; 40]), 2);
-    assert_eq!(resets(&[takes; 100]), 0);
-    // One good block begins the count anew.
-    assert_eq!(resets(&[&[adds; 19][..], &[takes], &[adds; 19]].concat()), 0);
 }

@@ -24,6 +24,11 @@ pub(super) enum NodeKind {
 }
 
 impl PipeWireSpec {
+    /// Whether the desktop connects it.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.shape, NodeKind::Stream(_))
+    }
+
     pub(crate) fn stream(node: &str) -> Self {
         let shape = NodeKind::Stream(None);
         Self { node: node.to_owned(), shape, force: false, at_ports: false }

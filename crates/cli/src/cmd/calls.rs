@@ -72,7 +72,7 @@ pub(super) fn config(
         stall_monitor: !flags.running.no_witness,
         cancel_echo: match echo {
             EchoFlag::Cancel => Some(true),
-            EchoFlag::Auto if input.is_real() && output.is_real() => Some(false),
+            EchoFlag::Auto if input.is_of_desktop() && output.is_of_desktop() => Some(false),
             EchoFlag::Auto | EchoFlag::Keep => None,
         },
         note_words: messages::in_a_call,

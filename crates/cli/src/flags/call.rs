@@ -82,8 +82,8 @@ pub(crate) struct CallFlags {
     /// Likewise.
     #[arg(skip = DeviceSpec::null())]
     pub(crate) output: DeviceSpec,
-    /// The loudspeaker's sound in the microphone: auto takes it out where both are sound cards or nodes of JACK or
-    /// PipeWire
+    /// Echo of the loudspeaker in the microphone: auto cancels it if both devices are a desktop's: streams of PipeWire,
+    /// or ALSA's default, not JACK, hw: or plughw:
     #[arg(long, value_name = "RULE", default_value = "auto", help_heading = "Sound")]
     pub(crate) echo: EchoFlag,
     /// Choose the coding of either direction by what the network carries, measured all the while: from l24 down to
@@ -145,11 +145,11 @@ pub(crate) struct EndFlags {
 /// What becomes of the loudspeaker's sound in the microphone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EchoFlag {
-    /// Take it out where both are real devices
+    /// Cancel it if both devices are a desktop's
     Auto,
-    /// Take it out
+    /// Cancel it
     Cancel,
-    /// Leave it
+    /// Keep it
     Keep,
 }
 

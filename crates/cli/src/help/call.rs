@@ -61,8 +61,9 @@ Usual devices, where --input or --output names none, of the first that there is:
   jack:taut                 joined to the card, where a JACK server runs
   alsa:default              ALSA's default PCM, where it goes that way
 Without a microphone silence is sent (null:). Which they are is told in a line.
-A microphone does not hear the loudspeaker beside it (--echo): that is taken out
-within the period in which it was captured, so nothing is later for it.
+The echo of a desktop's loudspeaker in its microphone is cancelled (--echo), which
+delays nothing. JACK, hw: and plughw: count as line inputs: without --echo cancel
+their sound stays as it is.
 On a terminal it shows levels, losses and latency of both directions: m mutes
 and unmutes, SPACE talks while muted, as long as it is held, + and - change the
 latency by a packet, > and < the length of packets, and q hangs up.

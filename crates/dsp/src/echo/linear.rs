@@ -1,0 +1,403 @@
+//! The linear part of the echo's path, learned by a partitioned-block frequency-domain Kalman filter
+//! (F. Kuech, E. Mabande and G. Enzner, *State-space architecture of the partitioned-block-based acoustic echo
+//! controller*, ICASSP 2014).
+//!
+//! It learns in blocks of its own, whatever the period of the device. The first block of taps is applied to the
+//! samples themselves and the others to spectra of past blocks, so that no sample waits for a block.
+
+use super::transform::{Bins, Transform, convolve};
+use crate::vector::widest;
+
+/// Pre-emphasis: of each sample this much of the previous one is subtracted, so that loud bass does not leak into
+/// other bins.
+const EMPHASIS: f32 = 0.9;
+/// How much of its power a path changes from one block to the next.
+const CHANGES: f32 = 1e-4;
+/// How much of the computed certainty each block adds: parts of a path are learned from like spectra, so their errors
+/// depend on each other, which a variance for each does not know.
+const CERTAINTY: f32 = 0.15;
+const NOISE_STEP: f32 = 0.15;
+
+/// Block lengths and counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// Samples of a block, a power of two.
+    pub(super) block: usize,
+    /// Blocks of taps.
+    pub(super) parts: usize,
+    /// Samples by which the reference can be delayed.
+    pub(super) longest_delay: usize,
+}
+
+/// The sound of one loudspeaker.
+pub(super) struct Reference {
+    shape: Shape,
+    /// Pre-emphasised samples; the current block fills the end.
+    line: Box<[f32]>,
+    last: f32,
+    /// Of the newest block first, from `newest` on.
+    spectra: Box<[Bins]>,
+    newest: usize,
+    pub(super) delay: usize,
+}
+
+impl Reference {
+    pub(super) fn new(shape: Shape) -> Self {
+        let Shape { block, parts, longest_delay } = shape;
+        Self {
+            shape,
+            line: vec![0.0; longest_delay + (parts + 3) * block].into(),
+            last: 0.0,
+            spectra: vec![Bins::new(block + 1); parts].into(),
+            newest: 0,
+            delay: 0,
+        }
+    }
+
+    /// Frames after which nothing of a sample is left here.
+    pub(super) fn reach(&self) -> usize {
+        self.line.len() + 2 * self.shape.block
+    }
+
+    /// Takes a sample of the current block.
+    pub(super) fn push(&mut self, at: usize, sample: f32) {
+        let place = self.line.len() - self.shape.block + at;
+        self.line[place] = sample - EMPHASIS * self.last;
+        self.last = sample;
+    }
+
+    /// Adds the spectrum of the block that is complete now, and begins another.
+    pub(super) fn next_block(&mut self, transform: &mut Transform) {
+        self.newest = (self.newest + self.shape.parts - 1) % self.shape.parts;
+        self.transform(0, 0, transform);
+        self.line.copy_within(self.shape.block.., 0);
+    }
+
+    fn transform(&mut self, part: usize, age: usize, transform: &mut Transform) {
+        let Shape { block, parts, .. } = self.shape;
+        let end = self.line.len() - self.delay - age - part * block;
+        let index = (self.newest + part) % parts;
+        transform.forward(&self.line[end - 2 * block..end], &mut self.spectra[index]);
+    }
+
+    /// Delays the reference by so many frames.
+    pub(super) fn set_delay(&mut self, delay: usize, transform: &mut Transform) {
+        self.delay = delay.min(self.shape.longest_delay);
+        // The spectra are of what was before the current block, which the line has moved on from.
+        (0..self.shape.parts).for_each(|part| self.transform(part, self.shape.block, transform));
+    }
+
+    fn spectrum(&self, part: usize) -> &Bins {
+        &self.spectra[(self.newest + part) % self.shape.parts]
+    }
+
+    /// The samples that meet the first block of taps at this frame of the current block, the oldest first.
+    fn near(&self, at: usize, count: usize) -> &[f32] {
+        let start = self.line.len() - 2 * self.shape.block + at - self.delay;
+        &self.line[start..start + self.shape.block + count]
+    }
+}
+
+/// The paths from all loudspeakers to one microphone.
+pub(super) struct Paths {
+    shape: Shape,
+    /// By loudspeaker and part.
+    weights: Box<[Bins]>,
+    variances: Box<[Box<[f32]>]>,
+    /// The first block of taps, by loudspeaker.
+    heads: Box<[Box<[f32]>]>,
+    /// What the other taps add in the current block.
+    tail: Box<[f32]>,
+    /// Pre-emphasised samples of the current block, and the estimate of their echo.
+    heard: Box<[f32]>,
+    estimated: Box<[f32]>,
+    last: f32,
+    echo: f32,
+    watch: Watch,
+    /// The current block has samples that cannot be learned from.
+    spoilt: bool,
+    /// Power of what is no echo.
+    noise: Box<[f32]>,
+    error: Bins,
+    /// Power of the error that the variances expect.
+    expected: Box<[f32]>,
+    /// `1 / (power of the expected error and of the noise)`.
+    whole: Box<[f32]>,
+    updated: usize,
+    time: Box<[f32]>,
+    sum: Bins,
+}
+
+impl Paths {
+    pub(super) fn new(shape: Shape, loudspeakers: usize) -> Self {
+        let Shape { block, parts, .. } = shape;
+        let (bins, count) = (block + 1, loudspeakers * parts);
+        Self {
+            shape,
+            weights: vec![Bins::new(bins); count].into(),
+            variances: (0..count)
+                .map(|index| vec![prior(index % parts, parts); bins].into())
+                .collect(),
+            heads: vec![vec![0.0; block].into(); loudspeakers].into(),
+            tail: vec![0.0; block].into(),
+            heard: vec![0.0; block].into(),
+            estimated: vec![0.0; block].into(),
+            watch: Watch::default(),
+            spoilt: false,
+            last: 0.0,
+            echo: 0.0,
+            noise: vec![0.0; bins].into(),
+            error: Bins::new(bins),
+            expected: vec![0.0; bins].into(),
+            whole: vec![0.0; bins].into(),
+            updated: count,
+            time: vec![0.0; 2 * block].into(),
+            sum: Bins::new(bins),
+        }
+    }
+
+    /// Expects the paths to have changed by this share of the prior.
+    pub(super) fn doubt(&mut self, share: f32) {
+        let parts = self.shape.parts;
+        for (index, variances) in self.variances.iter_mut().enumerate() {
+            let least = share * prior(index % parts, parts);
+            variances.iter_mut().for_each(|variance| *variance = variance.max(least));
+        }
+    }
+
+    /// Writes the echo in `captured`, which begins at this frame of the current block.
+    pub(super) fn estimate(
+        &mut self,
+        references: &[Reference],
+        at: usize,
+        captured: &[f32],
+        echo: &mut [f32],
+    ) {
+        let count = captured.len();
+        echo.copy_from_slice(&self.tail[at..at + count]);
+        for (reference, head) in references.iter().zip(&self.heads) {
+            let near = reference.near(at, count);
+            widest(
+                #[inline(always)]
+                |_| convolve(near, head, echo),
+            );
+        }
+        self.estimated[at..at + count].copy_from_slice(echo);
+        for (echo, (captured, heard)) in
+            echo.iter_mut().zip(captured.iter().zip(&mut self.heard[at..]))
+        {
+            *heard = captured - EMPHASIS * self.last;
+            self.last = *captured;
+            self.echo = *echo + EMPHASIS * self.echo;
+            if self.echo.abs() < 1e-20 {
+                self.echo = 0.0;
+            }
+            *echo = self.echo;
+        }
+    }
+
+    /// Learns nothing from the current block.
+    pub(super) fn spoil(&mut self) {
+        self.spoilt = true;
+    }
+
+    /// The newest samples of the current block, before `until`: captured, and estimated of their echo.
+    pub(super) fn newest(&self, from: usize, until: usize) -> (&[f32], &[f32]) {
+        (&self.heard[from..until], &self.estimated[from..until])
+    }
+
+    /// Judges the block that is complete now.
+    pub(super) fn watch(&mut self) -> Doubt {
+        let doubt = self.watch.judge(&self.heard, &self.estimated);
+        if doubt == Doubt::Changed {
+            self.doubt(1.0);
+        }
+        doubt
+    }
+
+    /// The delay follows a jump, so the path is right again.
+    pub(super) fn moved(&mut self) {
+        self.watch = Watch { learned: true, ..Watch::default() };
+    }
+
+    /// The power of the error that is expected, in each bin.
+    pub(super) fn expected(&self) -> impl Iterator<Item = f32> {
+        self.expected.iter().copied()
+    }
+
+    /// Learns from the block that is complete now, and prepares the next one.
+    pub(super) fn next_block(&mut self, references: &[Reference], transform: &mut Transform) {
+        let Shape { block, parts, .. } = self.shape;
+        self.update(references, transform, self.weights.len());
+        let Self { sum, weights, variances, .. } = self;
+        // The error with all that has been learned so far.
+        sum.clear();
+        self.expected.fill(0.0);
+        for (index, (weights, variances)) in weights.iter().zip(variances.iter()).enumerate() {
+            let spectrum = references[index / parts].spectrum(index % parts);
+            widest(
+                #[inline(always)]
+                |_| {
+                    add_product(sum, weights, spectrum);
+                    add_power(&mut self.expected, variances, spectrum);
+                },
+            );
+        }
+        transform.inverse(sum, &mut self.time);
+        self.time[..block].fill(0.0);
+        for (time, heard) in self.time[block..].iter_mut().zip(&self.heard) {
+            *time = heard - *time;
+        }
+        transform.forward(&self.time, &mut self.error);
+        let rates = self.whole.iter_mut().zip(&mut self.noise).zip(&self.expected);
+        for (((whole, noise), expected), power) in rates.zip(self.error.power()) {
+            *noise += NOISE_STEP * (power - *noise);
+            *whole = 1.0 / (expected + 2.0 * *noise + 1e-9);
+        }
+        let spoilt = core::mem::take(&mut self.spoilt);
+        let learns = !spoilt && !self.watch.holds;
+        self.updated = if learns { 0 } else { weights.len() };
+        // The other taps of the next block.
+        sum.clear();
+        for (index, weights) in weights.iter().enumerate() {
+            let part = index % parts;
+            if part > 0 {
+                let spectrum = references[index / parts].spectrum(part - 1);
+                widest(
+                    #[inline(always)]
+                    |_| add_product(sum, weights, spectrum),
+                );
+            }
+        }
+        transform.inverse(sum, &mut self.time);
+        self.tail.copy_from_slice(&self.time[block..]);
+    }
+
+    /// Learns from the last block for the parts below `until`.
+    pub(super) fn update(
+        &mut self,
+        references: &[Reference],
+        transform: &mut Transform,
+        until: usize,
+    ) {
+        let Shape { block, parts, .. } = self.shape;
+        while self.updated < until.min(self.weights.len()) {
+            let index = self.updated;
+            let spectrum = references[index / parts].spectrum(index % parts);
+            let (weights, variances) = (&mut self.weights[index], &mut self.variances[index]);
+            widest(
+                #[inline(always)]
+                |_| learn(weights, variances, spectrum, &self.error, &self.whole),
+            );
+            transform.inverse(weights, &mut self.time);
+            self.time[block..].fill(0.0);
+            transform.forward(&self.time, weights);
+            if index.is_multiple_of(parts) {
+                self.heads[index / parts].copy_from_slice(&self.time[..block]);
+            }
+            self.updated += 1;
+        }
+    }
+
+    pub(super) fn parts(&self) -> usize {
+        self.weights.len()
+    }
+}
+
+/// What the filter's estimate does to the captured sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It takes echo out.
+    Good,
+    /// It has added sound for a while, as after a jump of the delay.
+    Jumped,
+    /// The same, and no jump was found in time: the room changed.
+    Changed,
+}
+
+/// Finds out whether a path that was learned still fits.
+#[derive(Debug, Clone, Copy, Default)]
+struct Watch {
+    captured: f32,
+    left: f32,
+    learned: bool,
+    /// Nothing is learned while a learned path seems to be the wrong one, so that a jump finds it as it was.
+    holds: bool,
+    adds: u32,
+}
+
+impl Watch {
+    const STEP: f32 = 0.2;
+    /// Blocks until a jump is searched, and until the room is said to have changed.
+    const SEARCHES: u32 = 4;
+    const CHANGES: u32 = 32;
+
+    fn judge(&mut self, heard: &[f32], estimated: &[f32]) -> Doubt {
+        let energy =
+            |samples: &mut dyn Iterator<Item = f32>| samples.map(|one| one * one).sum::<f32>();
+        let captured = energy(&mut heard.iter().copied());
+        let left = energy(&mut heard.iter().zip(estimated).map(|(heard, echo)| heard - echo));
+        self.captured += Self::STEP * (captured - self.captured);
+        self.left += Self::STEP * (left - self.left);
+        self.learned |= self.captured > 10.0 * self.left;
+        if self.left > 1.05 * self.captured {
+            self.adds += 1;
+        } else if self.left < 0.8 * self.captured {
+            self.adds = 0;
+        }
+        self.holds = self.learned && self.adds > 0 && left > captured;
+        match self.adds {
+            ..Self::SEARCHES => Doubt::Good,
+            Self::SEARCHES..Self::CHANGES if self.learned => Doubt::Jumped,
+            _ => {
+                *self = Self::default();
+                Doubt::Changed
+            }
+        }
+    }
+}
+
+/// The expected power of a part of a path per bin: a room's sound fades.
+fn prior(part: usize, parts: usize) -> f32 {
+    let fades = |part: usize| 10_f32.powf(-4.0 * part as f32 / parts as f32);
+    fades(part) / (0..parts).map(fades).sum::<f32>()
+}
+
+#[inline(always)]
+fn add_product(sum: &mut Bins, one: &Bins, other: &Bins) {
+    let count = sum.re.len();
+    let (sre, sim) = (&mut sum.re[..count], &mut sum.im[..count]);
+    let (are, aim) = (&one.re[..count], &one.im[..count]);
+    let (bre, bim) = (&other.re[..count], &other.im[..count]);
+    for k in 0..count {
+        sre[k] += are[k] * bre[k] - aim[k] * bim[k];
+        sim[k] += are[k] * bim[k] + aim[k] * bre[k];
+    }
+}
+
+#[inline(always)]
+fn add_power(sum: &mut [f32], variances: &[f32], spectrum: &Bins) {
+    let count = sum.len();
+    let (variances, re, im) = (&variances[..count], &spectrum.re[..count], &spectrum.im[..count]);
+    for k in 0..count {
+        sum[k] += variances[k] * (re[k] * re[k] + im[k] * im[k]);
+    }
+}
+
+#[inline(always)]
+fn learn(weights: &mut Bins, variances: &mut [f32], spectrum: &Bins, error: &Bins, whole: &[f32]) {
+    let count = variances.len();
+    let (wre, wim) = (&mut weights.re[..count], &mut weights.im[..count]);
+    let (xre, xim) = (&spectrum.re[..count], &spectrum.im[..count]);
+    let (ere, eim) = (&error.re[..count], &error.im[..count]);
+    let whole = &whole[..count];
+    for k in 0..count {
+        let step = variances[k] * whole[k];
+        let power = xre[k] * xre[k] + xim[k] * xim[k];
+        wre[k] += step * (xre[k] * ere[k] + xim[k] * eim[k]);
+        wim[k] += step * (xre[k] * eim[k] - xim[k] * ere[k]);
+        let size = wre[k] * wre[k] + wim[k] * wim[k];
+        let keeps = (1.0 - CERTAINTY * step * power).max(0.0);
+        variances[k] = (1.0 - CHANGES) * keeps * variances[k] + CHANGES * size;
+    }
+}
