@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use tautline_dsp::align::outwards;
+
 use super::pieces::ChannelRouting;
 use super::sound::{Sound, itself_first};
 
@@ -72,7 +74,7 @@ impl Both<'_> {
             place.and_then(|place| sent.get(place)) == Some(&first)
                 && self.agree(sources, probe.clone(), *offset)
         };
-        (0..=reach).flat_map(|away| [offset + away, offset - away]).find(is_there)
+        outwards(reach).map(|away| offset + away).find(is_there)
     }
 
     /// The sent channel that each heard one is, from one frame on.

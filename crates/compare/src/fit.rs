@@ -4,7 +4,7 @@ mod acquire;
 
 use core::ops::Range;
 
-use tautline_dsp::align::{Along, Interpolator, Likeness, padded, refine};
+use tautline_dsp::align::{Likeness, LineFitter, padded};
 use tautline_dsp::resample::Quality;
 
 use super::exact::Both;
@@ -62,18 +62,14 @@ pub(super) struct WindowFitter<'a> {
     floor: f64,
     /// Mean square of the noise of the recording: what the best window since the last seed left.
     noise: f64,
-    interpolator: Interpolator,
-    here: Vec<f32>,
-    after: Vec<f32>,
-    turned: Vec<f32>,
+    fitter: LineFitter,
 }
 
 impl<'a> WindowFitter<'a> {
     pub(super) fn new(both: Both<'a>, bits: Option<u32>) -> Self {
-        let interpolator = Interpolator::new(Quality::default(), WINDOW);
+        let fitter = LineFitter::new(Quality::default(), WINDOW);
         let floor = bits.map_or(0.0, |bits| 0.25_f64.powi(bits as i32 - 1));
-        let (here, after, turned) = (vec![0.0; WINDOW], vec![0.0; WINDOW], Vec::new());
-        Self { both, floor, noise: 0.0, interpolator, here, after, turned }
+        Self { both, floor, noise: 0.0, fitter }
     }
 
     pub(super) fn floor(&self) -> f64 {
@@ -98,10 +94,8 @@ impl<'a> WindowFitter<'a> {
         window: &Range<usize>,
         line: &FrameLine,
     ) -> &[f32] {
-        let here = &mut self.here[..window.len()];
         let sent = padded(&self.both.sent.channels[source]);
-        self.interpolator.read(line.along(window.start), here, sent);
-        here
+        self.fitter.read(line.along(window.start), window.len(), sent)
     }
 
     fn likeness(
@@ -110,8 +104,22 @@ impl<'a> WindowFitter<'a> {
         window: &Range<usize>,
         line: &FrameLine,
     ) -> Likeness {
-        let heard = &self.both.heard.channels[channel][window.clone()];
-        Likeness::between(heard, self.rendered(source, window, line))
+        let Both { sent, heard } = self.both;
+        let heard = &heard.channels[channel][window.clone()];
+        self.fitter.likeness(heard, line.along(window.start), padded(&sent.channels[source]))
+    }
+
+    /// The line of a sound, from one near by on, along which it leaves the least of what was heard.
+    pub(super) fn refined(
+        &mut self,
+        heard: &[f32],
+        near: (usize, &FrameLine),
+        rounds: usize,
+        sound: impl Fn(i64, &mut [f32]),
+    ) -> Option<FrameLine> {
+        let (at, line) = near;
+        let along = self.fitter.refine(heard, line.along(at), (rounds, STILL), sound)?;
+        Some(FrameLine::of(along, at))
     }
 
     /// Whether these heard frames, a window of them at most, lie near `line`, and where.
@@ -171,16 +179,9 @@ impl<'a> WindowFitter<'a> {
         let (at, count) = (window.start, window.len());
         let (source, sign) = (routing.sources[channel], routing.gains[channel].signum() as f32);
         let heard = &self.both.heard.channels[channel][window.clone()];
-        self.turned.clear();
-        self.turned.extend(heard.iter().map(|sample| sample * sign));
-        let Self { interpolator, here, after, turned, .. } = self;
+        let turned: Vec<_> = heard.iter().map(|sample| sample * sign).collect();
         let sent = padded(&self.both.sent.channels[source]);
-        let room = [&mut here[..count], &mut after[..count]];
-        let Along { place, drift } =
-            refine(turned, line.along(at), room, (ROUNDS, STILL), |along, out| {
-                interpolator.read(along, out, &sent);
-            })?;
-        let fitted = FrameLine { at: at as f64, place, step: 1.0 + drift };
+        let fitted = self.refined(&turned, (at, line), ROUNDS, sent)?;
         let between = self.likeness((channel, source), window, &fitted);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
@@ -240,7 +241,8 @@ impl<'a> WindowFitter<'a> {
     ) -> bool {
         let heard = &self.both.heard.channels[channel][window.clone()];
         self.rendered(routing.sources[channel], window, line);
-        heard.chunks_exact(LEAST).zip(self.here.chunks_exact(LEAST)).any(|(heard, here)| {
+        let here = self.fitter.last().chunks_exact(LEAST);
+        heard.chunks_exact(LEAST).zip(here).any(|(heard, here)| {
             let alike = Likeness::between(heard, here);
             let left = alike.rest(alike.gain());
             self.is_loud(&alike, LEAST) && left <= LEFT_OVER * alike.energy()
@@ -261,7 +263,7 @@ impl<'a> WindowFitter<'a> {
             // As loud as the window is, not the piece.
             let alike = self.likeness((channel, routing.sources[channel]), window, line);
             let heard = &self.both.heard.channels[channel][window.clone()];
-            let here = &self.here[..count];
+            let here = self.fitter.last();
             let gain =
                 if self.is_loud(&alike, count) { alike.gain() } else { routing.gains[channel] };
             let rest = |(heard, here): (&f32, &f32)| f64::from(*heard) - gain * f64::from(*here);
@@ -318,7 +320,7 @@ impl<'a> WindowFitter<'a> {
         (good, all)
     }
 
-    fn loudest(&self, window: &Range<usize>, routing: &ChannelRouting) -> usize {
+    pub(super) fn loudest(&self, window: &Range<usize>, routing: &ChannelRouting) -> usize {
         let live = (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0);
         let energy = |channel: &usize| power(&self.both.heard.channels[*channel][window.clone()]);
         live.max_by(|one, other| energy(one).total_cmp(&energy(other))).unwrap_or(0)

@@ -89,6 +89,10 @@ impl FrameLine {
         self.place + (at - self.at) * self.step
     }
 
+    pub(super) fn of(Along { place, drift }: Along, at: usize) -> Self {
+        Self { at: at as f64, place, step: 1.0 + drift }
+    }
+
     pub(super) fn along(&self, at: usize) -> Along {
         Along { place: self.place(at as f64), drift: self.step - 1.0 }
     }
@@ -188,6 +192,26 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    /// These frames, bit for bit from one place to another among the sent ones.
+    pub(super) fn exact(
+        heard: Range<usize>,
+        places: Range<f64>,
+        routing: Rc<ChannelRouting>,
+        modulo: Option<f64>,
+    ) -> Self {
+        Self {
+            heard,
+            from: places.start,
+            to: places.end,
+            kind: Kind::Exact,
+            volumes: vec![None; routing.gains.len()],
+            routing,
+            places: Places::default(),
+            clicks: Vec::new(),
+            modulo,
+        }
+    }
+
     pub(super) fn is_exact(&self) -> bool {
         self.kind == Kind::Exact
     }

@@ -2,14 +2,14 @@
 
 use core::ops::Range;
 
-use tautline_dsp::align::{APART, MAX_DRIFT, Nudge, nudge};
+use tautline_dsp::align::{NEAR, outwards, padded};
 use tautline_dsp::fit::solve;
 
 use super::exact::Both;
 use super::fit::{LEAST, ROUNDS, STILL, WINDOW, WindowFitter};
 use super::pieces::{FrameLine, Piece};
 use super::seek::{Coarse, Likely};
-use super::sound::{Sound, power};
+use super::sound::Sound;
 
 const WINDOWS: usize = 8;
 /// The part of the energy that a mix may leave, −30 dB, and how much less than without a mix.
@@ -90,11 +90,9 @@ impl MixFinder<'_> {
         let frames = self.both.heard.frames();
         let end = frames.min(at + (sounding.end as f64 - near.place(at as f64)).max(0.0) as usize);
         let window = |at: usize| at..end.min(at + WINDOW);
-        let energy = |window: &Range<usize>| -> f64 {
-            self.both.heard.channels.iter().map(|channel| power(&channel[window.clone()])).sum()
-        };
+        let energy = |at: &usize| self.both.heard.energy(&window(*at));
         let starts = (at..end.saturating_sub(LEAST)).step_by(WINDOW).take(16 * WINDOWS);
-        let first = starts.max_by(|a, b| energy(&window(*a)).total_cmp(&energy(&window(*b))))?;
+        let first = starts.max_by(|a, b| energy(a).total_cmp(&energy(b)))?;
         let line = self.settle(window(first), near)?;
         let last = first + WINDOWS * WINDOW;
         let fitted = self.mix(first..end.min(last), &line)?;
@@ -104,46 +102,37 @@ impl MixFinder<'_> {
 
     /// The line along which a mix leaves the least of a window: a whole offset first, then between frames.
     fn settle(&mut self, window: Range<usize>, near: FrameLine) -> Option<FrameLine> {
-        const ABOUT: i64 = 8;
         let nearest = near.nearest(window.start);
-        let offsets = (0..=ABOUT).flat_map(|away| [nearest + away, nearest - away]);
-        let whole = offsets.filter_map(|offset| {
-            let line = FrameLine { step: near.step, ..self.at(&window, offset as f64) };
+        let whole = outwards(NEAR).filter_map(|away| {
+            let place = (window.start as i64 + nearest + away) as f64;
+            let line = FrameLine { at: window.start as f64, place, ..near };
             Some((self.mix(window.clone(), &line)?.rest, line))
         });
         let (rest, mut line) = whole.min_by(|one, other| one.0.total_cmp(&other.0))?;
         let exact = line;
+        let Both { sent, heard } = self.both;
+        let channel = heard.loudest(window.clone());
         for _ in 0..ROUNDS {
-            let coefficients = self.mix(window.clone(), &line)?.coefficients;
-            let channel = self.both.heard.loudest(window.clone());
-            let row = &coefficients[channel];
-            let heard = &self.both.heard.channels[channel][window.clone()];
-            let here = self.mixed(&window, &line, row);
-            let further = FrameLine { place: line.place + APART, ..line };
-            let after = self.mixed(&window, &further, row);
-            let Nudge { further, faster } = nudge(heard, &here, &after, APART)?;
-            line.place += further.clamp(-1.0, 1.0);
-            line.step = (line.step + faster).clamp(1.0 - MAX_DRIFT, 1.0 + MAX_DRIFT);
+            let row = self.mix(window.clone(), &line)?.coefficients.swap_remove(channel);
+            let mixed = |from: i64, out: &mut [f32]| {
+                let mut samples = vec![0.0; out.len()];
+                out.fill(0.0);
+                for (part, channel) in row.iter().zip(&sent.channels) {
+                    padded(channel)(from, &mut samples);
+                    let parts = out.iter_mut().zip(&samples);
+                    parts.for_each(|(out, sample)| *out += *part as f32 * sample);
+                }
+            };
+            let heard = &heard.channels[channel][window.clone()];
+            let moved = self.fit.refined(heard, (window.start, &line), 1, mixed)?;
+            let further = moved.place - line.place;
+            line = moved;
             if further.abs() < STILL {
                 break;
             }
         }
         let between = self.mix(window, &line)?.rest;
         Some(if rest <= 1.02 * between { exact } else { line })
-    }
-
-    fn at(&self, window: &Range<usize>, offset: f64) -> FrameLine {
-        FrameLine { at: window.start as f64, place: window.start as f64 + offset, step: 1.0 }
-    }
-
-    /// The sent channels along a line, in these parts.
-    fn mixed(&mut self, window: &Range<usize>, line: &FrameLine, row: &[f64]) -> Vec<f32> {
-        self.render(window, line);
-        let sum = |at: usize| {
-            let parts = row.iter().zip(&self.rendered);
-            parts.map(|(part, channel)| part * f64::from(channel[at])).sum::<f64>() as f32
-        };
-        (0..window.len()).map(sum).collect()
     }
 
     fn render(&mut self, window: &Range<usize>, line: &FrameLine) {

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+pub(super) use tautline_dsp::align::energy as power;
 use tautline_proto::units::Rate;
 
 /// Bits of integer samples that files have.
@@ -41,6 +42,12 @@ impl Sound {
         })
     }
 
+    /// Of these frames, as far as there are such, of all channels.
+    pub(super) fn energy(&self, frames: &Range<usize>) -> f64 {
+        let frames = frames.start.min(self.frames())..frames.end.min(self.frames());
+        self.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
+    }
+
     pub(super) fn loudest(&self, frames: Range<usize>) -> usize {
         let energy = |channel: &Vec<f32>| power(&channel[frames.clone()]);
         let all = self.channels.iter().map(energy).enumerate();
@@ -54,10 +61,6 @@ impl Sound {
         };
         DEPTHS.into_iter().find(|bits| whole(bits))
     }
-}
-
-pub(super) fn power(samples: &[f32]) -> f64 {
-    f64::from(tautline_dsp::align::dot(samples, samples))
 }
 
 /// Channels in the order in which one is looked for: itself first.

@@ -7,10 +7,12 @@ mod settle;
 use core::ops::Range;
 use std::rc::Rc;
 
+use tautline_dsp::align::Backoff;
+
 use super::exact::{Both, PROBE, RUN};
 use super::fit::{Fitted, LEAST, WINDOW, WindowFitter};
 use super::pieces::{
-    BLOCK, ChannelRouting, FrameLine, Kind, Piece, Places, RoutedLine, take_volumes,
+    BLOCK, ChannelRouting, FrameLine, GainRange, Kind, Piece, Places, RoutedLine, take_volumes,
 };
 use super::seek::{Coarse, Likely};
 
@@ -18,8 +20,6 @@ use super::seek::{Coarse, Likely};
 const NEAR_FROM: usize = 2 * BLOCK;
 /// How far ahead the sound is looked for where it was: what is lost is rarely more.
 const AHEAD: usize = 4800;
-/// Searches near the last piece rest for at most so many places after failures.
-const MOST_REST: u32 = 16;
 /// Searches of all that was sent, and frames to the second of them; to each next it is twice as far.
 const SEARCHES: u32 = 12;
 const FIRST_REST: usize = 8 * WINDOW;
@@ -37,8 +37,7 @@ struct Seed {
 }
 
 struct SearchBackoff {
-    near: u32,
-    patience: u32,
+    near: Backoff,
     /// The heard frame at which all may be searched again, and how far the next lies from there.
     wide: usize,
     further: usize,
@@ -46,7 +45,7 @@ struct SearchBackoff {
 
 impl SearchBackoff {
     fn none(at: usize) -> Self {
-        Self { near: 0, patience: 1, wide: at, further: FIRST_REST }
+        Self { near: Backoff::after(1), wide: at, further: FIRST_REST }
     }
 }
 
@@ -161,8 +160,7 @@ impl<'a> PieceWalk<'a> {
         let floor = self.fit.floor() * routing.gains.len() as f64;
         let same =
             |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
-        let (mut energy, mut rest, mut resampled) = (0.0, 0.0, false);
-        let mut volumes = vec![None; routing.gains.len()];
+        let mut all = Windows::none(&routing);
         // Alike long, as a short one says too little to be fitted.
         let windows = gap.heard.len().div_ceil(WINDOW);
         let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
@@ -170,8 +168,8 @@ impl<'a> PieceWalk<'a> {
             let window = edge(window)..edge(window + 1);
             let count = window.len();
             let held = self.fit.holds(&window, &line, &routing);
-            let held = match held.filter(|held| same(held, count)) {
-                Some(held) => held,
+            match held.filter(|held| same(held, count)) {
+                Some(held) => all.take(&held),
                 None => {
                     let near = self.fit.window(&window, &line, &routing)?;
                     let centre = (window.start + count / 2) as f64;
@@ -179,15 +177,12 @@ impl<'a> PieceWalk<'a> {
                     if off.abs() > BESIDE || !same(&near, count) {
                         return None;
                     }
-                    resampled = true;
-                    near
+                    all.take(&near);
+                    all.resampled = true;
                 }
-            };
-            (energy, rest) = (energy + held.energy, rest + held.rest);
-            take_volumes(&mut volumes, &held.volumes);
+            }
         }
-        let kind = Kind::Alike { resampled, energy, rest };
-        Some(Piece { kind, volumes, ..gap })
+        Some(Piece { kind: all.kind(), volumes: all.volumes, ..gap })
     }
 
     /// The next piece, by any of its frames; and whether it is on the line.
@@ -207,10 +202,8 @@ impl<'a> PieceWalk<'a> {
         {
             return Some((Seed::exact(at, offset, routing.clone()), true));
         }
-        let rests = rest.near > 0;
-        if rests {
-            rest.near -= 1;
-        } else {
+        let rests = !rest.near.is_over();
+        if !rests {
             let some = (at..heard.end.min(at + WINDOW)).step_by(PROBE / 2);
             let moved = straight.and_then(|routing| {
                 some.into_iter().find_map(|at| {
@@ -227,8 +220,7 @@ impl<'a> PieceWalk<'a> {
         }
         let found = if rests { None } else { self.near(&heard, line) };
         if found.is_none() && !rests {
-            rest.near = rest.patience;
-            rest.patience = (2 * rest.patience).min(MOST_REST);
+            rest.near.fail();
         }
         let found = found.or_else(|| self.anywhere(&heard, line, rest));
         found.map(|seed| (seed, false))
@@ -312,18 +304,8 @@ impl<'a> PieceWalk<'a> {
                 let within = within.start.max(heard(start))..within.end.min(heard(end));
                 let heard = self.both.grow(&seed.routing.sources, seed.at, within, offset);
                 let place = |at: usize| seed.line.place(at as f64);
-                let (from, to) = (place(heard.start), place(heard.end));
-                Piece {
-                    heard,
-                    from,
-                    to,
-                    kind: Kind::Exact,
-                    routing: seed.routing.clone(),
-                    places: Places::default(),
-                    volumes: vec![None; seed.routing.gains.len()],
-                    clicks: Vec::new(),
-                    modulo: None,
-                }
+                let places = place(heard.start)..place(heard.end);
+                Piece::exact(heard, places, seed.routing.clone(), None)
             }
             None => self.grow_alike(seed, within),
         }
@@ -344,8 +326,7 @@ impl<'a> PieceWalk<'a> {
     }
 
     fn grow_alike(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
-        let (mut resampled, mut energy, mut rest) = (false, 0.0, 0.0);
-        let (mut volumes, mut clicks) = (vec![None; seed.routing.gains.len()], Vec::new());
+        let (mut all, mut clicks) = (Windows::none(&seed.routing), Vec::new());
         let mut places = Places::default();
         let (mut last, mut end) = (seed.line, seed.at);
         let mut before = (last, end);
@@ -363,10 +344,8 @@ impl<'a> PieceWalk<'a> {
                 end += self.edge(count, |some| end..end + some, &last, &seed.routing);
                 break;
             };
-            (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
-            resampled |= fitted.line.offset().is_none();
+            all.take(&fitted);
             places.add(&fitted.line, (window.start + count / 2) as f64, fitted.energy);
-            take_volumes(&mut volumes, &fitted.volumes);
             clicks.extend(self.clicks(&window, &window, &fitted.line, &seed.routing));
             (last, end) = (fitted.line, end + count);
             (self.progress)(end);
@@ -381,20 +360,16 @@ impl<'a> PieceWalk<'a> {
                 start -= self.edge(count, |some| start - some..start, &first, &seed.routing);
                 break;
             };
-            (energy, rest) = (energy + fitted.energy, rest + fitted.rest);
-            resampled |= fitted.line.offset().is_none();
+            all.take(&fitted);
             places.add(&fitted.line, (window.start + count / 2) as f64, fitted.energy);
-            take_volumes(&mut volumes, &fitted.volumes);
             clicks.extend(self.clicks(&window, &window, &fitted.line, &seed.routing));
             (first, start) = (fitted.line, start - count);
         }
         let (from, to) = (first.place(start as f64), last.place(end as f64));
-        let kind = Kind::Alike { resampled, energy, rest };
         clicks.sort_unstable();
         clicks.retain(|(at, _)| (start..end).contains(at));
-        let routing = seed.routing.clone();
-        let heard = start..end;
-        Piece { heard, from, to, kind, routing, places, volumes, clicks, modulo: None }
+        let piece = Piece::exact(start..end, from..to, seed.routing.clone(), None);
+        Piece { kind: all.kind(), places, volumes: all.volumes, clicks, ..piece }
     }
 
     /// Whether it is more than the edge of a piece beyond the frames searched, and more than noise.
@@ -443,20 +418,37 @@ impl Seed {
     }
 }
 
+/// What windows of a piece leave, and how loud they are.
+struct Windows {
+    resampled: bool,
+    energy: f64,
+    rest: f64,
+    volumes: Vec<Option<GainRange>>,
+}
+
+impl Windows {
+    fn none(routing: &ChannelRouting) -> Self {
+        let volumes = vec![None; routing.gains.len()];
+        Self { resampled: false, energy: 0.0, rest: 0.0, volumes }
+    }
+
+    fn take(&mut self, fitted: &Fitted) {
+        self.resampled |= fitted.line.offset().is_none();
+        self.energy += fitted.energy;
+        self.rest += fitted.rest;
+        take_volumes(&mut self.volumes, &fitted.volumes);
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Alike { resampled: self.resampled, energy: self.energy, rest: self.rest }
+    }
+}
+
 /// What lies between two pieces on the same line, of which nothing else is known yet.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
     let heard = last.heard.end..next.heard.start;
     let both = last.is_exact() && next.is_exact() && last.routing == next.routing;
     let same = next.from - last.to == heard.len() as f64 && !heard.is_empty();
-    (both && same).then(|| Piece {
-        heard,
-        from: last.to,
-        to: next.from,
-        kind: Kind::Exact,
-        routing: last.routing.clone(),
-        places: Places::default(),
-        volumes: Vec::new(),
-        clicks: Vec::new(),
-        modulo: last.modulo,
-    })
+    (both && same)
+        .then(|| Piece::exact(heard, last.to..next.from, last.routing.clone(), last.modulo))
 }

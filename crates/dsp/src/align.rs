@@ -1,18 +1,20 @@
 //! Where one sound lies in another: how alike two runs of samples are, and how far the one must be moved and
 //! stretched to be the other.
 //!
-//! Coarse search: [`Landmarks`] for sound bit for bit, the cross spectrum ([`spectrum`]) for any other. Fine search,
-//! to a part of a frame: [`refine`]. Of periodic sound, the lag that is proven: [`rivals`].
+//! Coarse search: [`Landmarks`] for sound bit for bit, the cross spectrum ([`spectrum`]) for any other. Near a place
+//! that is expected: [`likeliest`] finds it to a frame, [`LineFitter`] to a part of one. Of periodic sound, the lag that
+//! is proven: [`rivals`].
 
 mod landmarks;
 mod line;
+mod near;
 pub mod rivals;
 pub mod spectrum;
 
 pub use landmarks::Landmarks;
-pub use line::{APART, Along, Interpolator, MAX_DRIFT, padded, refine};
+pub use line::{Along, Interpolator, LineFitter, padded};
+pub use near::{AS_LIKELY, Backoff, NEAR, likeliest, outwards};
 
-use crate::fit::solve;
 use crate::vector::widest;
 
 /// How alike sound that was heard is to sound that it may come from.
@@ -133,36 +135,6 @@ impl Likeness {
     }
 }
 
-/// How much further along and how much faster the other is to be taken.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Nudge {
-    /// In samples.
-    pub further: f64,
-    /// In samples for each of the run.
-    pub faster: f64,
-}
-
-/// One round of Gauss and Newton: gain, distance and drift that together leave the least of the run
-/// that was heard, the last two small. The other is given as it is, and `apart` samples further along.
-/// `None` where it says nothing, or where the gain would be negative.
-pub fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
-    let length = heard.len() as f64;
-    // The squares, and the products as right sides.
-    let mut rows = [[0.0_f64; 4]; 3];
-    for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
-        let here = f64::from(*here);
-        let slope = (f64::from(*after) - here) / apart;
-        // The drift in units of a run, so that all three are alike in size.
-        let terms = [here, slope, slope * index as f64 / length];
-        let others = [terms[0], terms[1], terms[2], f64::from(*heard)];
-        for (row, term) in rows.iter_mut().zip(terms) {
-            row.iter_mut().zip(others).for_each(|(sum, other)| *sum += term * other);
-        }
-    }
-    let [gain, further, faster] = solve(&mut rows).then(|| rows.map(|row| row[3]))?;
-    (gain > 0.0).then(|| Nudge { further: further / gain, faster: faster / gain / length })
-}
-
 /// The sum of the products of two runs as long, several at a time.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 16;
@@ -174,6 +146,11 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
     }
     sums.iter().sum::<f32>() + a.1.iter().zip(b.1).map(|(a, b)| a * b).sum::<f32>()
+}
+
+/// The sum of the squares of a run.
+pub fn energy(samples: &[f32]) -> f64 {
+    f64::from(dot(samples, samples))
 }
 
 #[cfg(test)]
@@ -241,41 +218,5 @@ mod tests {
         endless(&HEARD, &[-1.0, -2.0]);
         endless(&HEARD, &[4.0, -3.0]);
         endless(&[f32::NAN, 4.0], &OTHER);
-    }
-
-    #[test]
-    fn a_round_in_which_the_other_is_upside_down_or_unlike_says_nothing() {
-        let (here, after) = ([1.0, 0.5, -1.0, 0.25], [0.5, 1.0, 0.25, 1.0]);
-        let turned = here.map(|sample: f32| -sample);
-        assert_eq!(nudge(&turned, &here, &after, 1.0), None);
-        assert_eq!(nudge(&[0.0; 4], &here, &after, 1.0), None);
-    }
-
-    #[test]
-    fn a_round_over_few_samples_counts_the_drift_by_their_place() {
-        // Heard is the other 0.25 further along, and 0.125 more at each sample.
-        let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
-        let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
-        let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();
-        let heard: Vec<f32> =
-            (0..5).map(|n| 2.0 * (here[n] + slopes[n] * (0.25 + 0.125 * n as f32))).collect();
-        let Nudge { further, faster } = nudge(&heard, &here, &after, apart).unwrap();
-        assert!(
-            (further - 0.25).abs() < 1e-9 && (faster - 0.125).abs() < 1e-9,
-            "{further} {faster}"
-        );
-    }
-
-    #[test]
-    fn a_round_says_how_much_further_and_faster_a_sine_is() {
-        let sine = |index: f64| (index * 0.1).sin() as f32;
-        let taken = |from: f64, step: f64| -> Vec<f32> {
-            (0..1024).map(|index| sine(from + f64::from(index) * step)).collect()
-        };
-        let heard = taken(5.1, 1.0001);
-        let (here, after) = (taken(5.0, 1.0), taken(5.0 + 1.0 / 64.0, 1.0));
-        let Nudge { further, faster } = nudge(&heard, &here, &after, 1.0 / 64.0).unwrap();
-        assert!((further - 0.1).abs() < 0.01 && (faster - 1e-4).abs() < 1e-5, "{further} {faster}");
-        assert_eq!(nudge(&heard, &[0.0; 1024], &[0.0; 1024], 1.0), None, "of silence");
     }
 }

@@ -39,6 +39,18 @@ pub fn top(three: [f64; 3]) -> f64 {
     if before - 2.0 * here + after < 0.0 { vertex(three).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
+/// The place and the size of the largest of these, either way up; the first of several.
+pub fn largest(values: impl Iterator<Item = f64>) -> (usize, f64) {
+    let sizes = values.map(f64::abs).enumerate();
+    sizes.fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
+}
+
+/// Where a top lies between the values, of a parabola through three; on it at an end.
+pub fn place_of_top(values: &[f64], top: usize) -> f64 {
+    let around = top.checked_sub(1).and_then(|before| values.get(before..)?.first_chunk());
+    top as f64 + around.map_or(0.0, |three| vertex(*three).clamp(-0.5, 0.5))
+}
+
 /// The slope of parallel lines through several runs of points.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommonSlope {

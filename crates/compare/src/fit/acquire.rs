@@ -3,19 +3,13 @@
 use core::ops::Range;
 use std::rc::Rc;
 
-use tautline_dsp::align::{Likeness, padded};
+use tautline_dsp::align::{AS_LIKELY, Likeness, likeliest, padded};
 
 use super::{AS_GOOD, LEFT_OVER, NOISE_OF_BLOCK, NOISE_OF_WINDOW, QUIET, WINDOW, WindowFitter};
 use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
 use crate::seek::Likely;
 use crate::sound::{itself_first, power};
 
-/// How far from a likely place the right one may be, in frames.
-const ABOUT: i64 = 8;
-/// An expected or nearer place is taken if it is this nearly as good as the best: a periodic sound has several.
-const AS_LIKELY: f64 = 0.98;
-/// Below this correlation at the best of those nothing is fitted.
-const LIKELY: f64 = 0.5;
 /// Noise counts up to this part of the loudest block, −23 dB, so that no more is left over with it than without.
 const NOISE: f64 = LEFT_OVER / NOISE_OF_WINDOW;
 
@@ -35,16 +29,13 @@ impl WindowFitter<'_> {
             return None;
         }
         let sent = padded(&self.both.sent.channels[likely.source]);
-        let (mut likes, mut there) = (Vec::new(), vec![0.0; count]);
-        for away in -ABOUT..=ABOUT {
+        let mut there = vec![0.0; count];
+        let (away, mut like) = likeliest(|away| {
             sent(likely.sent as i64 + away, &mut there);
-            // Of a hole it is NaN, which is no likeness.
-            let like = Likeness::between(heard, &there).correlation();
-            likes.push((away, if like.is_nan() { 0.0 } else { like }));
-        }
-        let (mut guess, mut like) = likeliest(&likes).map(|(away, like)| {
-            (FrameLine { at: at as f64, place: (likely.sent as i64 + away) as f64, step }, like)
+            Likeness::between(heard, &there).correlation()
         })?;
+        let place = (likely.sent as i64 + away) as f64;
+        let mut guess = FrameLine { at: at as f64, place, step };
         if let Some((line, gain)) = expected {
             let there = self.likeness((likely.channel, likely.source), &window, line).correlation();
             if gain.signum() * there >= AS_LIKELY * like.abs() {
@@ -123,16 +114,4 @@ impl WindowFitter<'_> {
         }
         Some(())
     }
-}
-
-/// How far away the best correlation is, or a nearer top that is nearly as good; and that correlation.
-fn likeliest(likes: &[(i64, f64)]) -> Option<(i64, f64)> {
-    let best = likes.iter().map(|(_, like)| like.abs()).fold(0.0, f64::max);
-    let like = |at: usize| likes.get(at).map_or(0.0, |(_, like)| like.abs());
-    let tops = likes.iter().enumerate().filter(|(at, (_, here))| {
-        let around = at.checked_sub(1).map_or(0.0, like).max(like(at + 1));
-        here.abs() >= around.max(AS_LIKELY * best)
-    });
-    let (_, likeliest) = tops.min_by_key(|(_, (away, _))| away.abs())?;
-    (best >= LIKELY).then_some(*likeliest)
 }

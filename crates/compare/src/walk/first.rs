@@ -53,9 +53,8 @@ impl PieceWalk<'_> {
 
     /// Where the loudest pattern of some sent frames begins.
     pub(super) fn loudest(&self, part: Range<usize>) -> usize {
-        let energy = |from: &usize| -> f64 {
-            let frames = *from..(*from + PATTERN).min(self.sounding.end);
-            self.both.sent.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
+        let energy = |from: &usize| {
+            self.both.sent.energy(&(*from..(*from + PATTERN).min(self.sounding.end)))
         };
         let last = part.end.saturating_sub(PATTERN).max(part.start);
         let starts = (part.start..=last).step_by(PATTERN);

@@ -12,9 +12,8 @@ use crate::seek::{Likely, PATTERN};
 use crate::sound::{Sound, power};
 use tautline_dsp::align::Likeness;
 use tautline_dsp::align::rivals::{
-    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
+    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, FittedLags, Pair, choose, repeats,
 };
-use tautline_dsp::fit::top;
 
 /// A pattern that comes again so much alike within the sent sound may lie there.
 const REPEATS: f64 = 0.9;
@@ -40,8 +39,6 @@ const MARGIN: i64 = 2;
 const CONTINUES: f64 = 0.95;
 /// Sound of less than this part of the power of a piece, −20 dB, does not continue the piece.
 const AUDIBLE: f64 = 0.01;
-/// How far from a lag the sound is fitted on either side, in frames.
-const ASIDE: f64 = 1.0 / 16.0;
 
 struct Settled {
     line: FrameLine,
@@ -116,10 +113,7 @@ impl<'a> PieceWalk<'a> {
     pub(super) fn beyond(&self, piece: &Piece) -> [bool; 2] {
         let (heard, Range { start, end }) = (self.both.heard, self.sounding.clone());
         let frames = heard.frames();
-        let mean = |part: Range<usize>| -> f64 {
-            let all = heard.channels.iter().map(|channel| power(&channel[part.clone()]));
-            all.sum::<f64>() / part.len() as f64
-        };
+        let mean = |part: Range<usize>| heard.energy(&part) / part.len() as f64;
         let loud = AUDIBLE * mean(piece.heard.clone());
         let sounds = |part: Range<usize>| {
             part.step_by(SPAN).all(|at| {
@@ -194,10 +188,7 @@ impl<'a> PieceWalk<'a> {
         if !piece.is_exact() {
             return loudest;
         }
-        let energy = |from: &usize| -> f64 {
-            let probe = *from..to.min(from + PROBE);
-            self.both.sent.channels.iter().map(|channel| power(&channel[probe.clone()])).sum()
-        };
+        let energy = |from: &usize| self.both.sent.energy(&(*from..to.min(from + PROBE)));
         let probes = (from..to.min(loudest.end)).step_by(PROBE);
         let from = probes.max_by(|a, b| energy(a).total_cmp(&energy(b))).unwrap_or(from);
         from..to.min(from + PROBE)
@@ -296,16 +287,13 @@ impl<'a> PieceWalk<'a> {
             });
         }
         let (wanted, known) = (near.place(begin) - line.place(begin), self.known());
-        let mut fitted: Vec<(f64, (FrameLine, f64))> = Vec::new();
+        let mut fitted = FittedLags::default();
         choose(&all, wanted, |one, other| {
+            let at = |lag: f64| FrameLine { place: line.place + lag, ..*line };
             let along = [one, other].map(|one| {
-                if let Some((_, known)) = fitted.iter().find(|(lag, _)| *lag == one.lag) {
-                    return *known;
-                }
-                let line = FrameLine { place: line.place + one.lag, ..*line };
-                let there = self.fitted(&live, &line, &counts, one.likeness.signum());
-                fitted.push((one.lag, there));
-                there
+                let likeness = |lag: f64| self.likeness(&live, &at(lag), &counts);
+                let (lag, gain) = fitted.of(one, likeness);
+                (at(lag), gain)
             });
             self.lead(&live, &counts, along, &known)
         })
@@ -330,20 +318,6 @@ impl<'a> PieceWalk<'a> {
             all.extend_from_slice(self.fit.rendered(source, &window, &line));
         }
         Cow::Owned(all)
-    }
-
-    /// The line next to this one, and the factor of this sign to each gain, that explain most of the frames that count.
-    fn fitted(
-        &mut self,
-        live: &[Live],
-        line: &FrameLine,
-        counts: &[Range<usize>],
-        sign: f64,
-    ) -> (FrameLine, f64) {
-        let along = |away: f64| FrameLine { place: line.place + away, ..*line };
-        let alike = [-ASIDE, 0.0, ASIDE].map(|away| self.likeness(live, &along(away), counts));
-        let away = ASIDE * top(alike.map(|alike| -alike.rest_rounded(alike.gain_of_sign(sign))));
-        (along(away), alike[1].gain_of_sign(sign))
     }
 
     fn likeness(&mut self, live: &[Live], line: &FrameLine, counts: &[Range<usize>]) -> Likeness {
@@ -412,10 +386,7 @@ impl<'a> PieceWalk<'a> {
         };
         let sounding = heard(self.sounding.start)..heard(self.sounding.end);
         // The loudest first: sound may be sparse.
-        let energy = |at: &usize| -> f64 {
-            let window = *at..within.end.min(at + WINDOW);
-            self.both.heard.channels.iter().map(|channel| power(&channel[window.clone()])).sum()
-        };
+        let energy = |at: &usize| self.both.heard.energy(&(*at..within.end.min(at + WINDOW)));
         let mut places: Vec<_> = sounding.step_by(WINDOW / 2).map(|at| (energy(&at), at)).collect();
         places.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         let middle = piece.heard.start + piece.heard.len() / 2;
@@ -436,9 +407,7 @@ impl<'a> PieceWalk<'a> {
         }
         let (heard, place) = (self.both.heard, line.place(at as f64).round());
         let end = heard.frames().min(at + WINDOW);
-        let loud = |channel: &usize| power(&heard.channels[*channel][at.min(end)..end]);
-        let live = (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0);
-        let channel = live.max_by(|a, b| loud(a).total_cmp(&loud(b)))?;
+        let channel = self.fit.loudest(&(at.min(end)..end), routing);
         let (source, gain) = (routing.sources[channel], routing.gains[channel]);
         let likely = Likely { heard: at, sent: place.max(0.0) as usize, channel, source };
         let all = 0..heard.frames();

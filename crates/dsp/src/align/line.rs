@@ -1,12 +1,13 @@
 //! Sound between its frames, along a straight line, and the line along which it leaves the least of what was heard.
 
-use super::{Nudge, nudge};
+use super::Likeness;
+use crate::fit::solve;
 use crate::resample::{Quality, Resampler, Step};
 
 /// Distance over which the slope of the sound is taken, in frames.
-pub const APART: f64 = 1.0 / 64.0;
+const APART: f64 = 1.0 / 64.0;
 /// Two cards run no further apart than this.
-pub const MAX_DRIFT: f64 = 1e-3;
+const MAX_DRIFT: f64 = 1e-3;
 
 /// Where frames that were heard lie in a sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,27 +65,97 @@ pub fn padded(samples: &[f32]) -> impl Fn(i64, &mut [f32]) + '_ {
     }
 }
 
-/// Rounds of Gauss and Newton from a line near by, as many at most, or until one moves no frame by more than
-/// `still`. `read` reads the sound along a line, `room` is for as many frames as were heard, twice. `None` where a
-/// round says nothing.
-pub fn refine(
-    heard: &[f32],
-    mut along: Along,
-    [here, after]: [&mut [f32]; 2],
-    (rounds, still): (usize, f64),
-    mut read: impl FnMut(Along, &mut [f32]),
-) -> Option<Along> {
-    for _ in 0..rounds {
-        read(along, here);
-        read(Along { place: along.place + APART, ..along }, after);
-        let Nudge { further, faster } = nudge(heard, here, after, APART)?;
-        along.place += further.clamp(-1.0, 1.0);
-        along.drift = (along.drift + faster).clamp(-MAX_DRIFT, MAX_DRIFT);
-        if further.abs() < still && faster.abs() * (heard.len() as f64) < still {
-            break;
+/// Finds the line along which sound was heard. Allocates nothing after set-up.
+#[derive(Debug)]
+pub struct LineFitter {
+    interpolator: Interpolator,
+    /// The sound along a line, and a little further along.
+    here: Vec<f32>,
+    after: Vec<f32>,
+}
+
+impl LineFitter {
+    /// For so many frames: more of them allocate.
+    pub fn new(quality: Quality, longest: usize) -> Self {
+        let (here, after) = (Vec::with_capacity(longest), Vec::with_capacity(longest));
+        Self { interpolator: Interpolator::new(quality, longest), here, after }
+    }
+
+    /// So many frames along a line. `sound` writes the frames of the sound from a number on.
+    pub fn read(&mut self, along: Along, count: usize, sound: impl Fn(i64, &mut [f32])) -> &[f32] {
+        self.here.resize(count, 0.0);
+        self.interpolator.read(along, &mut self.here, sound);
+        &self.here
+    }
+
+    /// What was read last.
+    pub fn last(&self) -> &[f32] {
+        &self.here
+    }
+
+    /// How alike what was heard is to the sound along a line.
+    pub fn likeness(
+        &mut self,
+        heard: &[f32],
+        along: Along,
+        sound: impl Fn(i64, &mut [f32]),
+    ) -> Likeness {
+        Likeness::between(heard, self.read(along, heard.len(), sound))
+    }
+
+    /// Rounds of Gauss and Newton from a line near by, as many at most, or until one moves no frame by more than
+    /// `still`. `None` where a round says nothing.
+    pub fn refine(
+        &mut self,
+        heard: &[f32],
+        mut along: Along,
+        (rounds, still): (usize, f64),
+        sound: impl Fn(i64, &mut [f32]),
+    ) -> Option<Along> {
+        self.after.resize(heard.len(), 0.0);
+        for _ in 0..rounds {
+            self.read(along, heard.len(), &sound);
+            let further = Along { place: along.place + APART, ..along };
+            self.interpolator.read(further, &mut self.after, &sound);
+            let Nudge { further, faster } = nudge(heard, &self.here, &self.after, APART)?;
+            along.place += further.clamp(-1.0, 1.0);
+            along.drift = (along.drift + faster).clamp(-MAX_DRIFT, MAX_DRIFT);
+            if further.abs() < still && faster.abs() * (heard.len() as f64) < still {
+                break;
+            }
+        }
+        Some(along)
+    }
+}
+
+/// How much further along and how much faster the other is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Nudge {
+    /// In samples.
+    further: f64,
+    /// In samples for each of the run.
+    faster: f64,
+}
+
+/// One round of Gauss and Newton: gain, distance and drift that together leave the least of the run
+/// that was heard, the last two small. The other is given as it is, and `apart` samples further along.
+/// `None` where it says nothing, or where the gain would be negative.
+fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
+    let length = heard.len() as f64;
+    // The squares, and the products as right sides.
+    let mut rows = [[0.0_f64; 4]; 3];
+    for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
+        let here = f64::from(*here);
+        let slope = (f64::from(*after) - here) / apart;
+        // The drift in units of a run, so that all three are alike in size.
+        let terms = [here, slope, slope * index as f64 / length];
+        let others = [terms[0], terms[1], terms[2], f64::from(*heard)];
+        for (row, term) in rows.iter_mut().zip(terms) {
+            row.iter_mut().zip(others).for_each(|(sum, other)| *sum += term * other);
         }
     }
-    Some(along)
+    let [gain, further, faster] = solve(&mut rows).then(|| rows.map(|row| row[3]))?;
+    (gain > 0.0).then(|| Nudge { further: further / gain, faster: faster / gain / length })
 }
 
 #[cfg(test)]
@@ -114,13 +185,46 @@ mod tests {
         // More than at once.
         let mut heard = [0.0; 1024];
         reader.read(along, &mut heard, padded(&sound));
-        let (mut here, mut after) = ([0.0; 1024], [0.0; 1024]);
         let near = Along { place: 700.0, drift: 0.0 };
-        let found = refine(&heard, near, [&mut here, &mut after], (6, 1e-6), |along, out| {
-            reader.read(along, out, padded(&sound));
-        });
-        let found = found.unwrap();
+        let mut fitter = LineFitter::new(Quality::Best, 500);
+        let found = fitter.refine(&heard, near, (6, 1e-6), padded(&sound)).unwrap();
         assert!((found.place - along.place).abs() < 1e-3, "{found:?}");
         assert!((found.drift - along.drift).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn a_round_in_which_the_other_is_upside_down_or_unlike_says_nothing() {
+        let (here, after) = ([1.0, 0.5, -1.0, 0.25], [0.5, 1.0, 0.25, 1.0]);
+        let turned = here.map(|sample: f32| -sample);
+        assert_eq!(nudge(&turned, &here, &after, 1.0), None);
+        assert_eq!(nudge(&[0.0; 4], &here, &after, 1.0), None);
+    }
+
+    #[test]
+    fn a_round_over_few_samples_counts_the_drift_by_their_place() {
+        // Heard is the other 0.25 further along, and 0.125 more at each sample.
+        let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
+        let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
+        let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();
+        let heard: Vec<f32> =
+            (0..5).map(|n| 2.0 * (here[n] + slopes[n] * (0.25 + 0.125 * n as f32))).collect();
+        let Nudge { further, faster } = nudge(&heard, &here, &after, apart).unwrap();
+        assert!(
+            (further - 0.25).abs() < 1e-9 && (faster - 0.125).abs() < 1e-9,
+            "{further} {faster}"
+        );
+    }
+
+    #[test]
+    fn a_round_says_how_much_further_and_faster_a_sine_is() {
+        let sine = |index: f64| (index * 0.1).sin() as f32;
+        let taken = |from: f64, step: f64| -> Vec<f32> {
+            (0..1024).map(|index| sine(from + f64::from(index) * step)).collect()
+        };
+        let heard = taken(5.1, 1.0001);
+        let (here, after) = (taken(5.0, 1.0), taken(5.0 + 1.0 / 64.0, 1.0));
+        let Nudge { further, faster } = nudge(&heard, &here, &after, 1.0 / 64.0).unwrap();
+        assert!((further - 0.1).abs() < 0.01 && (faster - 1e-4).abs() < 1e-5, "{further} {faster}");
+        assert_eq!(nudge(&heard, &[0.0; 1024], &[0.0; 1024], 1.0), None, "of silence");
     }
 }

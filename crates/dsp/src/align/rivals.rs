@@ -12,8 +12,9 @@ use core::ops::Range;
 
 use rustfft::num_complex::Complex;
 
+use super::Likeness;
 use super::spectrum::Transform;
-use crate::fit::{hills, vertex};
+use crate::fit::{hills, top, vertex};
 
 /// A candidate that leads another by this many standard deviations is proven. White noise needs fewer;
 /// hum and distortion are correlated.
@@ -28,6 +29,8 @@ const ROUNDED: f64 = 1e-12;
 const TAPS: i64 = 32;
 /// Rounds of interpolation per peak.
 const ROUNDS: usize = 4;
+/// How far from a lag the sound is fitted on either side, in frames.
+pub const ASIDE: f64 = 1.0 / 16.0;
 /// Steps to a better neighbor at most, and the lead from which a step is taken.
 const CLIMBS: usize = 16;
 const BETTER: f64 = 1.0;
@@ -296,6 +299,25 @@ impl Contest {
     /// better.
     pub fn deviations(&self) -> f64 {
         if self.variance > 0.0 { self.lead / self.variance.sqrt() } else { 0.0 }
+    }
+}
+
+/// Candidates fitted to a part of a frame, each once.
+#[derive(Debug, Default)]
+pub struct FittedLags(Vec<(f64, (f64, f64))>);
+
+impl FittedLags {
+    /// The lag next to a candidate that explains most, and the gain of its sign there. `likeness` compares at a lag.
+    pub fn of(&mut self, one: &Candidate, likeness: impl FnMut(f64) -> Likeness) -> (f64, f64) {
+        if let Some((_, known)) = self.0.iter().find(|(lag, _)| *lag == one.lag) {
+            return *known;
+        }
+        let sign = one.likeness.signum();
+        let alike = [one.lag - ASIDE, one.lag, one.lag + ASIDE].map(likeness);
+        let away = ASIDE * top(alike.map(|alike| -alike.rest_rounded(alike.gain_of_sign(sign))));
+        let fitted = (one.lag + away, alike[1].gain_of_sign(sign));
+        self.0.push((one.lag, fitted));
+        fitted
     }
 }
 

@@ -14,6 +14,7 @@ use super::stretch::{MarkStretch, Thinner};
 use super::sync::{REACH, Sync, SyncFit};
 use super::track::{HeardTrack, MarkTrack};
 use super::{CENTRE, CHIP, RunNumber, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_of, crc, wave};
+use crate::align::{Likeness, energy};
 
 /// A mark that was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -370,15 +371,11 @@ impl Finder {
 
     /// How alike the sound is to the whole mark, and how loud.
     fn confidence(&self, chips: u128, begin: usize, at: f64) -> (f64, f64) {
-        let (mut product, mut heard, mut meant) = (0.0, 0.0, 0.0);
-        for frame in 1..SPACING {
-            let sample = f64::from(self.sound[begin + frame]);
-            let wave = wave(chips, frame as f64 - at);
-            product += sample * wave;
-            heard += sample * sample;
-            meant += wave * wave;
-        }
-        (product / (heard * meant).sqrt(), product / meant)
+        let alike = Likeness::of(
+            (1..SPACING)
+                .map(|frame| (self.sound[begin + frame], wave(chips, frame as f64 - at) as f32)),
+        );
+        (alike.correlation(), alike.gain())
     }
 }
 
@@ -397,6 +394,5 @@ fn split(word: u32) -> (u32, u8) {
 const MARK_POWER: f64 = 0.69;
 
 fn power(sound: &[f32]) -> f64 {
-    let sum: f64 = sound.iter().map(|sample| f64::from(*sample).powi(2)).sum();
-    (sum / sound.len() as f64).max(f64::MIN_POSITIVE)
+    (energy(sound) / sound.len() as f64).max(f64::MIN_POSITIVE)
 }

@@ -3,7 +3,7 @@
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::Likeness;
 use tautline_dsp::align::spectrum::Transform;
-use tautline_dsp::fit::vertex;
+use tautline_dsp::fit::{largest, place_of_top};
 
 /// Exponent of whitening: 1 (PHAT) would weigh noise like sound, 0 leaves the hills of low tones broad.
 const WHITENED: f64 = 0.7;
@@ -90,7 +90,7 @@ impl Correlator {
         }
         lags.clear();
         lags.extend(transform.samples(products).take(2 * *most + 1));
-        let (top, height) = highest(lags);
+        let (top, height) = largest(lags.iter().copied());
         if top == 0 || top == 2 * *most {
             return Found::AtTheEnd;
         }
@@ -103,7 +103,7 @@ impl Correlator {
         }
         // Between the lines of tones whitening weighs what the windows leave there: as it is the sound may be clear.
         let plain: Vec<_> = transform.samples(raw).take(2 * *most + 1).collect();
-        let (plain_top, plain_height) = highest(&plain);
+        let (plain_top, plain_height) = largest(plain.iter().copied());
         let is_inside = plain_top > 0 && plain_top < 2 * *most;
         if is_inside
             && alike(first, second, plain_top) >= MUCH_ALIKE
@@ -118,8 +118,8 @@ impl Correlator {
             return Found::Lag(lag(lags, top, middle));
         }
         // Whitening shifts the tops of a tone by a part of its period.
-        let tops: Vec<_> = tops(&plain).map(|at| between(&plain, at) - middle).collect();
-        let both = || [top, rival].map(|at| between(lags, at) - middle).to_vec();
+        let tops: Vec<_> = tops(&plain).map(|at| place_of_top(&plain, at) - middle).collect();
+        let both = || [top, rival].map(|at| place_of_top(lags, at) - middle).to_vec();
         Found::Ambiguous(if tops.len() < 2 { both() } else { tops })
     }
 }
@@ -128,7 +128,7 @@ impl Correlator {
 fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
     let (height, (_, second)) = (lags[top].abs(), second_top(lags, top));
     Lag {
-        frames: between(lags, top) - middle,
+        frames: place_of_top(lags, top) - middle,
         confidence_db: 20.0 * (height / second.max(1e-9 * height)).log10(),
     }
 }
@@ -139,20 +139,11 @@ fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
     Likeness::between(first, there).correlation().abs()
 }
 
-/// Where the greatest lies, either way up, and how great it is.
-fn highest(lags: &[f64]) -> (usize, f64) {
-    greatest(lags.iter().map(|value| value.abs()).enumerate())
-}
-
-fn greatest(heights: impl Iterator<Item = (usize, f64)>) -> (usize, f64) {
-    heights.fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
-}
-
 /// The highest beside a top's own hill: where, and how high.
 fn second_top(lags: &[f64], top: usize) -> (usize, f64) {
     let hill = hill(lags, top);
-    let rest = lags.iter().enumerate().filter(|(at, _)| !hill.contains(at));
-    greatest(rest.map(|(at, value)| (at, value.abs())))
+    let lag = |(at, value): (usize, &f64)| if hill.contains(&at) { 0.0 } else { *value };
+    largest(lags.iter().enumerate().map(lag))
 }
 
 /// The tops that are about as high as the highest, that first.
@@ -181,13 +172,4 @@ fn hill(lags: &[f64], top: usize) -> core::ops::Range<usize> {
     let after = lags[top..].windows(2).take_while(|two| belongs(two[0], two[1])).count();
     let before = lags[..=top].windows(2).rev().take_while(|two| belongs(two[1], two[0])).count();
     top - before..top + after + 1
-}
-
-/// Where the top lies between lags: of a parabola through three.
-fn between(lags: &[f64], top: usize) -> f64 {
-    let (Some(before), Some(after)) = (top.checked_sub(1).map(|at| lags[at]), lags.get(top + 1))
-    else {
-        return top as f64;
-    };
-    top as f64 + vertex([before, lags[top], *after]).clamp(-0.5, 0.5)
 }

@@ -2,11 +2,11 @@
 
 use core::ops::Range;
 
-use tautline_dsp::align::Likeness;
 use tautline_dsp::align::rivals::{
-    Beyond, CLEAR, Candidate, Choice, Contest, Correlation, Pair, choose, repeats,
+    ASIDE, Beyond, CLEAR, Candidate, Choice, Contest, Correlation, FittedLags, Pair, choose,
+    repeats,
 };
-use tautline_dsp::fit::top;
+use tautline_dsp::align::{Likeness, energy};
 
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
@@ -19,8 +19,6 @@ const PARTS: usize = 8;
 const STEADY: f64 = 0.9;
 /// Frames at the ends of a recording from which sound between frames is not known.
 const EDGE: f64 = 64.0;
-/// How far from a lag the sound is fitted on either side, in frames.
-const ASIDE: f64 = 1.0 / 16.0;
 /// What interpolation leaves of the energy, −100 dB.
 const FLOOR: f64 = 1e-10;
 const CANDIDATES: usize = 8;
@@ -70,7 +68,7 @@ impl PeriodicWindow<'_> {
         let found = Correlation::of(&[pair], lags, Beyond::Unknown).candidates();
         let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
         let delay = |one: &Candidate| lag as f64 - one.lag;
-        let mut explained = Explained { heard, sent, fitter, known: Vec::new() };
+        let mut explained = Explained { heard, sent, fitter, known: FittedLags::default() };
         // Nothing tells the periods apart then.
         let is_steady = evenness(sent).min(evenness(heard)) > STEADY;
         let Choice { candidate, period } = if is_steady {
@@ -102,7 +100,6 @@ impl PeriodicWindow<'_> {
 
 /// The energy of the softest part of a run, as a part of that of the loudest.
 pub(super) fn evenness(samples: &[f32]) -> f64 {
-    let energy = |part: &[f32]| Likeness::between(part, part).energy();
     let energies = samples.chunks_exact((samples.len() / PARTS).max(1)).map(energy);
     let (least, most) = energies
         .fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
@@ -114,8 +111,7 @@ struct Explained<'a> {
     heard: &'a [f32],
     sent: &'a [f32],
     fitter: &'a mut DelayFitter,
-    /// By lag: the lag next to it that explains most, and the gain there.
-    known: Vec<(f64, (f64, f64))>,
+    known: FittedLags,
 }
 
 impl Explained<'_> {
@@ -148,20 +144,11 @@ impl Explained<'_> {
     }
 
     fn fitted(&mut self, one: &Candidate) -> (f64, f64) {
-        if let Some((_, known)) = self.known.iter().find(|(lag, _)| *lag == one.lag) {
-            return *known;
-        }
-        let sign = one.likeness.signum();
-        let lags = [one.lag - ASIDE, one.lag, one.lag + ASIDE];
-        let frames = self.frames(&lags);
-        let fits = lags.map(|lag| {
-            let sent = self.along(lag, &frames);
-            let alike = Likeness::between(&self.heard[frames.clone()], &sent);
-            let gain = alike.gain_of_sign(sign);
-            (gain, alike.rest(gain))
-        });
-        let fitted = (one.lag + ASIDE * top(fits.map(|(_, rest)| -rest)), fits[1].0);
-        self.known.push((one.lag, fitted));
+        let frames = self.frames(&[one.lag - ASIDE, one.lag + ASIDE]);
+        let (heard, mut known) = (self.heard, core::mem::take(&mut self.known));
+        let fitted = known
+            .of(one, |lag| Likeness::between(&heard[frames.clone()], &self.along(lag, &frames)));
+        self.known = known;
         fitted
     }
 

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use tautline_dsp::align::padded;
+use tautline_dsp::align::{energy, padded};
 use tautline_dsp::fit::CommonSlope;
 use tautline_proto::time::Frames;
 
@@ -92,12 +92,8 @@ impl<'a> TapSeries<'a> {
             let begins = at as f64 - most as f64 + middle - middle * (1.0 + drift);
             self.fitter.take(self.second, begins, drift, &mut region);
         }
-        let is_quiet = |samples: &[f32]| {
-            let energy: f64 = samples.iter().map(|sample| f64::from(*sample).powi(2)).sum();
-            energy <= QUIET * samples.len() as f64
-        };
         for (tap, samples) in [(Tap::First, window), (Tap::Second, &region[..])] {
-            if is_quiet(samples) {
+            if energy(samples) <= QUIET * samples.len() as f64 {
                 return Err(Void::Silent(tap));
             }
         }

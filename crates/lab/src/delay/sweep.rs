@@ -8,8 +8,9 @@
 //! All sweeps are alike: which one was heard is told by when, so a delay is to be less than [`spacing`].
 
 use rustfft::num_complex::Complex;
+use tautline_dsp::align::energy;
 use tautline_dsp::align::spectrum::Transform;
-use tautline_dsp::fit::vertex;
+use tautline_dsp::fit::{largest, place_of_top};
 use tautline_dsp::timecode::PlacedMark;
 use tautline_proto::units::Rate;
 
@@ -172,29 +173,27 @@ impl SweepFinder {
             product[bin] = heard * meant.conj();
         });
         let lags: Vec<f64> = self.fine.samples(&product).take(self.spacing * FINE).collect();
-        let (at, _) =
-            lags.iter().enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+        let (at, _) = largest(lags.iter().copied());
         let lobe = LOBE * FINE;
         if at < lobe || at + lobe >= lags.len() {
             return None;
         }
-        let (before, peak, after) = (lags[at - 1], lags[at], lags[at + 1]);
+        let peak = lags[at];
         let outside = || lags[..at - lobe].iter().chain(&lags[at + lobe..]);
-        let most = outside().fold(0.0_f64, |most, lag| most.max(lag.abs()));
+        let (_, most) = largest(outside().copied());
         let mean = outside().map(|lag| lag * lag).sum::<f64>() / outside().count() as f64;
         if peak == 0.0 {
             return None;
         }
-        let place = (at as f64 + vertex([before, peak, after])) / FINE as f64;
+        let place = place_of_top(&lags, at) / FINE as f64;
         let frame = place.round();
         let here = &self.sound[frame as usize..][..self.sweep.len()];
-        let power: f64 = here.iter().map(|sample| f64::from(*sample).powi(2)).sum();
         let fits = peak / length as f64;
         Some(FoundSweep {
             frame: self.first + frame as i64,
             fraction: place - frame,
             uncertainty: DEVIATIONS * mean.sqrt() / (peak.abs() * self.sharpness) + INTERPOLATED,
-            confidence: (fits.abs() / (self.energy * power).sqrt()).min(1.0),
+            confidence: (fits.abs() / (self.energy * energy(here)).sqrt()).min(1.0),
             gain: fits / self.energy,
             clear_db: 20.0 * (peak.abs() / most.max(f64::MIN_POSITIVE)).log10(),
         })

@@ -1,5 +1,6 @@
 //! Finds a window of sound in what packets brought: the only place that it can come from, or none.
 
+use tautline_dsp::align::{Backoff, NEAR, outwards};
 use tautline_proto::time::{Frames, MediaTime};
 
 use super::Why;
@@ -9,48 +10,11 @@ use super::window::SoundWindow;
 
 /// Sound that might come from more places than this says nothing.
 const MOST_TRIES: u32 = 64;
-/// How far from the last place a search begins, in frames: cards drift by less in a window, and a slip is one.
-const NEAR: i64 = 8;
 /// After so many windows in a row that were found nowhere, those searches rest that cost time; the
 /// search between frames later, since a hole in every other window is no reason to give resampled
 /// sound up.
 const WIDE_PATIENCE: u32 = 1;
 const BETWEEN_PATIENCE: u32 = 8;
-/// The binary logarithm of the most windows that they rest for.
-const MOST_REST: u32 = 4;
-
-/// When a search that costs time is worth it: each failure doubles the rest that follows.
-#[derive(Debug, Clone, Copy)]
-struct Backoff {
-    patience: u32,
-    failures: u32,
-    left: u32,
-}
-
-impl Backoff {
-    const fn after(patience: u32) -> Self {
-        Self { patience, failures: 0, left: 0 }
-    }
-
-    fn is_over(&mut self) -> bool {
-        let over = self.left == 0;
-        self.left = self.left.saturating_sub(1);
-        over
-    }
-
-    fn fail(&mut self) {
-        self.failures += 1;
-        self.left = match self.failures.checked_sub(self.patience) {
-            Some(more) => 1 << more.min(MOST_REST),
-            None => 0,
-        };
-    }
-
-    fn end(&mut self) {
-        (self.failures, self.left) = (0, 0);
-    }
-}
-
 /// Where the sound was found last, against where the ledger puts it.
 pub(super) struct Search {
     /// How far from there it is looked for, in frames.
@@ -135,6 +99,7 @@ impl Search {
     }
 
     fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {
+        // Cards drift by less in a window, and a slip is one frame.
         let mut near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
         near.find(|place| window.matches(*place))
     }
@@ -195,7 +160,7 @@ impl Search {
             return None;
         }
         // The window in which sound begins lies nowhere as a whole: for that one no kernel is laid out.
-        if self.between.is_none() && self.fine.failures == 0 {
+        if self.between.is_none() && !self.fine.has_failed() {
             self.fine.fail();
             return None;
         }
@@ -205,7 +170,7 @@ impl Search {
         }
         let found = self.place_between(window, guess);
         if found.is_none() {
-            self.resampled &= self.fine.failures == 0;
+            self.resampled &= !self.fine.has_failed();
             self.fine.fail();
         }
         found
@@ -245,9 +210,4 @@ impl Search {
         self.wide.end();
         self.fine.end();
     }
-}
-
-/// 0, 1, −1, 2, −2 … as far as `reach`.
-fn outwards(reach: i64) -> impl Iterator<Item = i64> {
-    (0..=reach).flat_map(|away| [away, -away])
 }
