@@ -50,7 +50,7 @@ pub struct ReadReport {
 impl From<LabReport> for ReadReport {
     fn from(report: LabReport) -> Self {
         let LabReport { schema, experiment, command, hosts, rows, .. } = report;
-        let rows = rows.into_iter().map(|row| ReadRow::from(row)).collect();
+        let rows = rows.into_iter().map(ReadRow::from).collect();
         Self { experiment: experiment.into_owned(), command, hosts, rows, schema }
     }
 }

@@ -91,10 +91,9 @@ impl CallerSession {
     fn announce(&mut self) {
         let used = self.transport().map(CallerTransport::used);
         let Some((path, number)) = used.filter(|_| used != self.announced) else { return };
-        if let Some((before, _)) = core::mem::replace(&mut self.announced, used) {
-            if path != before {
-                self.actions.push_back(CallerAction::Moved(path));
-            }
+        let before = core::mem::replace(&mut self.announced, used);
+        if before.is_some_and(|(before, _)| before != path) {
+            self.actions.push_back(CallerAction::Moved(path));
         }
         self.control.go_by(path, number);
     }
