@@ -150,13 +150,14 @@ fn payload(coding: Coding, ptime: Span) -> usize {
 /// A stream there, with feedback that takes 10 ms.
 fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flow = Flow::new(limits, model, seed);
-    let mut told = VecDeque::new();
+    let mut told: VecDeque<(TrueTime, PathFeedback)> = VecDeque::new();
     let mut all = Vec::new();
     for step in 0..seconds * (SECOND / STEP) {
         let now = TrueTime::from_nanos(step * STEP);
         flow.step(now);
         told.extend(flow.feedback().map(|feedback| (now.after(Span::from_millis(10)), feedback)));
-        while let Some((_, feedback)) = told.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, feedback)) = told.front().copied().filter(|(at, _)| *at <= now) {
+            told.pop_front();
             flow.control.observe(feedback, local(now));
         }
         if (step + 1) % (SECOND / STEP) == 0 {
@@ -169,7 +170,7 @@ fn stream(limits: &CodingLimits, model: PathModel, seconds: i64, seed: u64) -> V
 /// Streams there and back, whose feedback and reports go by the path of the other: of that there, second by second.
 fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
     let mut flows = [0, 1].map(|way| Flow::new(&any_coding(), model.clone(), seed + way));
-    let mut told = [VecDeque::new(), VecDeque::new()];
+    let mut told: [VecDeque<(TrueTime, PathFeedback)>; 2] = Default::default();
     let mut all = Vec::new();
     for step in 0..seconds * (SECOND / STEP) {
         let now = TrueTime::from_nanos(step * STEP);
@@ -183,7 +184,8 @@ fn both_ways(model: &PathModel, seconds: i64, seed: u64) -> Vec<Second> {
             if now.as_nanos() % (SECOND / 2) == 0 {
                 back.carry(REPORT, now, |_| {});
             }
-            while let Some((_, feedback)) = told[way].pop_front_if(|(at, _)| *at <= now) {
+            while let Some((_, feedback)) = told[way].front().copied().filter(|it| it.0 <= now) {
+                told[way].pop_front();
                 flows[way].control.observe(feedback, local(now));
             }
         }

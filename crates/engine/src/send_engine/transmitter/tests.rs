@@ -199,9 +199,8 @@ fn channels_are_mapped_and_the_volume_is_applied() {
 #[test]
 fn commands_are_obeyed_and_the_session_is_told() {
     let mut world = World::new(ChannelMap::identity(2));
-    for command in [SendCommand::Format(Frames::new(24), SampleFormat::L16.into(), 96)] {
-        assert!(world.commands.push(TransmitterCommand::Send(command)).is_ok());
-    }
+    let command = SendCommand::Format(Frames::new(24), SampleFormat::L16.into(), 96);
+    assert!(world.commands.push(TransmitterCommand::Send(command)).is_ok());
     let stamp = TransmitStamp {
         media: tautline_proto::time::MediaTime::ZERO,
         handed: LocalTime::ZERO,
