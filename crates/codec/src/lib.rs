@@ -12,13 +12,20 @@ mod dred;
 mod lossless;
 mod opus;
 
+use core::ffi::c_int;
+
 use tautline_proto::codec::{Codec, Decode, Encode, NotCoded};
 use tautline_proto::stream::{Coding, PTIME_RANGE, StreamFormat};
 use tautline_proto::units::{Channels, Rate};
 
 pub use cost::coding_cost;
 pub use lossless::{LosslessDecoder, LosslessEncoder};
-pub use opus::{OpusDecoder, OpusEncoder, OpusRefused};
+pub use opus::{OpusDecoder, OpusEncoder};
+
+/// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("libopus answered {0}; use --format lossless24 or l24, which need no library")]
+pub struct OpusRefused(pub c_int);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoEncoder {

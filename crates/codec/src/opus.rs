@@ -13,12 +13,7 @@ use tautline_proto::units::{Channels, Rate};
 
 #[cfg(feature = "bundled")]
 use crate::dred::DredReader;
-use crate::{CodecFactory, NoEncoder};
-
-/// Why there is no coder: a number of `opus_defines.h`, which is less than 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("libopus answered {0}; use --format lossless24 or l24, which need no library")]
-pub struct OpusRefused(pub c_int);
+use crate::{CodecFactory, NoEncoder, OpusRefused};
 
 impl CodecFactory for Opus {
     fn encoder(&self, format: &StreamFormat) -> Result<Box<dyn Encode>, NoEncoder> {

@@ -36,7 +36,7 @@ fn names(object: &str, is_name: impl Fn(&str, &str) -> bool) -> Vec<String> {
             for letter in part.chars() {
                 match letter {
                     '{' => within.push(last),
-                    '}' => drop(within.pop()),
+                    '}' => last = within.pop().unwrap_or_default(),
                     _ => continue,
                 }
                 if within.is_empty() {

@@ -287,11 +287,11 @@ fn help_gives_the_shape_of_the_json() {
     // The second cannot be read.
     let (mut programs, talkers) = (Programs::default(), [Talker::new(), Talker::new()]);
     programs.look(&talkers.each_ref().map(Talker::socket));
-    for (talker, said) in talkers.iter().zip([&*line, "hello\n"]) {
-        let (mut talks, _) = talker.listener.accept().unwrap();
+    let mut talks = talkers.each_ref().map(|talker| talker.listener.accept().unwrap().0);
+    for (talks, said) in talks.iter_mut().zip([&*line, "hello\n"]) {
         talks.write_all(said.as_bytes()).unwrap();
-        programs.hear(at(0));
     }
+    programs.hear(at(0));
     let mut written = shape_of_json(&page::json(&programs).unwrap());
     let mut help = shape_in_help(crate::help::TOP, "{ \"schema\"");
     written.sort();
