@@ -28,6 +28,8 @@ pub enum ReadError {
 
 /// Longer ones are no reports: an hour of every experiment is less.
 const LONGEST: u64 = 256 << 20;
+/// Of one run, of which all is read: in memory it takes up to a hundred times its length.
+const LONGEST_RUN: usize = 32 << 20;
 
 /// Eleven days and a half, and more seconds than memory and patience of a comparison are made for.
 const MOST_SECONDS: usize = 1_000_000;
@@ -299,6 +301,9 @@ impl ReadReport {
         }
         if head.schema.and_then(|schema| schema.get().parse::<u64>().ok()).is_none() {
             return none("JSON without a schema");
+        }
+        if is_run && begin.len() > LONGEST_RUN {
+            return none(&format!("longer than {} MiB", LONGEST_RUN >> 20));
         }
         let report = match is_run {
             true => run::read(begin),
