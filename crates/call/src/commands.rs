@@ -130,6 +130,14 @@ impl Caller {
                         "of such a stream there are no codings to choose from; say format with one",
                     ));
                 }
+                // It begins with few bits.
+                if adapts.codings.contains(&Coding::OPUS) {
+                    let opus = |terms: StreamTerms| {
+                        let coded = terms.coded(Coding::OPUS.usual_for(terms.channels));
+                        if coded.packets().is_ok() { coded } else { terms }
+                    };
+                    (terms.there, terms.back) = (opus(terms.there), opus(terms.back));
+                }
                 terms.adapts = Some(adapts);
                 self.change_to(terms, Changed::Said("format auto".to_owned()))
             }

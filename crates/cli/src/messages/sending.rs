@@ -40,6 +40,9 @@ pub(super) fn words(address: &str, networks: Option<(&str, &str)>, note: &SendNo
             "the packets of a period leave at once, as the device's thread sends them: start with \
              --link ringed for packets of {ptime} that are spaced evenly"
         ),
+        SendNote::Adapted { coding, ptime } => {
+            format!("as the network carries it: {} in packets of {ptime}", coding.name())
+        }
         SendNote::NewPayloadType { coding, payload_type } => format!(
             "packets of {} have the payload type {payload_type}: receivers that were given a .sdp \
              or a --payload-type refuse them until they are given the new one",

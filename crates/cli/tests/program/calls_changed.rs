@@ -96,7 +96,7 @@ fn the_choice_of_a_coding_survives_other_packets_and_is_given_back_and_taken_up_
     called.running = called.running.wait_for(&said::call_is_now("l16 "));
     let call = call.refuses("bitrate 64k");
     let call = call.ask("format auto", "ok format auto");
-    called.running = called.running.wait_for(&said::call_is_now("there opus"));
+    called.running = called.running.wait_for(&said::call_is_now("opus"));
     let said = call.tell("quit").end().well().said;
     assert_eq!(said.iter().filter(|line| line.contains(kept)).count(), 1, "{said:#?}");
     called.ends();

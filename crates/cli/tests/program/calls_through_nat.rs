@@ -66,7 +66,7 @@ impl CallThroughNat {
 
     /// Returns when both directions go in this, as the network carries it.
     fn carried(self, by: &str) -> Self {
-        let line = format!("as the network carries it: {by} ");
+        let line = format!("{}{by}", said::AT_THE_LEVEL_OF_THE_NETWORK);
         Self { call: self.call.wait_for(&line), ..self }
     }
 
@@ -187,10 +187,10 @@ fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_d
     let said: Vec<_> = talk.call.said().collect();
     let begun = said.iter().any(|line| line.contains(said::IN_A_CALL) && line.contains("opus"));
     assert!(begun, "{said:#?}");
-    talk = talk.carried("opus 48000 Hz, 2 channels, 5ms per packet at 192").carried("l24");
+    talk = talk.carried("opus in packets of 5ms").carried("l24 in packets of 2.5ms");
     // Both directions together: a third of what l24 takes one way.
     talk.network.drops("meta l4proto udp limit rate over 110 kbytes/second");
-    talk.call = talk.call.wait_for(&said::coded("opus", "5ms"));
+    talk.call = talk.call.becomes(|status| status.contains("sends opus"));
     talk.network.carries_all();
     talk.sounds();
     // More of the last two seconds than the latency and the end of the call take.

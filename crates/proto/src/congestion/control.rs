@@ -192,6 +192,11 @@ impl RateControl {
         self.terms
     }
 
+    /// Whether the terms are tried for a beat, or were just given up.
+    pub const fn is_trying(&self) -> bool {
+        matches!(self.phase, Phase::Trying { .. } | Phase::Tried { .. })
+    }
+
     /// Whether nothing is to be sent for now.
     pub const fn is_paused(&self) -> bool {
         self.paused

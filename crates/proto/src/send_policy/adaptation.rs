@@ -1,6 +1,6 @@
 //! A stream that follows what its path carries: its rate control decides, and here that is done.
 
-use super::{SendCommand, SendContext, SendPolicy};
+use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
 use crate::packetizer::PacketizerState;
 use crate::send_policy::SendRefused;
@@ -77,8 +77,17 @@ impl SendPolicy {
             if format == self.config.format {
                 break;
             }
+            let before = self.config.format;
             match self.set_format(format, false, context) {
-                Ok(()) | Err(SendRefused::Busy) => break,
+                Ok(()) => {
+                    let same = before.coding().is_coded_as(terms.coding) && before.packet == packet;
+                    if !same && !adaptation.control.is_trying() {
+                        let coding = terms.coding.at_bitrate(0);
+                        self.notes.note(SendNote::Adapted { coding, ptime: terms.ptime });
+                    }
+                    break;
+                }
+                Err(SendRefused::Busy) => break,
                 Err(_) => adaptation.control.refuse(context.now),
             }
         }

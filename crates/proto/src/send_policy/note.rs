@@ -52,6 +52,13 @@ pub enum SendNote {
     },
     /// The packets of a period leave at once.
     SentAtOnce(Span),
+    /// The path carries more or less than before: the stream is sent so from now on.
+    Adapted {
+        /// The coding; its bit rate changes without a note.
+        coding: Coding,
+        /// Sound in one packet.
+        ptime: Span,
+    },
     /// Packets have another payload type from now on.
     NewPayloadType {
         /// For this coding,
