@@ -18,6 +18,7 @@ use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::time::{LocalTime, Span};
 
+use crate::commands::not_asked;
 use crate::devices::{OnDemand, Sound, echo, taps};
 use crate::endpoint::{Endpoint, Setup, no_thread};
 use crate::microphone::Microphone;
@@ -400,6 +401,16 @@ impl Caller {
             let (asked, agreed) = (self.config.end.ptime, terms.there);
             if agreed.coding.coder.is_none() && agreed.ptime > asked {
                 self.tell(CallEvent::PtimeRaised { asked, agreed: agreed.ptime });
+            }
+        }
+        // An older taut learns of the bit rate by a change alone.
+        if let Some(bits) = self.config.bitrate.filter(|_| sounds && terms.adapts.is_none()) {
+            let (there, back) = (terms.there.at_bitrate(bits), terms.back.at_bitrate(bits));
+            let wanted = CallTerms { there, back, ..terms.clone() };
+            if wanted != *terms
+                && let Err(why) = self.session.control.change(wanted)
+            {
+                self.tell(CallEvent::CannotChange(not_asked(why)));
             }
         }
         let held = self.held_next.take().filter(|held| *held == sounds);

@@ -25,7 +25,7 @@ use tautline_io::link::threaded::{ThreadedLink, WireOptions};
 use tautline_io::link::{Link, Pollable};
 use tautline_io::udp::pair::OpenedStream;
 use tautline_io::udp::{FragmentPolicy, UdpOptions};
-use tautline_proto::call::terms::{CallAdaptation, CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallLatency, CallTerms, StreamTerms};
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::device::{Direction, Settings, Stop};
 use tautline_proto::endpoint::Endpoint as Address;
@@ -131,8 +131,8 @@ pub(crate) struct Endpoint {
     pub(crate) recv: Asker<RecvChange>,
     pub(crate) recordings: Option<Recordings>,
     coding: CodingWatch,
-    /// The coding and packet time that were agreed on for what is sent, and among what it follows the network.
-    sent: (StreamTerms, Option<CodingLimits>),
+    /// What was agreed on for what is sent, among what it follows the network, and the latency.
+    sent: (StreamTerms, Option<CodingLimits>, CallLatency),
     stop: Stop,
     receiving: EngineThread,
     sending: EngineThread,
@@ -244,7 +244,7 @@ impl Endpoint {
                 .and_then(|_| send.ask(SendChange::Volume(Gain::UNITY)))
                 .map_err(|why| running((config.refusal_words)(&why)))?;
         }
-        let sent = (*setup.terms(Direction::Capture), setup.limits());
+        let sent = (*setup.terms(Direction::Capture), setup.limits(), terms.latency);
         Ok((Self { link, send, recv, recordings, coding, sent, stop, receiving, sending }, first))
     }
 
@@ -256,19 +256,19 @@ impl Endpoint {
                 self.coding.adopts(direction, &format);
             }
         }
-        let sent = *side.terms(terms, Direction::Capture);
-        let sent = (sent, limits(terms, &sent));
+        let stream = *side.terms(terms, Direction::Capture);
+        let sent = (stream, limits(terms, &stream), terms.latency);
         if sent != self.sent {
-            // What follows the network chooses its coding itself.
+            // What follows the network may have longer packets just now than the latency allows.
             self.send.ask(SendChange::Adapt(None))?;
-            if !terms.adapts.as_ref().is_some_and(CallAdaptation::is_auto) {
-                let StreamTerms { ptime, coding, .. } = sent.0;
-                adopt_coding(&|change| self.send.ask(change), ptime, coding)?;
-            }
-            self.send.ask(SendChange::Adapt(sent.1.clone()))?;
+            let ask = |change| self.send.ask(change);
+            let made = adopt_coding(&ask, stream.ptime, stream.coding)
+                .and_then(|()| ask(SendChange::Latency(terms.latency.rule())).map(drop));
+            let adapts = if made.is_ok() { &sent.1 } else { &self.sent.1 };
+            self.send.ask(SendChange::Adapt(adapts.clone()))?;
+            made?;
             self.sent = sent;
         }
-        self.send.ask(SendChange::Latency(terms.latency.rule()))?;
         self.recv.ask(RecvChange::Latency(None, terms.latency.rule()))?;
         Ok(())
     }

@@ -183,6 +183,8 @@ pub struct SendPolicy {
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
+    /// Bits per second of the last rate control.
+    left_off: Option<f64>,
     /// Whether the stream is still to go on after a pause.
     unpause: bool,
     notes: NoteQueue<SendNote>,
@@ -211,6 +213,7 @@ impl SendPolicy {
             limited: false,
             expected_loss: ExpectedLoss::default(),
             adaptation: None,
+            left_off: None,
             unpause: false,
             notes: NoteQueue::default(),
             config,
@@ -227,7 +230,7 @@ impl SendPolicy {
             self.notes.note(back);
         }
         match event {
-            Event::Reception(_, block) if worth > TrustLevel::Stranger => {
+            Event::Reception(_, block) if worth > TrustLevel::Stranger && self.trusts_loss(now) => {
                 self.expected_loss.told(block.fraction_lost);
             }
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {

@@ -131,7 +131,9 @@ impl CallAdaptation {
                 |can: &StreamAbilities| can.codings.iter().any(|one| one.is_coded_as(**coding));
             has(&offer.there) && has(&offer.back)
         };
-        Self { codings: self.codings.iter().filter(takes).copied().collect(), ..*self }
+        let (fewest, greatest) = Opus::BITRATES;
+        let most_bitrate = self.most_bitrate.map(|most| most.clamp(fewest, greatest));
+        Self { codings: self.codings.iter().filter(takes).copied().collect(), most_bitrate }
     }
 
     /// Among what a sender of this stream may choose.
@@ -392,7 +394,10 @@ impl CallOffer {
         let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
         let adapts = self.adapts.as_ref().map(|asked| asked.within(here));
         let most = adapts.as_ref().and_then(|adapts| adapts.most_bitrate);
-        let at_most = |terms: StreamTerms| most.map_or(terms, |most| terms.at_bitrate(most));
+        let at_most = |terms: StreamTerms| {
+            let coded = most.map(|most| terms.at_bitrate(most));
+            coded.filter(|coded| coded.packets().is_ok()).unwrap_or(terms)
+        };
         let mut terms =
             CallTerms { there: at_most(there), back: at_most(back), paths, latency, adapts };
         if latency.is_possible() {

@@ -61,6 +61,8 @@ const MOST_OWN: f64 = 0.2;
 /// By how much of its error the estimate of that is corrected each second.
 const OWN_FOLLOWS: f64 = 0.05;
 
+/// Feedback further apart than this says nothing of the time between.
+const LONGEST: Span = Span::from_secs(10);
 /// Without feedback for so long after a pause began nothing is left in the queue: three intervals of feedback.
 const STOPPED: Span = Span::from_millis(300);
 /// So many intervals without feedback are no chance: at 20 % random loss that happens twice in a thousand.
@@ -131,6 +133,8 @@ pub struct RateControl {
     before: f64,
     /// The rate once the queue is empty.
     then: f64,
+    /// The rate at the last congestion.
+    fell_from: f64,
     sent: VecDeque<Sent>,
     /// The newest feedback, and when it came.
     heard: Option<(PathFeedback, LocalTime)>,
@@ -156,9 +160,9 @@ pub struct RateControl {
 }
 
 impl RateControl {
-    /// Begins with few bits.
-    pub fn new(steps: CodingSteps, now: LocalTime) -> Self {
-        let (terms, rate) = steps.within(BEGINS);
+    /// Begins with few bits, or where another left off.
+    pub fn new(steps: CodingSteps, from: Option<f64>, now: LocalTime) -> Self {
+        let (terms, rate) = steps.within(from.unwrap_or(BEGINS));
         Self {
             steps,
             terms,
@@ -170,6 +174,7 @@ impl RateControl {
             climbed: false,
             before: 0.0,
             then: rate,
+            fell_from: rate,
             sent: VecDeque::with_capacity(BEATS),
             heard: None,
             intervals: [(Span::ZERO, 0.0); 2],
@@ -192,6 +197,11 @@ impl RateControl {
         self.terms
     }
 
+    /// Bits per second by IP that the terms take.
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
     /// Whether the terms are tried for a beat, or were just given up.
     pub const fn is_trying(&self) -> bool {
         matches!(self.phase, Phase::Trying { .. } | Phase::Tried { .. })
@@ -210,6 +220,9 @@ impl RateControl {
 
     /// Takes how much was sent so far. To be called at every beat.
     pub fn observe_sent(&mut self, sent: Sent) {
+        if sent.packets == 0 {
+            return;
+        }
         if self.sent.len() == BEATS {
             self.sent.pop_front();
         }
@@ -218,15 +231,28 @@ impl RateControl {
 
     /// Takes what the receiver measured.
     pub fn observe(&mut self, feedback: PathFeedback, now: LocalTime) {
-        let Some((before, _)) = self.heard.replace((feedback, now)) else { return };
-        let took = Span::from_micros(feedback.at_us.wrapping_sub(before.at_us).into());
-        let due = feedback.highest.wrapping_sub(before.highest);
-        let packets = feedback.packets.wrapping_sub(before.packets);
-        let octets = feedback.octets.wrapping_sub(before.octets);
-        if took == Span::ZERO || took > Span::from_secs(10) || due > u32::from(u16::MAX) {
-            // Out of order, or the receiver began anew.
+        let Some((before, _)) = self.heard else {
+            self.heard = Some((feedback, now));
+            return;
+        };
+        let took = i64::from(feedback.at_us.wrapping_sub(before.at_us) as i32);
+        let took = Span::from_micros(took);
+        if took <= Span::ZERO && took > -LONGEST {
+            // It was overtaken, or came twice.
             return;
         }
+        self.heard = Some((feedback, now));
+        let numbers = feedback.highest.wrapping_sub(before.highest);
+        if took < Span::ZERO || took > LONGEST || numbers > u32::from(u16::MAX) {
+            // The receiver began anew.
+            return;
+        }
+        let packets = feedback.packets.wrapping_sub(before.packets);
+        let octets = feedback.octets.wrapping_sub(before.octets);
+        // Packets that were not sent have numbers, too.
+        let unsent = self.unsent(before.highest as u16, feedback.highest as u16).min(numbers);
+        let due = numbers - unsent;
+        let was_open = self.phase == Phase::Open;
         self.intervals =
             [(took, 8.0 * f64::from(octets) + HEADS * f64::from(packets)), self.intervals[0]];
         self.dropped = f64::from(due.saturating_sub(packets)) / f64::from(due.max(1));
@@ -265,24 +291,25 @@ impl RateControl {
                 self.phase = Phase::Open;
                 self.set(self.then, now);
             }
-            Phase::Draining if now - self.changed.0.max(self.resumed) > DRAINS && !self.paused => {
+            Phase::Draining
+                if !self.paused && self.congested_at.is_some_and(|at| now - at > DRAINS) =>
+            {
                 self.standing = feedback.queue;
                 self.phase = Phase::Open;
                 self.set(self.then, now);
             }
-            Phase::Draining => {
-                if queue > CONGESTED {
-                    // As long as the queue is full, what arrives is what the path carries.
-                    let (took, bits) = self.intervals[0];
-                    self.set_limit(1e9 * bits / took.as_nanos() as f64);
-                    self.set_within_drain(now);
-                }
+            Phase::Draining if queue > CONGESTED && unsent == 0 => {
+                // As long as the queue is full, what arrives is what the path carries.
+                let (took, bits) = self.intervals[0];
+                self.set_limit((1e9 * bits / took.as_nanos() as f64).min(self.fell_from));
+                self.set_within_drain(now);
             }
+            Phase::Draining => {}
         }
-        if self.phase == Phase::Open && covers_change {
+        if was_open && self.phase == Phase::Open && covers_change {
             let lost = due.saturating_sub(packets);
-            self.second.1 += due;
-            self.second.2 += lost;
+            self.second.1 = self.second.1.saturating_add(due);
+            self.second.2 = self.second.2.saturating_add(lost);
             self.judge_second(now);
             self.climb(queue, now);
         }
@@ -309,20 +336,37 @@ impl RateControl {
         let Some((_, heard)) = self.heard else { return };
         let silence = now - heard.max(self.resumed);
         match self.phase {
-            Phase::Open if silence > interval(self.terms.ptime).times(SILENT) => {
-                self.phase = Phase::Blind { before: self.rate };
-                self.paused = true;
-                self.set(0.0, now);
-                self.changed.0 = now;
-            }
             Phase::Blind { .. } => {
                 let blind = now - self.changed.0;
                 let within = blind.as_nanos() % BLIND_PERIOD.as_nanos();
                 let opens = within >= (BLIND_PERIOD - BLIND_OPEN).as_nanos();
                 self.paused = blind < BLIND && !opens;
             }
-            _ => {}
+            _ if self.paused || silence <= interval(self.terms.ptime).times(SILENT) => {}
+            phase => {
+                let before = match phase {
+                    Phase::Draining => self.then,
+                    Phase::Trying { below, .. } => below,
+                    _ => self.rate,
+                };
+                self.phase = Phase::Blind { before };
+                self.paused = true;
+                self.set(0.0, now);
+                self.changed.0 = now;
+            }
         }
+    }
+
+    /// Numbers of packets that were not sent, after one number up to another.
+    fn unsent(&self, from: u16, to: u16) -> u32 {
+        let skipped = |number: u16| {
+            let reached = |sent: &&Sent| !is_after(number, sent.newest);
+            let sent = self.sent.iter().find(reached).or(self.sent.back())?;
+            Some(sent.newest.wrapping_sub(sent.packets as u16))
+        };
+        let between = skipped(to).zip(skipped(from)).map(|(to, from)| to.wrapping_sub(from));
+        // Less than none is one that was sent before anything is remembered of.
+        between.filter(|count| *count < 1 << 15).map_or(0, u32::from)
     }
 
     /// Bits per second that arrived in the last two intervals.
@@ -372,6 +416,7 @@ impl RateControl {
             false => (self.patience, self.before) = (FAILED_PATIENCE, 0.0),
         }
         self.successes = 0;
+        self.fell_from = self.rate;
         self.congested_at = Some(now);
         self.set_limit(carried.min(self.rate));
         self.was_lossy = false;

@@ -82,6 +82,17 @@ impl CodingStep {
     }
 }
 
+/// The shortest packets in which a coding is tried within the limits, if it has any.
+fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
+    let (least, most) = limits.ptimes;
+    let wanted = coding.row().adapts_from.unwrap_or_default().max(least).min(most);
+    let Some(all) = coding.coder.as_ref().and_then(|coder| coder.rules().ptimes()) else {
+        return Some(wanted);
+    };
+    let mut within = all.iter().copied().filter(|ptime| (least..=most).contains(ptime));
+    within.clone().find(|ptime| *ptime >= wanted).or_else(|| within.next_back())
+}
+
 /// All that a stream may be sent as, the best first.
 #[derive(Debug, Clone)]
 pub struct CodingSteps(Vec<CodingStep>);
@@ -90,30 +101,35 @@ impl CodingSteps {
     /// Of streams of this shape. `None` where there is nothing to choose.
     pub fn new(shape: (Rate, Channels), limits: &CodingLimits) -> Option<Self> {
         let (_, channels) = shape;
-        let (least, most) = limits.ptimes;
+        let (_, most) = limits.ptimes;
         let mut codings = limits.codings.clone();
         codings.sort_by_key(|coding| coding.row().rank);
         let only = codings.len() == 1;
+        let copies = |coding: &Coding| coding.coder.is_some_and(|coder| coder.rules().has_copies());
+        let has_voice =
+            codings.iter().any(|one| copies(one) && adapted_ptime(*one, limits).is_some());
         let mut steps = Vec::new();
         for coding in codings {
             // Alone it is what the user chose; among others only those count that a network can make necessary.
-            let Some(shortest) = coding.row().adapts_from.or(only.then_some(Span::ZERO)) else {
+            if coding.row().adapts_from.is_none() && !only {
                 continue;
-            };
+            }
+            let Some(shortest) = adapted_ptime(coding, limits) else { continue };
             let rules = coding.coder.as_ref().map(Codec::rules);
             let adapted = rules.and_then(|rules| rules.adapted_bitrates(channels));
             let adapted = adapted.map(|(least, most)| {
                 let most = limits.most_bitrate.unwrap_or(most);
                 (least.min(most), most)
             });
-            let shortest = shortest.max(least).min(most);
             let mut add = |ptime, bits| steps.extend(CodingStep::new(shape, (coding, ptime), bits));
             match adapted {
                 Some((fewest, greatest)) if !rules.is_some_and(|rules| rules.has_copies()) => {
                     let fits = |(ptime, _): &(Span, u32)| (shortest..=most).contains(ptime);
                     let longer: Vec<_> = OPUS.into_iter().filter(fits).collect();
                     for (ptime, each) in &longer {
-                        let is_last = only && Some(ptime) == longer.last().map(|(ptime, _)| ptime);
+                        let is_longest = Some(ptime) == longer.last().map(|(ptime, _)| ptime);
+                        // Nothing else takes fewer bits.
+                        let is_last = is_longest && !has_voice;
                         let from = if is_last { fewest } else { each * channels.count() as u32 };
                         if is_last || from <= greatest {
                             add(*ptime, Some((from.min(greatest), greatest)));

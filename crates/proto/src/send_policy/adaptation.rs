@@ -5,7 +5,7 @@ use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Se
 use crate::packetizer::PacketizerState;
 use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
-use crate::time::LocalTime;
+use crate::time::{LocalTime, Span};
 
 /// Packets take at most this part of a latency that is kept: the path, its queue and the device need the rest.
 const PTIME_PART: i64 = 3;
@@ -15,7 +15,12 @@ const PTIME_PART: i64 = 3;
 pub(super) struct Adaptation {
     control: RateControl,
     paused: bool,
+    /// Reports before this count packets as lost that were not sent.
+    trusts_loss_from: LocalTime,
 }
+
+/// A report tells of the time since the one before.
+const REPORTED: Span = Span::from_secs(1);
 
 impl SendPolicy {
     /// Has the stream follow what its path carries, within these limits, or stay as it is. False where there is nothing to
@@ -25,7 +30,11 @@ impl SendPolicy {
         limits: Option<CodingLimits>,
         context: &mut SendContext<'_>,
     ) -> bool {
-        if self.adaptation.take().is_some_and(|before| before.paused) {
+        let before = self.adaptation.take();
+        if let Some(before) = &before {
+            self.left_off = Some(before.control.rate());
+        }
+        if before.is_some_and(|before| before.paused) {
             // Where there is no room for it the stream stays silent for a beat: it is said again.
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
@@ -36,8 +45,9 @@ impl SendPolicy {
         }
         let steps = CodingSteps::new(self.config.format.shape(), &limits);
         self.adaptation = steps.map(|steps| Adaptation {
-            control: RateControl::new(steps, context.now),
+            control: RateControl::new(steps, self.left_off, context.now),
             paused: false,
+            trusts_loss_from: context.now,
         });
         self.adaptation.is_some()
     }
@@ -95,6 +105,14 @@ impl SendPolicy {
         if paused != adaptation.paused && (context.command)(SendCommand::Pause(paused)) {
             adaptation.paused = paused;
         }
+        if paused {
+            adaptation.trusts_loss_from = context.now + REPORTED;
+        }
         self.adaptation = Some(adaptation);
+    }
+
+    /// Whether reports of loss are about what was sent.
+    pub(super) fn trusts_loss(&self, now: LocalTime) -> bool {
+        self.adaptation.as_ref().is_none_or(|adaptation| now >= adaptation.trusts_loss_from)
     }
 }

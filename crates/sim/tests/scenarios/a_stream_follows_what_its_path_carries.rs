@@ -74,7 +74,7 @@ impl Flow {
         let steps = CodingSteps::new(SHAPE, limits).expect("a choice");
         Self {
             path: Path::new(model, seed),
-            control: RateControl::new(steps, LocalTime::ZERO),
+            control: RateControl::new(steps, None, LocalTime::ZERO),
             meter: TransitMeter::default(),
             number: 0,
             sent: Sent { packets: 0, newest: 0, octets: 0, at: LocalTime::ZERO },
