@@ -1,7 +1,7 @@
 //! Acoustic echo cancellation that delays nothing (docs/decisions/0071).
 //!
-//! A linear filter ([`linear`]) learns the way from each loudspeaker to each microphone and subtracts the estimated
-//! echo. A [`suppressor`] attenuates what is left. A [`jump`] of the delay moves the reference.
+//! A linear filter (`linear`) learns the way from each loudspeaker to each microphone and subtracts the estimated
+//! echo. A suppressor attenuates what is left. A jump of the delay moves the reference.
 
 mod jump;
 mod linear;

@@ -70,7 +70,7 @@ fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
         // wait for their turn have 1.2 kB each. What may compress it takes 48 bytes in formats and counts, and
         // late packets 112 in its reports. The bit rate that is shown of it takes 80 where its state is told. How
         // far its latency goes takes 24. Steps of its sender, and what its packets prove against its format, take 1240, nearly
-        // all where its state is told. The tolerance of presentation times takes 32.
-        assert!(each <= 1_115_536, "{each} bytes with packets of {ptime}");
+        // all where its state is told. The tolerance of presentation times takes 32. What is measured of its path takes 776.
+        assert!(each <= 1_116_312, "{each} bytes with packets of {ptime}");
     }
 }

@@ -479,6 +479,9 @@ impl RateControl {
         self.second = (now, 0, 0);
         let share = f64::from(lost) / f64::from(due);
         self.judge_trial(share);
+        if self.trial.is_some() {
+            return;
+        }
         let usual = self.own_loss;
         let chance = CHANCE * (usual * (1.0 - usual) / f64::from(due)).sqrt();
         let excess = share - usual - chance;
