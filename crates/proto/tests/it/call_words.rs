@@ -8,8 +8,12 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
-use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{CallLatency, CallOffer, CallPath, CallTerms, StreamTerms};
+use tautline_proto::call::message::{
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION,
+};
+use tautline_proto::call::terms::{
+    CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamTerms,
+};
 use tautline_proto::time::{LocalTime, Span};
 
 const NOW: LocalTime = LocalTime::from_nanos(1_000_000_000);
@@ -109,9 +113,28 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
 }
 
 #[test]
+fn an_older_end_is_told_nothing_of_how_sound_follows_the_network() {
+    let adapts =
+        Some(CallAdaptation { codings: vec![SampleFormat::L24.into()], most_bitrate: None });
+    for version in 2..=CALL_VERSION {
+        let known = adapts.clone().filter(|_| version >= ADAPTS_VERSION);
+        let offer = CallOffer { adapts: adapts.clone(), ..offer(None) };
+        let mut caller = CallerEnd::new(offer, NOW);
+        assert_eq!(dialled(&mut caller, version, NOW).adapts, known, "version {version}");
+        let (mut caller, terms) = calling(version);
+        caller.change(CallTerms { adapts: adapts.clone(), ..terms }).unwrap();
+        let said = core::iter::from_fn(|| caller.step()).find_map(|step| match step {
+            CallerStep::Say(CallMessage::Change(terms)) => Some(terms.adapts),
+            _ => None,
+        });
+        assert_eq!(said, Some(known), "version {version}");
+    }
+}
+
+#[test]
 fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
     let far = CallLatency::Auto { most: Span::from_millis(80) };
-    for version in 2..CALL_VERSION {
+    for version in 2..MOST_VERSION {
         let mut caller = CallerEnd::new(offer(Some(far)), NOW);
         assert_eq!(dialled(&mut caller, version, NOW).latency, None, "version {version}");
         let (mut caller, terms) = calling(version);

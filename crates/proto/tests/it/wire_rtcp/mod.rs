@@ -206,7 +206,7 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
     let bytes = written(&report);
     let announced = [
         0x80, 204, 0, 15, 0, 0, 0, 3, b't', b'a', b'u', b't', 0, 0, 0, 0, 0, 0x4C, 0x4B, 0x40, 0,
-        0, 0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 0, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
+        0, 0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 1, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
     assert_eq!(bytes[20..60], announced);
     // Two builds on one host must agree on names: they are of these very bits.
