@@ -2,7 +2,7 @@
 //!
 //! A receiver's [`TransitMeter`] takes the transit time of every packet, arrival less departure. What exceeds the least of
 //! the last ten seconds is time spent in a queue. Ten times a second the receiver reports that as [`PathFeedback`], in an
-//! RTCP packet of 92 bytes that goes where the reports go. The sender's [`RateControl`] follows the queue first and loss
+//! RTCP packet of 84 bytes (by IPv4) that goes where the reports go. The sender's [`RateControl`] follows the queue first and loss
 //! second, and [`CodingSteps`] turn the resulting rate into a coding, a bit rate and a packet time.
 //!
 //! The method is the delay-based control of draft-ietf-rmcat-gcc-02 with the queueing delay of NADA (RFC 8698 §4.2) as its
