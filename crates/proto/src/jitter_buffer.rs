@@ -98,7 +98,8 @@ pub struct JitterBuffer {
     /// `None` while nobody lends one: see [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
-    transit: TransitMeter,
+    /// Of a sender that wants feedback on its path.
+    transit: Option<TransitMeter>,
     /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
     proof: FormatProof,
@@ -175,7 +176,7 @@ impl JitterBuffer {
             turns: Turns::new(packets.unsigned_abs() as usize),
             repairer: None,
             tally: Tally::default(),
-            transit: TransitMeter::default(),
+            transit: None,
             measuring: None,
             proof: FormatProof::default(),
             step: StepFinder::default(),

@@ -260,13 +260,12 @@ impl ReceivePolicy {
         }
     }
 
-    /// Tells the sender what was measured of the path, if it wants to know.
+    /// Tells the sender what was measured of the path.
     fn feed_back(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
-        let wanted = self.announced.is_some_and(|announced| announced.wants_feedback);
         let (Some(feedback), Some(session)) = (status.feedback, &mut context.session) else {
             return;
         };
-        if wanted && feedback.at_us != self.fed_back {
+        if feedback.at_us != self.fed_back {
             self.fed_back = feedback.at_us;
             session.send_feedback(feedback);
         }

@@ -184,7 +184,7 @@ impl JitterBuffer {
                 self.was_mapped &= missed > 0;
                 self.format = format;
                 self.placement.forget_all();
-                self.transit = TransitMeter::default();
+                self.transit = self.transit.as_ref().map(|_| TransitMeter::default());
                 self.proof = FormatProof::default();
                 self.restart(Resync::NewSource);
                 self.forget_need();
@@ -372,14 +372,15 @@ impl JitterBuffer {
         passage
     }
 
-    /// Takes how long the packet was under way, where it says when it left.
+    /// Takes how long the packet was under way, if the sender wants to know and the packet says when it left.
     fn observe_transit(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
+        let Some(meter) = &mut self.transit else { return };
         let (Some(source), Some(capture)) = (&self.source, packet.head.capture) else { return };
         let Some(instants) = packet.head.instants else { return };
         let left = capture + instants.handed.max(instants.packed) + instants.held;
         let transit = arrival.as_nanos().wrapping_sub(left.as_unix_nanos());
         let of = (source.stream().ssrc(), source.highest_carried());
-        self.transit.observe(of, packet.payload.len(), transit, arrival);
+        meter.observe(of, packet.payload.len(), transit, arrival);
     }
 
     fn place_in_time(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{JitterBuffer, LateRun, OtherType, Stranger};
 use crate::clock::{ClockId, ClockMapping, ToldRate};
-use crate::congestion::PathFeedback;
+use crate::congestion::{PathFeedback, TransitMeter};
 use crate::counters::Counters;
 use crate::endpoint::{Author, SourceEndpoints};
 use crate::evidence::Contradiction;
@@ -38,8 +38,8 @@ pub enum ReceiveCommand {
     LinkOffset(Span),
     /// What the device takes, as it turned out.
     Ring(Span),
-    /// The sender says what its stream is: its packets are not measured.
-    Announced(u32),
+    /// The sender says what its stream is: nothing is derived from its packets. Whether it wants feedback on its path.
+    Announced(u32, bool),
     /// Whether packets whose sender announces nothing raise the latency.
     Raises(bool),
     /// The sender left.
@@ -120,11 +120,21 @@ impl JitterBuffer {
             }
             ReceiveCommand::Ring(ring) => self.set_ring(ring),
             ReceiveCommand::LinkOffset(link_offset) => self.set_link_offset(link_offset),
-            ReceiveCommand::Announced(ssrc) => self.hear_announcement(ssrc),
+            ReceiveCommand::Announced(ssrc, wants_feedback) => {
+                self.hear_announcement(ssrc);
+                self.measure_path(wants_feedback);
+            }
             ReceiveCommand::Raises(raises) => self.set_raises(raises),
             ReceiveCommand::Left(author) => self.say_goodbye(author),
             ReceiveCommand::Carried(carried) => self.set_carried(carried),
             ReceiveCommand::Mute(muted) => self.muted = muted,
+        }
+    }
+
+    fn measure_path(&mut self, wanted: bool) {
+        match wanted {
+            true => _ = self.transit.get_or_insert_default(),
+            false => self.transit = None,
         }
     }
 
@@ -182,7 +192,7 @@ impl JitterBuffer {
             counters: self.counters,
             invalid: self.invalid,
             receiving,
-            feedback: self.transit.feedback(),
+            feedback: self.transit.as_ref().and_then(TransitMeter::feedback),
             endpoints: source.map(|source| *source.endpoints()).unwrap_or_default(),
             stranger: self.stranger(),
             format: self.format,

@@ -81,7 +81,10 @@ impl ReceivePolicy {
             let followed = self.keep_promise(announcement, context)
                 && (!self.presents()
                     || (context.command)(ReceiveCommand::PresentedAfter(Some(after))))
-                && (context.command)(ReceiveCommand::Announced(author.ssrc))
+                && (context.command)(ReceiveCommand::Announced(
+                    author.ssrc,
+                    announcement.wants_feedback,
+                ))
                 && (context.command)(ReceiveCommand::Card(author, announcement.card));
             self.announced = followed.then_some(announcement);
         }

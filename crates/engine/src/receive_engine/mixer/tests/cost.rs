@@ -206,8 +206,9 @@ impl CostWorld {
     fn new(streams: usize, scene: CostScene) -> Self {
         let (mut ends, inputs): (Vec<OrdinaryEnd>, Vec<MixerInput>) =
             (0..streams).map(stream).unzip();
-        ends.iter_mut()
-            .for_each(|end| end.tell(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc))));
+        ends.iter_mut().for_each(|end| {
+            end.tell(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc, false)))
+        });
         let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
         drop(ear);
         let mouth = Some(mouth).filter(|_| scene.everything);
