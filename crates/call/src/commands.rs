@@ -81,11 +81,11 @@ pub(crate) fn not_asked(not: NotAsked) -> CannotChange {
 /// How a stream is coded: as it was measured, or as it was agreed on.
 fn coded(terms: &StreamTerms, measured: Option<&StreamSnapshot>) -> String {
     let StreamTerms { coding, ptime, .. } = *terms;
-    let Some(stream) = measured else {
-        return format!("{}{} in packets of {ptime}", coding.name(), bits_in_words(coding));
-    };
-    let bits = stream.bitrate.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000));
-    format!("{}{bits} in packets of {}", stream.format, Span::from_nanos(stream.ptime_ns))
+    let agreed = || (coding.name(), coding.bitrate(), ptime);
+    let measured = measured
+        .map(|stream| (stream.format.as_str(), stream.bitrate, Span::from_nanos(stream.ptime_ns)));
+    let (name, bits, ptime) = measured.unwrap_or_else(agreed);
+    format!("{name}{} in packets of {ptime}", bits_in_words(bits))
 }
 
 impl Caller {

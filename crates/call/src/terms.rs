@@ -46,9 +46,8 @@ pub(crate) fn offer(
     CallOffer { there, back, paths: paths.to_vec(), latency, adapts: None }
 }
 
-/// The bit rate of a coding, if it has a choice, as the end of a sentence.
-pub fn bits_in_words(coding: Coding) -> String {
-    let bits = coding.bitrate();
+/// Bits per second of a coding, if it has a choice, as the end of a sentence.
+pub fn bits_in_words(bits: Option<u32>) -> String {
     bits.map_or(String::new(), |bits| format!(" at {} kbit/s", bits / 1000))
 }
 

@@ -56,17 +56,16 @@ impl PathFeedback {
 
     /// `None` if it is too short; what follows the known fields is left to later versions.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (bytes, _) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
-        let word = |at: usize| {
-            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
+        let (words, _) = bytes.as_chunks();
+        let &[ssrc, at_us, packets, octets, highest, queue, ..] = words else { return None };
+        let word = u32::from_be_bytes;
         Some(Self {
-            ssrc: word(0),
-            at_us: word(4),
-            packets: word(8),
-            octets: word(12),
-            highest: word(16),
-            queue: Span::from_nanos(i64::from(word(20)) * 1000),
+            ssrc: word(ssrc),
+            at_us: word(at_us),
+            packets: word(packets),
+            octets: word(octets),
+            highest: word(highest),
+            queue: Span::from_micros(word(queue).into()),
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Drive it from the device's thread: [`Packetizer::push`] each captured block in turn, or
 //! [`Packetizer::skip`] for frames that the device lost. Every complete packet goes to the closure at
 //! once, in the machine's own buffer; nothing is allocated. How frames are packed may change in
-//! mid-stream ([`Packetizer::set_packet`], [`Packetizer::set_sample`]): sequence and media time go on.
+//! mid-stream ([`Packetizer::set_format`]): sequence and media time go on.
 
 use core::ops::Range;
 
@@ -192,44 +192,19 @@ impl Packetizer {
         &self.coming
     }
 
-    /// Changes the packet length, from the next block on: what was being filled then leaves as a
-    /// shorter packet, so that packets keep to the grid of the blocks and none is older than
-    /// [`StreamFormat::packing_age`] says. False, and nothing changes, if such packets would be
-    /// empty or longer than [`Packetizer::datagram_bytes`].
-    pub fn set_packet(&mut self, packet: Frames) -> bool {
-        self.change(StreamFormat { packet, ..self.coming })
-    }
-
-    /// Changes the coding of samples from the next packet on, with the payload type that stands for
-    /// it: RTP lets a source change that in mid-stream (RFC 3550 §5.1). False, and nothing changes,
-    /// if such packets would be longer than [`Packetizer::datagram_bytes`].
-    pub fn set_sample(&mut self, sample: SampleFormat, payload_type: u8) -> bool {
-        self.set_coding(sample, None, payload_type)
-    }
-
-    /// The same where a coder is part of it. False, and nothing changes, if there is none such, too.
-    pub fn set_coding(
-        &mut self,
-        sample: SampleFormat,
-        coder: Option<Codec>,
-        payload_type: u8,
-    ) -> bool {
-        self.change(StreamFormat { sample, coder, payload_type, ..self.coming })
-    }
-
     /// Sends nothing from the next packet on, or goes on. Packets that are not sent have their numbers: they are lost.
     pub const fn pause(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// Another packet length and coding at once, with the payload type. False, and nothing changes, if there is no coder
-    /// for it or such packets would be longer than [`Packetizer::datagram_bytes`].
+    /// Changes packet length and coding, with the payload type that stands for it: RTP lets a source change that in
+    /// mid-stream (RFC 3550 §5.1). Another length holds from the next block on: what was being filled then leaves as a
+    /// shorter packet, so that packets keep to the grid of the blocks and none is older than
+    /// [`StreamFormat::packing_age`] says. False, and nothing changes, if there is no coder for it or such packets would be
+    /// empty or longer than [`Packetizer::datagram_bytes`].
     pub fn set_format(&mut self, packet: Frames, coding: Coding, payload_type: u8) -> bool {
         let Coding { sample, coder } = coding;
-        self.change(StreamFormat { packet, sample, coder, payload_type, ..self.coming })
-    }
-
-    fn change(&mut self, coming: StreamFormat) -> bool {
+        let coming = StreamFormat { packet, sample, coder, payload_type, ..self.coming };
         let fits = coming.packet > Frames::ZERO
             && HEADER_ROOM + coming.payload_bytes() <= self.buffer.len()
             && coming.coder.is_none_or(|coder| self.codes(coder, &coming));

@@ -557,8 +557,6 @@ pub enum Change {
     Packet(Frames),
     /// Coding of samples: L24 or float, in which each frame has a value of its own.
     Sample(SampleFormat),
-    /// Bits per second of what stands for Opus.
-    Bitrate(u32),
     Redundancy(Redundancy),
     Latency(Span),
 }
@@ -574,11 +572,10 @@ impl World {
                 ordinary.choose(LatencyRule::Chosen(latency), receiver);
             }
         }
-        let (rate, coding) = (self.scenario.format.rate, self.scenario.format.coding());
+        let rate = self.scenario.format.rate;
         let changed = self.by_policy(|policy, context| match change {
             Change::Packet(packet) => policy.set_ptime(rate.span_of(packet), context),
             Change::Sample(sample) => policy.set_coding(sample.into(), context),
-            Change::Bitrate(bitrate) => policy.set_coding(coding.at_bitrate(bitrate), context),
             Change::Redundancy(asked) => policy.set_redundancy(asked),
             Change::Latency(latency) => policy.set_latency(LatencyRule::Chosen(latency), context),
         });

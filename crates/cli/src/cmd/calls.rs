@@ -174,7 +174,7 @@ fn in_words(terms: &CallTerms) -> String {
             terms.rate,
             terms.channels,
             terms.ptime,
-            bits_in_words(terms.coding)
+            bits_in_words(terms.coding.bitrate())
         )
     };
     let latency = terms.latency;

@@ -144,11 +144,6 @@ impl CallerTransport {
         self.began
     }
 
-    /// Packets that were received by the last look.
-    pub const fn heard(&self) -> u64 {
-        self.heard
-    }
-
     /// The transport that is used, and its number.
     pub const fn used(&self) -> (CallPath, u32) {
         (self.path, self.number)

@@ -108,6 +108,19 @@ enum Phase {
     Blind { before: f64 },
 }
 
+/// From one feedback to the next.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    queue: Span,
+    /// Packets that were sent, and those of them that were lost.
+    due: u32,
+    lost: u32,
+    /// Whether the sender paused in it.
+    has_pause: bool,
+    /// Whether packets arrived that were sent since the rate changed.
+    covers_change: bool,
+}
+
 /// Loss that made the rate fall, and the loss of the seconds since: did it help?
 #[derive(Debug, Clone, Copy)]
 struct Trial {
@@ -231,38 +244,61 @@ impl RateControl {
 
     /// Takes what the receiver measured.
     pub fn observe(&mut self, feedback: PathFeedback, now: LocalTime) {
+        let Some(interval) = self.measure(feedback, now) else { return };
+        let was_open = self.phase == Phase::Open;
+        self.follow_queue(&interval, now);
+        if was_open && self.phase == Phase::Open && interval.covers_change {
+            self.second.1 = self.second.1.saturating_add(interval.due);
+            self.second.2 = self.second.2.saturating_add(interval.lost);
+            self.judge_second(now);
+            self.climb(interval.queue, now);
+        }
+    }
+
+    /// What happened since the feedback before; `None` where that is not known.
+    fn measure(&mut self, feedback: PathFeedback, now: LocalTime) -> Option<Interval> {
         let Some((before, _)) = self.heard else {
             self.heard = Some((feedback, now));
-            return;
+            return None;
         };
         let took = i64::from(feedback.at_us.wrapping_sub(before.at_us) as i32);
         let took = Span::from_micros(took);
         if took <= Span::ZERO && took > -LONGEST {
             // It was overtaken, or came twice.
-            return;
+            return None;
         }
         self.heard = Some((feedback, now));
         let numbers = feedback.highest.wrapping_sub(before.highest);
         if took < Span::ZERO || took > LONGEST || numbers > u32::from(u16::MAX) {
             // The receiver began anew.
-            return;
+            return None;
         }
         let packets = feedback.packets.wrapping_sub(before.packets);
         let octets = feedback.octets.wrapping_sub(before.octets);
-        // Packets that were not sent have numbers, too.
-        let unsent = self.unsent(before.highest as u16, feedback.highest as u16).min(numbers);
-        let due = numbers - unsent;
-        let was_open = self.phase == Phase::Open;
-        self.intervals =
-            [(took, 8.0 * f64::from(octets) + HEADS * f64::from(packets)), self.intervals[0]];
-        self.dropped = f64::from(due.saturating_sub(packets)) / f64::from(due.max(1));
-        self.standing = self.standing.min(feedback.queue);
-        let queue = feedback.queue - self.standing;
         let highest = feedback.highest as u16;
-        let covers_change = self.changed.1.is_none_or(|before| is_after(highest, before));
+        // Packets that were not sent have numbers, too.
+        let unsent = self.unsent(before.highest as u16, highest).min(numbers);
+        let due = numbers - unsent;
+        let lost = due.saturating_sub(packets);
+        self.dropped = f64::from(lost) / f64::from(due.max(1));
+        let bits = 8.0 * f64::from(octets) + HEADS * f64::from(packets);
+        self.intervals = [(took, bits), self.intervals[0]];
+        self.standing = self.standing.min(feedback.queue);
+        Some(Interval {
+            queue: feedback.queue - self.standing,
+            due,
+            lost,
+            has_pause: unsent > 0,
+            covers_change: self.changed.1.is_none_or(|before| is_after(highest, before)),
+        })
+    }
+
+    /// Sends less while there is a queue, and more again once it is empty.
+    fn follow_queue(&mut self, interval: &Interval, now: LocalTime) {
+        let Interval { queue, covers_change, .. } = *interval;
         match self.phase {
             Phase::Open if queue > CONGESTED && covers_change => {
-                self.fall(self.carried(), false, now)
+                self.fall(self.carried(), false, now);
             }
             Phase::Blind { .. } if queue > CONGESTED => self.fall(self.carried(), false, now),
             Phase::Blind { before } if covers_change => {
@@ -294,24 +330,17 @@ impl RateControl {
             Phase::Draining
                 if !self.paused && self.congested_at.is_some_and(|at| now - at > DRAINS) =>
             {
-                self.standing = feedback.queue;
+                self.standing += queue;
                 self.phase = Phase::Open;
                 self.set(self.then, now);
             }
-            Phase::Draining if queue > CONGESTED && unsent == 0 => {
+            Phase::Draining if queue > CONGESTED && !interval.has_pause => {
                 // As long as the queue is full, what arrives is what the path carries.
                 let (took, bits) = self.intervals[0];
                 self.set_limit((1e9 * bits / took.as_nanos() as f64).min(self.fell_from));
                 self.set_within_drain(now);
             }
             Phase::Draining => {}
-        }
-        if was_open && self.phase == Phase::Open && covers_change {
-            let lost = due.saturating_sub(packets);
-            self.second.1 = self.second.1.saturating_add(due);
-            self.second.2 = self.second.2.saturating_add(lost);
-            self.judge_second(now);
-            self.climb(queue, now);
         }
     }
 

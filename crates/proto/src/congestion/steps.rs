@@ -93,6 +93,29 @@ fn adapted_ptime(coding: Coding, limits: &CodingLimits) -> Option<Span> {
     within.clone().find(|ptime| *ptime >= wanted).or_else(|| within.next_back())
 }
 
+/// Packets of Opus within these lengths, each with its bit rates. Unless speech takes fewer bits, the longest have all.
+fn lengths_of_opus(
+    channels: Channels,
+    (shortest, most): (Span, Span),
+    (fewest, greatest): (u32, u32),
+    has_voice: bool,
+) -> Vec<(Span, Option<(u32, u32)>)> {
+    let fits = |(ptime, _): &(Span, u32)| (shortest..=most).contains(ptime);
+    let mut lengths: Vec<_> = OPUS.into_iter().filter(fits).collect();
+    if lengths.is_empty() {
+        return vec![(shortest, Some((fewest, greatest)))];
+    }
+    for (_, from) in &mut lengths {
+        *from *= channels.count() as u32;
+    }
+    if let Some((_, from)) = lengths.last_mut().filter(|_| !has_voice) {
+        *from = fewest;
+    }
+    let has_any = |(_, from): &(Span, u32)| *from <= greatest;
+    let lengths = lengths.into_iter().filter(has_any);
+    lengths.map(|(ptime, from)| (ptime, Some((from, greatest)))).collect()
+}
+
 /// All that a stream may be sent as, the best first.
 #[derive(Debug, Clone)]
 pub struct CodingSteps(Vec<CodingStep>);
@@ -121,26 +144,15 @@ impl CodingSteps {
                 let most = limits.most_bitrate.unwrap_or(most);
                 (least.min(most), most)
             });
-            let mut add = |ptime, bits| steps.extend(CodingStep::new(shape, (coding, ptime), bits));
-            match adapted {
-                Some((fewest, greatest)) if !rules.is_some_and(|rules| rules.has_copies()) => {
-                    let fits = |(ptime, _): &(Span, u32)| (shortest..=most).contains(ptime);
-                    let longer: Vec<_> = OPUS.into_iter().filter(fits).collect();
-                    for (ptime, each) in &longer {
-                        let is_longest = Some(ptime) == longer.last().map(|(ptime, _)| ptime);
-                        // Nothing else takes fewer bits.
-                        let is_last = is_longest && !has_voice;
-                        let from = if is_last { fewest } else { each * channels.count() as u32 };
-                        if is_last || from <= greatest {
-                            add(*ptime, Some((from.min(greatest), greatest)));
-                        }
-                    }
-                    if longer.is_empty() {
-                        add(shortest, Some((fewest, greatest)));
-                    }
+            // Speech has packets of one length.
+            let lengths = match adapted {
+                Some(bits) if !copies(&coding) => {
+                    lengths_of_opus(channels, (shortest, most), bits, has_voice)
                 }
-                bits => add(shortest, bits),
-            }
+                bits => vec![(shortest, bits)],
+            };
+            let step = |(ptime, bits)| CodingStep::new(shape, (coding, ptime), bits);
+            steps.extend(lengths.into_iter().filter_map(step));
         }
         let has_choice = steps.len() > 1 || steps.iter().any(|step| step.bits.is_some());
         has_choice.then_some(Self(steps))
@@ -164,11 +176,6 @@ impl CodingSteps {
             return Some(rate);
         }
         at.checked_sub(1).map(|above| self.0[above].rate)
-    }
-
-    /// The least rate of all.
-    pub fn least(&self) -> f64 {
-        self.0.iter().map(|step| step.rate).fold(f64::INFINITY, f64::min)
     }
 
     /// Without the step that `terms` are of: the stream cannot be sent so.

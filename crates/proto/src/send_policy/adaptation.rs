@@ -23,13 +23,8 @@ pub(super) struct Adaptation {
 const REPORTED: Span = Span::from_secs(1);
 
 impl SendPolicy {
-    /// Has the stream follow what its path carries, within these limits, or stay as it is. False where there is nothing to
-    /// choose.
-    pub fn adapt_within(
-        &mut self,
-        limits: Option<CodingLimits>,
-        context: &mut SendContext<'_>,
-    ) -> bool {
+    /// Has the stream follow what its path carries, as far as these limits leave a choice, or stay as it is.
+    pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
         let before = self.adaptation.take();
         if let Some(before) = &before {
             self.left_off = Some(before.control.rate());
@@ -38,7 +33,7 @@ impl SendPolicy {
             // Where there is no room for it the stream stays silent for a beat: it is said again.
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
-        let Some(mut limits) = limits else { return true };
+        let Some(mut limits) = limits else { return };
         if !self.is_as_needed() {
             let most = self.config.link_offset.divided(PTIME_PART);
             limits.ptimes.1 = limits.ptimes.1.min(most).max(limits.ptimes.0);
@@ -49,7 +44,6 @@ impl SendPolicy {
             paused: false,
             trusts_loss_from: context.now,
         });
-        self.adaptation.is_some()
     }
 
     /// Whether the stream follows what its path carries.

@@ -101,9 +101,10 @@ impl SendPolicy {
         context: &mut SendContext<'_>,
     ) -> Result<(), SendRefused> {
         let packet = packet_frames(self.config.format.rate, ptime).map_err(SendRefused::Ptime)?;
-        self.set_format(StreamFormat { packet, ..self.config.format }, true, context)?;
+        let format = StreamFormat { packet, ..self.config.format };
+        self.set_format(format, true, context)?;
         if !self.config.spaced && self.config.device.period > packet {
-            self.notes.note(SendNote::SentAtOnce(ptime));
+            self.notes.note(SendNote::SentAtOnce(format.ptime()));
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ mod offload_allocation;
 mod placement;
 mod playout;
 mod receiver_bounds;
+mod reformat;
 mod road;
 mod road_of_bytes;
 mod sender;

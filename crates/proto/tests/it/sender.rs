@@ -12,6 +12,8 @@ use tautline_proto::redundancy::{ETHERNET, Layout};
 use tautline_proto::stream::{MOST_DATAGRAM_BYTES, Outgoing, StreamFormat};
 use tautline_proto::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use tautline_proto::units::{Channels, Rate};
+
+use crate::reformat::Reformat;
 use tautline_proto::wire::rtp::{NtpTime, PACK, Packet};
 
 const IDENTITY: Identity =

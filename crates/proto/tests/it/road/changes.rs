@@ -7,6 +7,8 @@ use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wrap::Wrapped;
 
+use crate::reformat::Reformat;
+
 use super::world::{Chance, SSRC, Scene, World, perfect, sample};
 
 const CODINGS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];

@@ -6,6 +6,8 @@ use tautline_proto::jitter_buffer::Received;
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, LocalTime, Span};
 
+use crate::reformat::Reformat;
+
 use super::toy::{self, Asked, CONCEALED};
 use super::world::{Chance, Scene, World, perfect};
 

@@ -16,6 +16,8 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::span_bytes;
 
+use crate::reformat::Reformat;
+
 use super::form::{PACK, unpack};
 
 const PACKET: i64 = 48;

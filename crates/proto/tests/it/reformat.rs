@@ -1,0 +1,28 @@
+//! Changes of a sender's format one at a time.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::codec::Codec;
+use tautline_proto::packetizer::Packetizer;
+use tautline_proto::stream::Coding;
+use tautline_proto::time::Frames;
+
+/// Each is false, and changes nothing, where [`Packetizer::set_format`] is.
+pub(crate) trait Reformat {
+    fn set_packet(&mut self, packet: Frames) -> bool;
+    fn set_coding(&mut self, sample: SampleFormat, coder: Option<Codec>, payload_type: u8) -> bool;
+
+    fn set_sample(&mut self, sample: SampleFormat, payload_type: u8) -> bool {
+        self.set_coding(sample, None, payload_type)
+    }
+}
+
+impl Reformat for Packetizer {
+    fn set_packet(&mut self, packet: Frames) -> bool {
+        let format = *self.format();
+        self.set_format(packet, format.coding(), format.payload_type)
+    }
+
+    fn set_coding(&mut self, sample: SampleFormat, coder: Option<Codec>, payload_type: u8) -> bool {
+        self.set_format(self.format().packet, Coding { sample, coder }, payload_type)
+    }
+}
