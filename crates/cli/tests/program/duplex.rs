@@ -42,10 +42,7 @@ mod exclusive {
             let call = taut(delay(&server.device("loop", "loop:")));
             let run = call.and(words("--settle 500ms --duration 2s --report json")).start();
             server.await_latencies("loop:out_2", "0 0", "0 0");
-            let listed = server.client("jack_lsp").run().well().out;
-            let mut ports: Vec<&str> =
-                listed.lines().filter(|port| port.starts_with("loop")).collect();
-            ports.sort_unstable();
+            let ports = server.await_ports("loop", 1);
             assert_eq!(ports, ["loop:in_1", "loop:in_2", "loop:out_1", "loop:out_2"]);
             let report = run.end().report();
             let row = &report.0["rows"][0];

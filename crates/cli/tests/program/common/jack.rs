@@ -114,7 +114,7 @@ impl Server {
 
     /// The ports whose names begin so, with both latencies: playback, then capture.
     pub(crate) fn latencies(&self, begin: &str) -> Vec<(String, [String; 2])> {
-        let listed = self.client("jack_lsp -l").run().well().out;
+        let listed = self.listed();
         let mut ports: Vec<(String, Vec<String>)> = Vec::new();
         for line in listed.lines() {
             match (line.strip_prefix('\t'), ports.last_mut()) {
@@ -130,6 +130,16 @@ impl Server {
             .into_iter()
             .map(|(name, latencies)| (name, latencies.try_into().expect("two latencies")))
             .collect()
+    }
+
+    /// What `jack_lsp -l` prints. Clients of JACK 2 may hang while they open (jackaudio/jack2, issues 95 and 297): one
+    /// was seen to print nothing for 60 s while the tests beside it passed. A second client shows whether the server
+    /// still answers.
+    fn listed(&self) -> String {
+        let list = self.client("timeout 10 jack_lsp -l");
+        let first = list.run();
+        let hung = first.status == Some(124) && first.out.is_empty();
+        if hung { list.run() } else { first }.well().out
     }
 
     /// The ports whose names begin so, in their order, once there are so many.
