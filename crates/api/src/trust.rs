@@ -8,6 +8,7 @@
 pub(crate) mod files;
 mod host_key;
 mod identity;
+pub mod pairing;
 pub mod tls;
 mod trusted;
 

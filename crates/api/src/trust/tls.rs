@@ -23,14 +23,40 @@ use rustls::{
 use super::{HostKey, TrustError, TrustStore};
 use crate::seal::{EXPORTER_LABEL, SECRET_BYTES};
 
+/// The name of pairing in the TLS handshake (RFC 7301). It ends with the version.
+pub(super) const PAIRING_PROTOCOL: &[u8] = b"tautline-pairing/1";
+
 /// How this host calls others: any that is trusted, or the one of this name alone.
 pub fn calling(
     store: &Arc<TrustStore>,
     name: Option<&str>,
 ) -> Result<Arc<ClientConfig>, TrustError> {
+    client(store, Accepted::Trusted(name.map(str::to_owned))).map(Arc::new)
+}
+
+/// How this host answers those that are trusted.
+pub fn answering(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
+    server(store, Accepted::Trusted(None)).map(Arc::new)
+}
+
+/// How this host calls one that it is to be paired with: whatever its key is.
+pub(super) fn pairing_client(store: &Arc<TrustStore>) -> Result<Arc<ClientConfig>, TrustError> {
+    let mut config = client(store, Accepted::AnyKey)?;
+    config.alpn_protocols = vec![PAIRING_PROTOCOL.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// How this host answers one that it is to be paired with.
+pub(super) fn pairing_server(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
+    let mut config = server(store, Accepted::AnyKey)?;
+    config.alpn_protocols = vec![PAIRING_PROTOCOL.to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn client(store: &Arc<TrustStore>, accepted: Accepted) -> Result<ClientConfig, TrustError> {
     let (certificate, key) = store.identity().for_tls();
     let provider = Arc::new(ring::default_provider());
-    let verifier = PinnedPeer::new(store, name, &provider);
+    let verifier = PinnedPeer::new(store, accepted, &provider);
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(unusable)?
@@ -41,14 +67,13 @@ pub fn calling(
     config.resumption = Resumption::disabled();
     // Whom one calls is nobody else's business, and the answer is judged by its key.
     config.enable_sni = false;
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
-/// How this host answers those that are trusted.
-pub fn answering(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
+fn server(store: &Arc<TrustStore>, accepted: Accepted) -> Result<ServerConfig, TrustError> {
     let (certificate, key) = store.identity().for_tls();
     let provider = Arc::new(ring::default_provider());
-    let verifier = PinnedPeer::new(store, None, &provider);
+    let verifier = PinnedPeer::new(store, accepted, &provider);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(unusable)?
@@ -57,7 +82,7 @@ pub fn answering(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustErro
         .map_err(unusable)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
 fn unusable(error: Error) -> TrustError {
@@ -106,18 +131,27 @@ pub(crate) fn of_tls(error: &std::io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
+/// Keys that a handshake accepts.
+#[derive(Debug)]
+enum Accepted {
+    /// Those in the list: by this name, or else by any.
+    Trusted(Option<String>),
+    /// All: users compare a code afterwards.
+    AnyKey,
+}
+
 /// Takes a peer by its key.
 #[derive(Debug)]
 struct PinnedPeer {
     store: Arc<TrustStore>,
-    name: Option<String>,
+    accepted: Accepted,
     provider: Arc<CryptoProvider>,
 }
 
 impl PinnedPeer {
-    fn new(store: &Arc<TrustStore>, name: Option<&str>, provider: &Arc<CryptoProvider>) -> Self {
+    fn new(store: &Arc<TrustStore>, accepted: Accepted, provider: &Arc<CryptoProvider>) -> Self {
         let (store, provider) = (Arc::clone(store), Arc::clone(provider));
-        Self { store, name: name.map(str::to_owned), provider }
+        Self { store, accepted, provider }
     }
 
     /// Whether its key is trusted; `own`: or this host's own, as who has that is this host.
@@ -125,12 +159,13 @@ impl PinnedPeer {
         let unknown = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
         let key = HostKey::of_certificate(certificate)
             .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        if own && self.name.is_none() && key == self.store.identity().key() {
+        let Accepted::Trusted(name) = &self.accepted else { return Ok(()) };
+        if own && name.is_none() && key == self.store.identity().key() {
             return Ok(());
         }
         // A list that cannot be read names nobody.
         let Ok(hosts) = self.store.trusted().hosts() else { return Err(unknown) };
-        if hosts.trusts(key, self.name.as_deref()) { Ok(()) } else { Err(unknown) }
+        if hosts.trusts(key, name.as_deref()) { Ok(()) } else { Err(unknown) }
     }
 
     fn proves(

@@ -34,7 +34,7 @@ pub(super) const fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     (1..=MOST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 

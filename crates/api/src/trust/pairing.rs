@@ -1,0 +1,281 @@
+//! Pairing: two hosts exchange their keys over a connection that nobody vouches for, and their users compare a code.
+//!
+//! The code is six digits of a hash over both keys, both names and a random number of each host. The caller commits to
+//! its number before it sees the other one. A host in between, which needs a key of its own on each side, therefore
+//! has one guess in a million for each attempt: numeric comparison of Bluetooth (Core 5.4, volume 3, part H, 2.3.5.6.2),
+//! with the hash commitment of ZRTP (RFC 6189 §4.4.1). Codes of the keys alone could be matched by trying keys.
+
+use core::fmt;
+use core::ops::DerefMut;
+use core::str::FromStr;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, StreamOwned};
+use thiserror::Error;
+
+use super::trusted::{MOST_NAME, is_name};
+use super::{HostKey, TrustError, TrustStore, host_name, tls};
+use crate::client::wire::TimedStream;
+use crate::client::{NoWorkerAddress, WorkerAddress};
+
+/// TCP port of `taut pair`, which runs beside `taut serve` and `taut work`.
+pub const PAIRING_PORT: u16 = 17250;
+/// Until the code is known. A host that says nothing holds up the next for no longer.
+const EXCHANGE: Duration = Duration::from_secs(5);
+/// For both users to compare.
+const COMPARISON: Duration = Duration::from_secs(600);
+
+/// `[NAME=]HOST[:PORT]`; the port is [`PAIRING_PORT`] where none is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairingAddress(pub WorkerAddress);
+
+impl FromStr for PairingAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        WorkerAddress::parse(text, PAIRING_PORT).map(Self).map_err(|NoWorkerAddress(text)| {
+            format!(
+                "{text:?} is not a host: write HOST, HOST:PORT, NAME=HOST or ssh:HOST, and an IPv6 address as [::1]:{PAIRING_PORT}"
+            )
+        })
+    }
+}
+
+/// Why two hosts were not paired.
+#[derive(Debug, Error)]
+pub enum PairingError {
+    /// No connection.
+    #[error("{whom}: {error}\nhint: run `taut pair` there, or look for a firewall that drops TCP {}", whom.port)]
+    Unreachable {
+        /// The host that was called.
+        whom: WorkerAddress,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// The connection ended, or the other host did not answer in time.
+    #[error(
+        "the other host left before both codes were confirmed: {0}\nhint: run `taut pair` on both again"
+    )]
+    Lost(io::Error),
+    /// Both ends have the same key.
+    #[error(
+        "both ends have the same key: this is the same host and user\nhint: a host needs no pairing with itself"
+    )]
+    SameHost,
+    /// The other end broke the protocol: another program, or an attack.
+    #[error(
+        "the other host broke the pairing protocol: {0}\nhint: use `taut pair` of the same version on both"
+    )]
+    Protocol(&'static str),
+    /// The other user said that the codes differ.
+    #[error(
+        "the code was not confirmed on the other host; no key was stored\n\
+         hint: if the codes differed, a host in between may have answered: check the address and the network"
+    )]
+    Refused,
+    /// This host's key.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+}
+
+impl From<io::Error> for PairingError {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+/// Six digits that both users compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairingCode(u32);
+
+impl fmt::Display for PairingCode {
+    /// `"482 913"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:03} {:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+type Nonce = [u8; 32];
+
+/// What one end contributes to the code.
+struct Contribution<'a> {
+    key: HostKey,
+    nonce: Nonce,
+    name: &'a str,
+}
+
+impl PairingCode {
+    fn of(caller: &Contribution<'_>, answerer: &Contribution<'_>) -> Self {
+        let mut input = tls::PAIRING_PROTOCOL.to_vec();
+        for end in [caller, answerer] {
+            input.extend(end.key.bytes());
+            input.extend(end.nonce);
+            // Names have at most 64 bytes. The length keeps "ab", "c" apart from "a", "bc".
+            input.push(u8::try_from(end.name.len()).unwrap_or(u8::MAX));
+            input.extend(end.name.bytes());
+        }
+        let hash = digest(&SHA256, &input);
+        let number =
+            hash.as_ref().iter().take(8).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+        Self((number % 1_000_000) as u32)
+    }
+}
+
+/// Two hosts that have exchanged keys and wait for their users.
+pub struct Pairing {
+    line: Box<dyn Line>,
+    code: PairingCode,
+    name: String,
+    key: HostKey,
+}
+
+trait Line: Read + Write + Send {}
+impl<T: Read + Write + Send> Line for T {}
+
+impl fmt::Debug for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pairing({}, {})", self.name, self.key)
+    }
+}
+
+impl Pairing {
+    /// Calls a host on which `taut pair` waits. Blocks for at most some seconds per address.
+    pub fn dial(whom: &PairingAddress, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
+        let whom = &whom.0;
+        let unreachable = |error| PairingError::Unreachable { whom: whom.clone(), error };
+        let found = (whom.host.as_str(), whom.port).to_socket_addrs().map_err(unreachable)?;
+        let mut failed = io::Error::from(ErrorKind::NotFound);
+        for address in found {
+            match TcpStream::connect_timeout(&address, EXCHANGE) {
+                Ok(stream) => return Self::call(stream, store),
+                Err(error) => failed = error,
+            }
+        }
+        Err(unreachable(failed))
+    }
+
+    fn call(stream: TcpStream, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
+        let server = ServerName::IpAddress(stream.peer_addr()?.ip().into());
+        let connection = ClientConnection::new(tls::pairing_client(store)?, server);
+        Self::exchange(connection.map_err(io::Error::other)?, stream, store, true)
+    }
+
+    /// Answers a connection that a listener accepted. Blocks for at most some seconds.
+    pub fn answer(stream: TcpStream, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
+        let connection = ServerConnection::new(tls::pairing_server(store)?);
+        Self::exchange(connection.map_err(io::Error::other)?, stream, store, false)
+    }
+
+    fn exchange<C, S>(
+        mut connection: C,
+        stream: TcpStream,
+        store: &Arc<TrustStore>,
+        calls: bool,
+    ) -> Result<Self, PairingError>
+    where
+        C: DerefMut<Target = ConnectionCommon<S>> + Send + 'static,
+        S: SideData + 'static,
+    {
+        stream.set_nodelay(true)?;
+        let mut sock = TimedStream { stream, until: Instant::now() + EXCHANGE };
+        connection.complete_io(&mut sock)?;
+        let is_pairing = connection.alpn_protocol() == Some(tls::PAIRING_PROTOCOL);
+        let (Some(key), true) = (tls::peer_key(&connection), is_pairing) else {
+            return Err(PairingError::Protocol("it speaks another protocol"));
+        };
+        let own_key = store.identity().key();
+        if key == own_key {
+            return Err(PairingError::SameHost);
+        }
+        let mut line = StreamOwned::new(connection, sock);
+        let mut nonce = Nonce::default();
+        SystemRandom::new()
+            .fill(&mut nonce)
+            .map_err(|_| TrustError::Unusable("the system gave no random bytes".to_owned()))?;
+        let own_name = host_name();
+        let own = Contribution { key: own_key, nonce, name: &own_name };
+        let (peer_nonce, name) = if calls {
+            write(&mut line, commitment(&own.nonce).as_ref())?;
+            let theirs = reveal_of(&mut line)?;
+            write(&mut line, &revealed(&own))?;
+            theirs
+        } else {
+            let mut committed = Nonce::default();
+            line.read_exact(&mut committed)?;
+            write(&mut line, &revealed(&own))?;
+            let theirs = reveal_of(&mut line)?;
+            if commitment(&theirs.0).as_ref() != committed {
+                return Err(PairingError::Protocol(
+                    "its number is not the one that it committed to",
+                ));
+            }
+            theirs
+        };
+        let peer = Contribution { key, nonce: peer_nonce, name: &name };
+        let code = if calls { PairingCode::of(&own, &peer) } else { PairingCode::of(&peer, &own) };
+        line.sock.until = Instant::now() + COMPARISON;
+        Ok(Self { line: Box::new(line), code, name, key })
+    }
+
+    /// What this host's user compares with the other screen.
+    pub const fn code(&self) -> PairingCode {
+        self.code
+    }
+
+    /// What the other host calls itself: a valid name for [`TrustFile::trust`](super::TrustFile::trust).
+    pub fn peer_name(&self) -> &str {
+        &self.name
+    }
+
+    /// The other host's key. It proved to have it.
+    pub const fn peer_key(&self) -> HostKey {
+        self.key
+    }
+
+    /// Tells the other host whether the codes are the `same`, and waits for its answer. `Ok` if both users confirmed.
+    pub fn confirm(mut self, same: bool) -> Result<(), PairingError> {
+        write(&mut self.line, &[u8::from(same)])?;
+        let mut answer = [0];
+        self.line.read_exact(&mut answer)?;
+        if same && answer == [1] { Ok(()) } else { Err(PairingError::Refused) }
+    }
+}
+
+fn commitment(nonce: &Nonce) -> ring::digest::Digest {
+    digest(&SHA256, nonce)
+}
+
+fn write(line: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    line.write_all(bytes)?;
+    line.flush()
+}
+
+/// The number, one byte with the length of the name, and the name.
+fn revealed(own: &Contribution<'_>) -> Vec<u8> {
+    let length = u8::try_from(own.name.len()).unwrap_or(u8::MAX);
+    [&own.nonce[..], &[length], own.name.as_bytes()].concat()
+}
+
+fn reveal_of(line: &mut impl Read) -> Result<(Nonce, String), PairingError> {
+    let (mut nonce, mut length) = (Nonce::default(), [0]);
+    line.read_exact(&mut nonce)?;
+    line.read_exact(&mut length)?;
+    let mut name = vec![0; usize::from(length[0]).min(MOST_NAME + 1)];
+    line.read_exact(&mut name)?;
+    let name = String::from_utf8(name).ok().filter(|name| is_name(name));
+    Ok((
+        nonce,
+        name.ok_or(PairingError::Protocol(
+            "its name is not one of 1 to 64 letters, digits, dots and hyphens",
+        ))?,
+    ))
+}
+
+#[cfg(test)]
+mod tests;
