@@ -36,13 +36,13 @@ use crate::report_file::{ReportFiles, ReportPath, report_path};
 use crate::voice::{Voice, VoiceFlags};
 
 pub(crate) use asked::RedundancyFlag;
-pub(crate) use call::{CallFlags, EchoFlag, EndFlags, ServeFlags, TransportFlag};
+pub(crate) use call::{CallFlags, CallHost, EchoFlag, EndFlags, ServeFlags, TransportFlag};
 pub(crate) use files::{Compare, Join, OutFolder};
 pub(crate) use tautline_ui::readers::{
     address, bitrate, channels, device, dscp, latency, parse, rate, span,
 };
 pub(crate) use tautline_ui::report_file::{PlainKind, ReportKind};
-pub(crate) use trust::{Id, SrtpKey, TrustFlags};
+pub(crate) use trust::{Id, PairFlags, PairTarget, SrtpKey, TrustFlags};
 pub(crate) use values::coding_in_line;
 use values::{CodingOrAuto, PacingOrAuto, coding_or_auto, fragment, link, pacing};
 pub(crate) use work::{Plugins, WorkFlags};
@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Work(Box<WorkFlags>),
     /// List the LADSPA plugins of this machine, or of others where `taut work` runs
     Plugins(Plugins),
+    /// Trust another machine and be trusted by it, in one step: both users compare a code
+    Pair(PairFlags),
     /// Show what this machine is known by to others that are to trust it
     Id(Id),
     /// Make a key by which streams are sealed (SRTP)

@@ -14,7 +14,7 @@ mod work;
 pub(crate) use call::{CALL, SERVE};
 pub(crate) use files::COMPARE;
 use stages::stages;
-pub(crate) use trust::{ID, SRTP_KEY, TRUST};
+pub(crate) use trust::{ID, PAIR, SRTP_KEY, TRUST};
 pub(crate) use work::{PLUGINS, WORK};
 
 macro_rules! send_examples {

@@ -72,6 +72,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Id(flags) => cmd::id::run(&flags),
         Command::SrtpKey(flags) => cmd::srtp_key::run(&flags),
         Command::Trust(flags) => cmd::trust::run(&flags),
+        Command::Pair(flags) => cmd::pair::run(&flags),
         Command::Join(flags) => cmd::join::run(&flags),
         Command::Compare(flags) => cmd::compare::run(&flags),
         #[cfg(feature = "lab")]

@@ -18,8 +18,8 @@ pub struct Listening {
 #[derive(Debug, Error)]
 pub enum ListenError {
     #[error(
-        "{address} can be reached from other hosts, and none is trusted ({}); run taut id on the \
-         other host, and here taut trust NAME KEY with what it prints, or listen on 127.0.0.1",
+        "{address} can be reached from other hosts, and none is trusted ({})\n\
+         hint: run `taut pair` here and `taut pair HOST` on the other host, or listen on 127.0.0.1",
         list.display()
     )]
     NobodyTrusted { address: SocketAddr, list: PathBuf },

@@ -73,11 +73,11 @@ impl fmt::Display for TurnedAway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotTrusted => {
-                "it has no key that is trusted here; if it may ask, run taut id there, and here taut trust NAME KEY"
+                "it has no key that is trusted here; if it may ask, run `taut pair` here, and there `taut pair HOST`"
             }
             Self::TrustedNoMore => "it is trusted here no more",
             Self::TrustsNot => {
-                "it does not trust this machine; run taut id here, and there taut trust NAME KEY"
+                "it does not trust this machine; run `taut pair` here, and there `taut pair HOST`"
             }
             Self::HungUp => "it hung up before the handshake was done",
             Self::NoHandshake => "it speaks no TLS 1.3 as taut does; if it is taut, update both",

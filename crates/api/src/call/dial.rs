@@ -37,13 +37,13 @@ pub enum DialError {
     },
     /// This host does not trust it.
     #[error(
-        "{0} is not trusted here; run taut id there, and here taut trust with the name and the key that it prints"
+        "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.0.host
     )]
     Untrusted(CallAddress),
     /// It is to be one host, and is another or not trusted.
     #[error(
-        "{whom} is not the host that is trusted by the name {name:?}, or none is (taut trust --list); run taut id there, \
-         and here taut trust {name} KEY"
+        "{whom} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
+         hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.0.host
     )]
     OtherHost {
         /// Who was called.
@@ -52,7 +52,7 @@ pub enum DialError {
         name: String,
     },
     /// It does not trust this host.
-    #[error("{whom} does not trust this host; run there: taut trust {name} {key}")]
+    #[error("{whom} does not trust this host\nhint: run there: taut trust {name} {key}")]
     NotTrustedThere {
         /// Who was called.
         whom: CallAddress,

@@ -37,14 +37,13 @@ pub enum AskError {
     NoTrust(WorkerAddress),
     /// This host does not trust the worker.
     #[error(
-        "{0} is not trusted here; run taut id on that host, and here taut trust with the name and the \
-         key that it prints"
+        "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.host
     )]
     Untrusted(WorkerAddress),
     /// It is to be one host, and is another or not trusted.
     #[error(
-        "{worker} is not the host that is trusted by the name {name:?}, or none is (taut trust --list); run taut id \
-         there, and here taut trust {name} KEY"
+        "{worker} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
+         hint: run `taut pair` there, then `taut pair {name}={host}` here", host = worker.host
     )]
     OtherHost {
         /// Who was asked.
@@ -53,7 +52,7 @@ pub enum AskError {
         name: String,
     },
     /// The worker does not trust this host.
-    #[error("{worker} does not trust this host; run there: taut trust {name} {key}")]
+    #[error("{worker} does not trust this host\nhint: run there: taut trust {name} {key}")]
     NotTrustedThere {
         /// Who was asked.
         worker: WorkerAddress,

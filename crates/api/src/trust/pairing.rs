@@ -41,7 +41,7 @@ impl FromStr for PairingAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         WorkerAddress::parse(text, PAIRING_PORT).map(Self).map_err(|NoWorkerAddress(text)| {
             format!(
-                "{text:?} is not a host: write HOST, HOST:PORT, NAME=HOST or ssh:HOST, and an IPv6 address as [::1]:{PAIRING_PORT}"
+                "{text:?} is not a machine: write HOST, HOST:PORT, NAME=HOST or ssh:HOST, and an IPv6 address as [::1]:{PAIRING_PORT}"
             )
         })
     }
@@ -60,23 +60,23 @@ pub enum PairingError {
     },
     /// The connection ended, or the other host did not answer in time.
     #[error(
-        "the other host left before both codes were confirmed: {0}\nhint: run `taut pair` on both again"
+        "the other machine left before both codes were confirmed: {0}\nhint: run `taut pair` on both again"
     )]
     Lost(io::Error),
     /// Both ends have the same key.
     #[error(
-        "both ends have the same key: this is the same host and user\nhint: a host needs no pairing with itself"
+        "both ends have the same key: this is the same machine and user\nhint: a machine needs no pairing with itself"
     )]
     SameHost,
     /// The other end broke the protocol: another program, or an attack.
     #[error(
-        "the other host broke the pairing protocol: {0}\nhint: use `taut pair` of the same version on both"
+        "the other machine broke the pairing protocol: {0}\nhint: use `taut pair` of the same version on both"
     )]
     Protocol(&'static str),
     /// The other user said that the codes differ.
     #[error(
-        "the code was not confirmed on the other host; no key was stored\n\
-         hint: if the codes differed, a host in between may have answered: check the address and the network"
+        "the code was not confirmed on the other machine; no key was stored\n\
+         hint: if the codes differed, a machine in between may have answered: check the address and the network"
     )]
     Refused,
     /// This host's key.

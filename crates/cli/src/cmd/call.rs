@@ -2,9 +2,11 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use clap::ValueEnum;
 use tautline_api::call::CallAddress;
+use tautline_api::client::WorkerAddress;
 use tautline_api::trust::TrustStore;
 use tautline_call::{CallerConfig, Callers, Command, DeviceChoice};
 use tautline_engine::control::requests;
@@ -13,13 +15,16 @@ use tautline_proto::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 
 use super::calls::devices::{device_choice, devices};
 use super::calls::status::{CallStatus, page};
+use super::calls::tunnel::Tunnel;
 use super::calls::usual::choose_devices;
 use super::calls::{Calls, config, failure, tell_reports};
 use super::keys::{Pressed, PressedKeys};
 use super::stop_on_signals;
 use crate::control::{self, nothing};
 use crate::failure::Failure;
-use crate::flags::{CallFlags, TransportFlag, bitrate, coding_in_line, latency, parse, span};
+use crate::flags::{
+    CallFlags, CallHost, TransportFlag, bitrate, coding_in_line, latency, parse, span,
+};
 use crate::messages::cannot_change;
 
 /// Displayed next to the calls.
@@ -28,7 +33,8 @@ const KEYS: &str =
 
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
-    refuse_twice(&flags.hosts)?;
+    let (hosts, mut tunnels) = reached(&flags.hosts)?;
+    refuse_twice(&hosts)?;
     if flags.bitrate.is_some() && flags.end.format.and_then(Coding::bitrate).is_none() {
         return Err(Failure::usage(
             "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
@@ -52,7 +58,7 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     // Standard input has either keys or lines. The user of keys sees their effect.
     let (mut asked, mut keys) = (None, None);
     if flags.end.running.control {
-        let lines = CallLines { hosts: flags.hosts.clone(), of_files: end.has_files() };
+        let lines = CallLines { hosts: hosts.clone(), of_files: end.has_files() };
         let (asker, asks) = requests();
         let read = move |verb: &str, rest: &str| lines.read(verb, rest);
         control::listen(asker, status.answers(), stop.clone(), read)?;
@@ -65,18 +71,29 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         let mend = "call several hosts, or leave --bridge out";
         return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
     }
+    // ssh forwards TCP alone.
+    let paths = match flags.transport {
+        TransportFlag::Udp if !tunnels.is_empty() => {
+            return Err(Failure::usage(
+                "--transport udp: ssh carries no UDP\nhint: leave --transport out",
+            ));
+        }
+        _ if tunnels.len() == hosts.len() => TransportFlag::Tcp.paths(),
+        transport => transport.paths(),
+    };
     let config = CallerConfig {
         end,
-        hosts: flags.hosts.clone(),
+        hosts,
         bridged: flags.bridge,
         auto_format: flags.codec.is_some(),
         bitrate: flags.bitrate,
-        paths: flags.transport.paths(),
+        paths,
         muted: flags.mute,
         held: flags.hold,
     };
     let mut calls = Callers::new(config, &trust, &choice, stop).map_err(failure)?;
     while calls.turn() {
+        tunnels.iter_mut().for_each(Tunnel::turn);
         asked.iter().for_each(|asked| asked.serve(|command| calls.change(command)));
         for command in keys.iter().flat_map(PressedKeys::pressed) {
             if let Err(why) = calls.change(command) {
@@ -103,6 +120,22 @@ const fn key(byte: u8) -> Option<Pressed<Command>> {
         b'<' | b',' => Command::PtimeBy(Ordering::Less),
         _ => return None,
     }))
+}
+
+/// Where each host is reached, and the tunnels to those that are called through ssh.
+fn reached(hosts: &[CallHost]) -> Result<(Vec<CallAddress>, Vec<Tunnel>), Failure> {
+    let mut tunnels = Vec::new();
+    let mut reached = |host: &CallHost| match host {
+        CallHost::At(address) => Ok(address.clone()),
+        CallHost::BySsh { name, destination, port } => {
+            let (tunnel, port) = Tunnel::open(destination, *port)?;
+            tunnels.push(tunnel);
+            let (name, host) = (name.clone(), Ipv4Addr::LOCALHOST.to_string());
+            Ok(CallAddress(WorkerAddress { name, host, port }))
+        }
+    };
+    let addresses: Result<Vec<_>, Failure> = hosts.iter().map(&mut reached).collect();
+    Ok((addresses?, tunnels))
 }
 
 /// Each host is called once: of two calls the other end would hear the same twice.

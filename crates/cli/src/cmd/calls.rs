@@ -2,6 +2,7 @@
 
 pub(super) mod devices;
 pub(super) mod status;
+pub(super) mod tunnel;
 pub(super) mod usual;
 
 use std::sync::Arc;

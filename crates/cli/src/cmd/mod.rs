@@ -10,6 +10,7 @@ pub(crate) mod id;
 pub(crate) mod join;
 mod keys;
 pub(crate) mod pages;
+pub(crate) mod pair;
 pub(crate) mod plugins;
 pub(crate) mod recv;
 pub(crate) mod send;

@@ -34,7 +34,7 @@ pub(crate) fn run(flags: &TrustFlags) -> Result<(), Failure> {
     let hosts = file.hosts()?;
     if hosts.is_empty() {
         screen::tell(
-            "nobody is trusted; run taut id on the other host, and here taut trust NAME KEY with what it prints",
+            "no machine is trusted\nhint: run `taut pair` here, and `taut pair HOST` on the other machine",
         );
     }
     list(flags, &hosts)

@@ -1,5 +1,6 @@
 //! Of the commands for calls: sound both ways with one other machine.
 
+use core::str::FromStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
+use super::trust::ssh_destination;
 use super::values::coding;
 use super::work::listen_at;
 use super::{RunFlags, Timing};
@@ -63,10 +65,10 @@ pub(crate) struct ServeFlags {
 #[command(after_help = help::CALL)]
 pub(crate) struct CallFlags {
     /// Whom to call: a machine on which taut serve runs, by its address, or by the name that it is trusted
-    /// by and its address, such as studio=10.0.0.3. Several, eight at most, are called at once: each hears this
-    /// end, and all are heard here
-    #[arg(value_name = "HOST", required = true, num_args = 1..=8, value_parser = parse::<CallAddress>)]
-    pub(crate) hosts: Vec<CallAddress>,
+    /// by and its address, such as studio=10.0.0.3. ssh:HOST goes through ssh, where no other port is open. Several,
+    /// eight at most, are called at once: each hears this end, and all are heard here
+    #[arg(value_name = "HOST", required = true, num_args = 1..=8, value_parser = parse::<CallHost>)]
+    pub(crate) hosts: Vec<CallHost>,
     /// Of several hosts: each hears the others, too
     #[arg(long, help_heading = "Sound")]
     pub(crate) bridge: bool,
@@ -108,6 +110,35 @@ pub(crate) struct CallFlags {
     pub(crate) hold: bool,
     #[command(flatten)]
     pub(crate) end: EndFlags,
+}
+
+/// A machine to call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CallHost {
+    At(CallAddress),
+    /// `[NAME=]ssh:[USER@]HOST[:PORT]`; the port is that of `taut serve`, not of `sshd`.
+    BySsh {
+        name: Option<String>,
+        destination: String,
+        port: u16,
+    },
+}
+
+impl FromStr for CallHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match ssh_destination(text)? {
+            Some((name, destination)) => {
+                let ported = destination.rsplit_once(':');
+                let ported =
+                    ported.and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
+                let (destination, port) = ported.unwrap_or((destination, CALL_PORT));
+                Ok(Self::BySsh { name, destination, port })
+            }
+            None => text.parse().map(Self::At),
+        }
+    }
 }
 
 /// What both ends of a call can be told.
@@ -193,4 +224,23 @@ impl TransportFlag {
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     listen_at(text, CALL_PORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_called_at_an_address_or_through_ssh() {
+        let read = |text: &str| text.parse::<CallHost>();
+        let by_ssh = |name: Option<&str>, destination: &str, port| CallHost::BySsh {
+            name: name.map(str::to_owned),
+            destination: destination.to_owned(),
+            port,
+        };
+        assert_eq!(read("ssh:office"), Ok(by_ssh(None, "office", CALL_PORT)));
+        assert_eq!(read("desk=ssh:me@office:9000"), Ok(by_ssh(Some("desk"), "me@office", 9000)));
+        assert_eq!(read("office:9000"), Ok(CallHost::At("office:9000".parse().unwrap())));
+        assert!(read("ssh:").is_err() && read("ssh:-oProxyCommand=x").is_err());
+    }
 }

@@ -1,14 +1,73 @@
 //! Of the commands about who this machine is and whom it trusts.
 
+use core::str::FromStr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use tautline_api::srtp::Profile;
 use tautline_api::trust::HostKey;
+use tautline_api::trust::pairing::{PAIRING_PORT, PairingAddress};
 
 use super::PlainKind;
+use super::work::listen_at;
 use crate::help;
 use tautline_ui::readers::parse;
+
+/// `taut pair`
+#[derive(Debug, Args)]
+#[command(after_help = help::PAIR)]
+pub(crate) struct PairFlags {
+    /// The other machine, on which taut pair waits, and what to call it here: [NAME=]HOST[:PORT]. Or [NAME=]ssh:HOST,
+    /// where ssh can log in and taut is installed: nothing has to run there, and no code is compared. Without HOST,
+    /// wait for the other machine
+    #[arg(value_name = "HOST", value_parser = parse::<PairTarget>)]
+    pub(crate) target: Option<PairTarget>,
+    /// Address of this machine to wait at
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "0.0.0.0", value_parser = pairing_listen,
+          conflicts_with = "target")]
+    pub(crate) listen: SocketAddr,
+    /// What to call the machine that is waited for [default: its host name]
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) name: Option<String>,
+}
+
+fn pairing_listen(text: &str) -> Result<SocketAddr, String> {
+    listen_at(text, PAIRING_PORT)
+}
+
+/// `[NAME=]HOST[:PORT]` or `[NAME=]ssh:DESTINATION`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PairTarget {
+    Ssh { name: Option<String>, destination: String },
+    Host(PairingAddress),
+}
+
+impl FromStr for PairTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match ssh_destination(text)? {
+            Some((name, destination)) => Ok(Self::Ssh { name, destination }),
+            None => text.parse().map(Self::Host),
+        }
+    }
+}
+
+/// The name and the destination of `[NAME=]ssh:DESTINATION`; `None` for what is not of that form.
+pub(super) fn ssh_destination(text: &str) -> Result<Option<(Option<String>, String)>, String> {
+    let (name, place) = match text.split_once('=') {
+        Some((name, place)) => (Some(name.to_owned()), place),
+        None => (None, text),
+    };
+    match place.strip_prefix("ssh:") {
+        // ssh reads what begins with a hyphen as an option.
+        Some(destination) if destination.is_empty() || destination.starts_with('-') => {
+            Err(format!("{text:?} has no destination for ssh: write ssh:HOST or ssh:USER@HOST"))
+        }
+        destination => Ok(destination.map(|destination| (name, destination.to_owned()))),
+    }
+}
 
 /// `taut id`
 #[derive(Debug, Args)]

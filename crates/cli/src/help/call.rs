@@ -14,7 +14,7 @@ pub(crate) const SERVE: &str = r#"Examples:
   taut serve --listen 0.0.0.0 --input alsa:hw:0 --output alsa:hw:0 \
       --callers 3 --private
 
-Both machines come to trust each other by `taut id` and `taut trust`. The
+Both machines come to trust each other by `taut pair`. The
 devices are there as long as taut serve runs, whether somebody calls or not, and
 while a caller's network is away: programs that use them notice nothing. Several
 callers are in one conversation: each hears the others and never itself, as long
@@ -47,6 +47,8 @@ pub(crate) const CALL: &str = r#"Examples:
   taut call studio stage --bridge
   # Both directions kept in a folder, a WAV file each:
   taut call studio --record calls
+  # Where only ssh is open; taut pair ssh:me@office came first:
+  taut call ssh:me@office
   # Over whatever network there is, in the best coding that it carries:
   taut call studio --codec auto
 

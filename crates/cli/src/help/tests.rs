@@ -108,6 +108,7 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::DOCTOR,
         super::TOP,
         super::ID,
+        super::PAIR,
         super::TRUST,
         super::WORK,
         super::PLUGINS,

@@ -14,6 +14,23 @@ reached by ssh, `taut trust $(ssh studio taut id)` here does that at once.
 For scripts, --report json; curl takes --pinnedpubkey sha256// and the pin:
   { "schema": 1, "name", "key", "pin" }"#;
 
+pub(crate) const PAIR: &str = r#"Examples:
+  # On one machine, whose address is 10.0.0.2:
+  taut pair
+  # On the other, which calls it "studio" from now on:
+  taut pair studio=10.0.0.2
+  # Both show a code of six digits. If they are equal, type y on both.
+  # Where ssh can log in, one command does it all:
+  taut pair studio=ssh:user@10.0.0.2
+
+Each machine then has the other's key in its list (taut trust --list), and trusts
+it for taut call, taut serve and taut work. If the codes differ, a machine in
+between may have answered: it has one guess in a million. taut pair needs TCP
+port 17250 on the machine that waits, and only meanwhile. It runs beside
+taut serve and taut work, which use the new key at once.
+
+Exit status: 0 paired, 1 not confirmed or lost, 3 not reached."#;
+
 pub(crate) const SRTP_KEY: &str = r#"Examples:
   # Both ends take the same key, copied there as a secret is:
   taut srtp-key studio.key

@@ -27,10 +27,14 @@ fn refused(key: &str, call: &Call, status: i32) -> String {
     let ended = call.run();
     assert_eq!(ended.status, Some(status), "{ended:#?}");
     assert_eq!(ended.out, "");
-    let [line] = ended.said.as_slice() else { panic!("not one line: {:#?}", ended.said) };
-    assert!(line.starts_with("taut: "), "{line:?}");
-    snapshot!(key, line);
-    line.clone()
+    let lines = match ended.said.as_slice() {
+        [line] => line.clone(),
+        [line, hint] if hint.starts_with("hint: ") => format!("{line}\n{hint}"),
+        said => panic!("neither one line nor a line and a hint: {said:#?}"),
+    };
+    assert!(lines.starts_with("taut: "), "{lines:?}");
+    snapshot!(key, lines);
+    lines
 }
 
 fn send(folder: &Folder, options: &str) -> Call {

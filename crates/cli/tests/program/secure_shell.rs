@@ -9,7 +9,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::apart::{delay, is_measured_by_one_clock};
+use crate::calls::CalledMachine;
+use crate::common::host::beside;
 use crate::common::program::{Call, taut, words};
+use crate::common::said;
+use crate::common::sound::Sound;
 use crate::common::{Folder, Lack, executable, shared, skipped};
 
 /// It wants to be called by where it is.
@@ -97,6 +101,52 @@ fn done(command: &mut Command) -> Result<(), String> {
     let done = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let said = || String::from_utf8_lossy(&done.stderr).trim().to_owned();
     done.status.success().then_some(()).ok_or_else(said)
+}
+
+#[test]
+fn two_machines_are_paired_by_ssh_in_one_command() {
+    let Some(there) = ThereBySsh::new() else { return };
+    let at = there.folder.path().display();
+    let login = format!(
+        "export TAUT_HOME={at}/home PATH={at}/there:$PATH\neval \"$SSH_ORIGINAL_COMMAND\"\n"
+    );
+    there.write("login", &login);
+    let here = Folder::new();
+    let at = |home: &Path, line: &str| {
+        there.seen_by(taut(words(line))).with("TAUT_HOME", home).run().well()
+    };
+    at(here.path(), "pair studio=ssh:there");
+    let listed = |home: &Path| at(home, "trust --list --report json").json()["trusted"][0].clone();
+    let key = |home: &Path| at(home, "id --report json").json()["key"].clone();
+    let home = there.file("home");
+    assert_eq!(
+        (&listed(here.path())["name"], &listed(here.path())["key"]),
+        (&"studio".into(), &key(&home))
+    );
+    assert_eq!(listed(&home)["key"], key(here.path()));
+    // A host that ssh does not reach changes nothing.
+    let ended =
+        there.seen_by(taut(words("pair ssh:nowhere.invalid"))).with("TAUT_HOME", here.path()).run();
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+}
+
+#[test]
+fn a_call_through_ssh_is_heard_at_both_ends_and_ends_with_a_goodbye() {
+    let _turn = beside();
+    let Some(there) = ThereBySsh::new() else { return };
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let port = called.address.rsplit_once(':').unwrap().1;
+    let line = format!(
+        "call ssh:there:{port} --input tone:440 --output file:heard.wav --duration 2s --report none"
+    );
+    let call = there.seen_by(taut(words(&line))).with("TAUT_HOME", home.path());
+    call.in_folder(called.folder.path()).run().well();
+    let (ended, folder) = called.ends();
+    assert!(ended.said.iter().any(|line| line.contains(said::CALL_OVER)), "{ended:#?}");
+    for file in ["heard.wav", "caller.wav"] {
+        assert!(Sound::read(&folder.file(file)).begins().is_some(), "{file}");
+    }
 }
 
 #[test]

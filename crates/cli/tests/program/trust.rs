@@ -1,11 +1,12 @@
 //! Who a machine is and whom it trusts.
 
+use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tautline_trial::snapshot;
 
 use crate::common::Folder;
-use crate::common::program::{Call, taut, words};
+use crate::common::program::{Call, Running, taut, words};
 use crate::errors::is_refused;
 
 fn at(home: &Folder, line: &str) -> Call {
@@ -28,7 +29,7 @@ fn what_one_machine_prints_the_other_takes() {
     at(&here, &format!("trust --remove {name}")).run().well();
     let nobody = at(&here, "trust --list").run().well();
     assert_eq!(nobody.out, "");
-    snapshot!(nobody.last());
+    snapshot!(nobody.said.join("\n"));
 }
 
 #[test]
@@ -80,4 +81,68 @@ fn what_the_file_has_for_workers_is_no_option_of_a_command() {
     std::fs::write(folder.file("tautline.toml"), file).unwrap();
     let join = taut(words("doctor --report none --latency 0ms")).in_folder(folder.path());
     is_refused(&join, 2);
+}
+
+/// The lines that `taut pair` shows after its code, and the code.
+fn code(shown: &Running) -> String {
+    let line = shown.said().find_map(|line| line.strip_prefix("taut: code: ").map(str::to_owned));
+    line.unwrap().split(',').next().unwrap().to_owned()
+}
+
+/// `taut pair` that waits in one home, and one that calls it from another, both with their code shown.
+fn both_show_a_code(here: &Folder, there: &Folder, name: &str) -> [Running; 2] {
+    let waits = at(there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
+    let line = format!("pair {name}{}", waits.address());
+    let calls = at(here, &line).asked().start().wait_for("type y");
+    [calls, waits.wait_for("type y")]
+}
+
+fn list(home: &Folder) -> Value {
+    at(home, "trust --list --report json").run().well().json()["trusted"].clone()
+}
+
+fn key(home: &Folder) -> Value {
+    at(home, "id --report json").run().well().json()["key"].clone()
+}
+
+#[test]
+fn two_machines_are_paired_once_both_users_confirm_the_same_code() {
+    let (here, there) = (Folder::new(), Folder::new());
+    let [calls, waits] = both_show_a_code(&here, &there, "studio=");
+    assert_eq!(code(&calls), code(&waits));
+    assert_eq!(list(&here), serde_json::json!([]), "before it was confirmed");
+    let [calls, waits] = [calls, waits].map(|end| end.tell("y"));
+    let ended = [calls.end().well(), waits.end().well()];
+    snapshot!(ended[0].last());
+    assert_eq!((&list(&here)[0]["name"], &list(&here)[0]["key"]), (&"studio".into(), &key(&there)));
+    assert_eq!(list(&there)[0]["key"], key(&here));
+}
+
+#[test]
+fn no_key_is_stored_where_one_user_sees_another_code() {
+    let (here, there) = (Folder::new(), Folder::new());
+    for answers in [["y", "n"], ["", "y"]] {
+        let ends = both_show_a_code(&here, &there, "");
+        let ends: Vec<_> =
+            ends.into_iter().zip(answers).map(|(end, answer)| end.tell(answer)).collect();
+        for end in ends {
+            let ended = end.end();
+            assert_eq!(ended.status, Some(1), "{ended:?}");
+        }
+        assert_eq!([list(&here), list(&there)], [serde_json::json!([]), serde_json::json!([])]);
+    }
+}
+
+#[test]
+fn pairing_refuses_the_name_of_another_machine_and_itself() {
+    let (here, there) = (Folder::new(), Folder::new());
+    let other = format!("{}=", "A".repeat(43));
+    at(&here, &format!("trust studio {other}")).run().well();
+    let waits = at(&there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
+    let ended = at(&here, &format!("pair studio={}", waits.address())).run();
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    assert_eq!(list(&here)[0]["key"], other.as_str());
+    let waits = at(&there, "pair --listen 127.0.0.1:0").asked().start().wait_for("waiting at");
+    let ended = at(&there, &format!("pair {}", waits.address())).run();
+    assert_eq!(ended.status, Some(1), "{ended:?}");
 }

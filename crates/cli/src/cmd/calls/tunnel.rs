@@ -1,0 +1,80 @@
+//! Calls through `ssh`, where no other port of the called machine is open.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+
+/// Between two starts of `ssh`, once it ended by itself.
+const RESTART_AFTER: Duration = Duration::from_secs(2);
+
+/// A TCP port of 127.0.0.1 that `ssh` forwards to `taut serve` on another machine.
+pub(crate) struct Tunnel {
+    destination: String,
+    forward: String,
+    ssh: Child,
+    started: Instant,
+}
+
+impl Tunnel {
+    /// Starts `ssh`, and waits until it forwards: users may have to type a password first. Returns the local port, too.
+    pub(crate) fn open(destination: &str, port: u16) -> Result<(Self, u16), Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::open(format!("ssh:{destination}: {error}\nhint: install an SSH client"))
+        };
+        // Free now. If another program takes it meanwhile, ssh refuses to start.
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
+        let local = free.map_err(failed)?.port();
+        let forward = format!("127.0.0.1:{local}:127.0.0.1:{port}");
+        let mut ssh = start(destination, &forward).map_err(failed)?;
+        let mut line = String::new();
+        if let Some(stdout) = ssh.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
+        }
+        let tunnel =
+            Self { destination: destination.to_owned(), forward, ssh, started: Instant::now() };
+        if line.is_empty() {
+            let why = "ssh ended before it forwarded a port";
+            return Err(Failure::open(format!(
+                "ssh:{destination}: {why}\nhint: see what it printed, or try ssh {destination} by itself"
+            )));
+        }
+        Ok((tunnel, local))
+    }
+
+    /// Starts `ssh` again if it ended, as it does when the network goes away. To be called now and then.
+    pub(crate) fn turn(&mut self) {
+        let ended = matches!(self.ssh.try_wait(), Ok(Some(_)));
+        if ended && self.started.elapsed() >= RESTART_AFTER {
+            self.started = Instant::now();
+            if let Ok(ssh) = start(&self.destination, &self.forward) {
+                self.ssh = ssh;
+            }
+        }
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        // Fails where it has ended already.
+        let _ = self.ssh.kill();
+        let _ = self.ssh.wait();
+    }
+}
+
+/// `ssh` prints a line once it forwards. The Ctrl-C of a terminal reaches it as well, and must not end it before the
+/// call has said goodbye: OpenSSH keeps ignoring SIGINT where it is ignored at the start.
+fn start(destination: &str, forward: &str) -> std::io::Result<Child> {
+    let options = [
+        "ExitOnForwardFailure=yes",
+        "ServerAliveInterval=5",
+        "PermitLocalCommand=yes",
+        "LocalCommand=echo forwards",
+    ];
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' INT; exec ssh \"$@\"", "sh", "-N", "-T", "-L", forward]);
+    options.iter().for_each(|option| drop(command.args(["-o", option])));
+    command.args(["--", destination]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+}
