@@ -83,7 +83,6 @@ fn a_worker_that_is_not_trusted_is_asked_nothing() {
     let (server, hollow) = worker.serving();
     let error = master.asks(&server).open(&request()).expect_err("not trusted");
     assert!(matches!(error, AskError::Untrusted(..)), "{error:?}");
-    assert!(error.to_string().contains("taut id"), "{error}");
     assert!(hollow.asked.lock().unwrap().is_empty());
 }
 
