@@ -75,6 +75,6 @@ fn start(destination: &str, forward: &str) -> std::io::Result<Child> {
     ];
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' INT; exec ssh \"$@\"", "sh", "-N", "-T", "-L", forward]);
-    options.iter().for_each(|option| drop(command.args(["-o", option])));
+    command.args(options.iter().flat_map(|option| ["-o", option]));
     command.args(["--", destination]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
