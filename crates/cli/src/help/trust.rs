@@ -23,11 +23,11 @@ pub(crate) const PAIR: &str = r#"Examples:
   # Where ssh can log in, one command does it all:
   taut pair studio=ssh:user@10.0.0.2
 
-Each machine then has the other's key in its list (taut trust --list), and trusts
-it for taut call, taut serve and taut work. If the codes differ, a machine in
-between may have answered: it has one guess in a million. taut pair needs TCP
-port 17250 on the machine that waits, and only meanwhile. It runs beside
-taut serve and taut work, which use the new key at once.
+Each machine then has the other's key in its list (taut trust --list), and
+trusts it for taut call, taut serve and taut work. If the codes differ, a machine
+in between may have answered: it has one guess in a million. The machine that
+waits needs TCP port 17250 open meanwhile. A taut serve or taut work that runs
+uses the new key at once.
 
 Exit status: 0 paired, 1 not confirmed or lost, 3 not reached."#;
 
