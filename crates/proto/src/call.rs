@@ -41,5 +41,5 @@ impl fmt::Debug for CallId {
 pub const PING_EVERY: Span = Span::from_secs(1);
 /// A line on which nothing came for so long is dead: three pings, and one that was lost and sent again.
 pub const LINE_DEAD: Span = Span::from_secs(4);
-/// A call whose control connection is lost is kept for so long.
+/// A call whose control connection is lost is kept for so long after the last packet of its sound.
 pub const CALL_KEPT: Span = Span::from_secs(60);

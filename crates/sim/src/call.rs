@@ -36,11 +36,14 @@ pub struct Network {
     pub way: Span,
     /// Nothing passes, in order; what a connection was to carry comes right after.
     pub down: Vec<(TrueTime, TrueTime)>,
+    /// The same of connections alone: datagrams pass.
+    pub starved: Vec<(TrueTime, TrueTime)>,
 }
 
 impl Network {
     fn is_down(&self, now: TrueTime) -> Option<TrueTime> {
-        self.down.iter().find(|(from, to)| (*from..*to).contains(&now)).map(|(_, to)| *to)
+        let mut all = self.down.iter().chain(&self.starved);
+        all.find(|(from, to)| (*from..*to).contains(&now)).map(|(_, to)| *to)
     }
 }
 

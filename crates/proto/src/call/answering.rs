@@ -146,8 +146,10 @@ struct HeldCall {
     room: Span,
     transport: CalledTransport,
     line: Option<ConnectionId>,
-    /// Since when there is no line.
-    away: LocalTime,
+    /// Packets received by now, each of which was authenticated.
+    packets: u64,
+    /// When its line was lost or its last packet received, whichever came later.
+    alive: LocalTime,
 }
 
 /// Decides for the end that is called. One owner; every call takes the time.
@@ -209,7 +211,7 @@ impl Answering {
         };
         if call.line == Some(line) {
             call.line = None;
-            call.away = now;
+            call.alive = now;
             self.steps.push_back(AnsweringStep::Away { place });
         }
     }
@@ -294,7 +296,8 @@ impl Answering {
             room: terms.room(),
             transport,
             line: Some(line),
-            away: now,
+            packets: 0,
+            alive: now,
         });
         self.lines[at].place = Some(place);
         let udp_port = self.udp_ports[place];
@@ -428,10 +431,13 @@ impl Answering {
         call.into_iter().for_each(|call| call.transport.goes_by_tcp(number));
     }
 
-    /// Of the sound at this place so many packets were received by now.
+    /// Of the sound at this place so many authenticated packets were received by now.
     pub fn heard(&mut self, place: usize, packets: u64, now: LocalTime) {
-        let call = self.calls.get_mut(place).and_then(Option::as_mut);
-        if let Some(number) = call.and_then(|call| call.transport.poll(packets, now)) {
+        let Some(call) = self.calls.get_mut(place).and_then(Option::as_mut) else { return };
+        if call.packets != packets {
+            (call.packets, call.alive) = (packets, now);
+        }
+        if let Some(number) = call.transport.poll(packets, now) {
             self.unheard(place, number);
         }
     }
@@ -517,7 +523,7 @@ impl Answering {
         }
         for place in 0..self.calls.len() {
             let over = self.calls[place].as_ref();
-            if over.is_some_and(|call| call.line.is_none() && now >= call.away + CALL_KEPT) {
+            if over.is_some_and(|call| call.line.is_none() && now >= call.alive + CALL_KEPT) {
                 self.end(
                     place,
                     CallReason::new(format!("its caller was not heard of for {CALL_KEPT}")),
@@ -530,7 +536,7 @@ impl Answering {
     pub fn deadline(&self) -> LocalTime {
         let lines = self.lines.iter().map(AnsweredConnection::dead_at);
         let away = self.calls.iter().flatten().filter(|call| call.line.is_none());
-        lines.chain(away.map(|call| call.away + CALL_KEPT)).min().unwrap_or(LocalTime::NEVER)
+        lines.chain(away.map(|call| call.alive + CALL_KEPT)).min().unwrap_or(LocalTime::NEVER)
     }
 
     /// What is to be done next, until there is nothing.

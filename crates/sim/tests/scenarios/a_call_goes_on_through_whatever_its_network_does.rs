@@ -53,8 +53,9 @@ fn coded(call: &Call) -> [&'static str; 2] {
 fn eventful(seed: u64) -> Call {
     let outages = vec![(at(30), at(50))];
     let path = PathModel { outages, ..lossy() };
+    let datagrams = [path.clone(), path];
     let network =
-        Network { datagrams: [path.clone(), path], way: WAY, down: vec![(at(80), at(90))] };
+        Network { datagrams, way: WAY, down: vec![(at(80), at(90))], starved: Vec::new() };
     let mut call = Call::new(network, &offer(), seed);
     call.run(Span::from_secs(1));
     assert_eq!(coded(&call), ["opus"; 2]);
@@ -100,7 +101,8 @@ fn a_call_goes_on_through_whatever_its_network_does() {
 
 #[test]
 fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
-    let network = Network { datagrams: [lossy(), lossy()], way: WAY, down: Vec::new() };
+    let network =
+        Network { datagrams: [lossy(), lossy()], way: WAY, down: Vec::new(), starved: Vec::new() };
     let mut call = Call::new(network, &offer(), 1);
     call.run(Span::from_secs(20));
     call.vanish_called();
@@ -123,4 +125,28 @@ fn a_peer_that_vanishes_is_dialled_after_ever_longer_pauses_and_called_anew() {
     assert_eq!(millis(&call, "turned away: that call is over here; call anew").len(), 1);
     assert_eq!(millis(&call, "begins").len(), 2, "{:?}", call.log);
     assert!(call.sends(Side::Caller).is_some() && call.sends(Side::Called).is_some());
+}
+
+/// Two minutes, of which connections carry nothing for a minute and a half; nor do datagrams, if `silent`.
+fn starved(silent: bool) -> Call {
+    let starved = vec![(at(10), at(100))];
+    let down = if silent { starved.clone() } else { Vec::new() };
+    let network = Network { datagrams: [lossy(), lossy()], way: WAY, down, starved };
+    let mut call = Call::new(network, &offer(), 1);
+    call.run(Span::from_secs(120));
+    call
+}
+
+#[test]
+fn received_sound_keeps_a_call_alive_without_a_control_connection() {
+    let call = starved(false);
+    let told = format!("{:?}", call.log);
+    assert_eq!(millis(&call, "begins").len(), 1, "{told}");
+    assert_eq!(millis(&call, "over there"), [], "{told}");
+    assert!(matches!(millis(&call, "resumes")[..], [100_000..=107_000]), "{told}");
+    let silent = starved(true);
+    let told = format!("{:?}", silent.log);
+    // Its line is found dead, and a minute later the call is over.
+    assert!(matches!(millis(&silent, "over there")[..], [73_000..=74_100]), "{told}");
+    assert_eq!(millis(&silent, "begins").len(), 2, "{told}");
 }

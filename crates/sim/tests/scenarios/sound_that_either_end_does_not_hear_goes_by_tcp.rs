@@ -19,7 +19,7 @@ fn minute(cut: [bool; 2], way: Span, seed: u64) -> Call {
         let jitter = Jitter::Uniform(Span::from_millis(20));
         PathModel { outages, jitter, ..PathModel::ideal(way) }
     };
-    let network = Network { datagrams: cut.map(path), way, down: Vec::new() };
+    let network = Network { datagrams: cut.map(path), way, down: Vec::new(), starved: Vec::new() };
     let mut call = Call::new(network, &offer(), seed);
     call.run(Span::from_secs(60));
     call
