@@ -295,10 +295,13 @@ impl SendPolicy {
             return;
         }
         let now = context.now;
-        let limit = self.config.limits.latency(self.goes_to_group());
+        let most = self.config.latency.most();
+        let limit = most.unwrap_or_else(|| self.config.limits.latency(self.goes_to_group()));
         let Some(needed) = asks::latency(self.receivers.asks(), limit, now) else { return };
         let beyond = |known: &&KnownReceiver| known.ask.needs(now).is_some_and(|need| need > limit);
-        if let Some(known) = self.receivers.all().find(beyond) {
+        if most.is_none()
+            && let Some(known) = self.receivers.all().find(beyond)
+        {
             self.notes.note(SendNote::AsksBeyond { host: known.host, limit });
         }
         let needed = needed.max(self.packing_age);

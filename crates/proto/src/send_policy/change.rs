@@ -206,6 +206,8 @@ impl SendPolicy {
         let mut promised = self.config.link_offset;
         if self.is_as_needed() {
             promised += (packing_age - self.packing_age).max(Span::ZERO);
+            let most = self.config.latency.most().map(|most| most.max(packing_age));
+            promised = promised.min(most.unwrap_or(promised));
         }
         if packing_age > promised {
             let ptime = format.ptime();

@@ -40,14 +40,31 @@ fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
     assert_eq!(said(&mut auto, 20), []);
 }
 
+#[test]
+fn automatic_latency_has_its_ceiling_whatever_receivers_ask_for_and_packets_take() {
+    let most = Span::from_millis(250);
+    let mut policy = sender(245, LatencyRule::Auto { most: Some(most) });
+    said(&mut policy, 20);
+    assert_eq!(policy.link_offset(), most);
+    policy.hear(Host::UNKNOWN, &asking(7, Some(Span::from_millis(462))), LocalTime::ZERO);
+    policy.poll(&mut Context { now: LocalTime::ZERO, session: None, command: &mut |_| true });
+    assert_eq!(policy.link_offset(), most);
+    assert!(!policy.notes().iter().any(|note| matches!(note, SendNote::AsksBeyond { .. })));
+}
+
 /// A report of the receiver with this name on our stream.
 fn report(ssrc: u32) -> Event {
+    asking(ssrc, None)
+}
+
+/// The same of one that needs this latency.
+fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     let effective = Effective {
         ssrc: 0,
         configured: Span::from_millis(13),
         effective: Span::from_millis(13),
         uncertainty: Span::ZERO,
-        needed: None,
+        needed,
     };
     Event::Effective(ssrc, effective)
 }

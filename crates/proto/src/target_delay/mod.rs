@@ -175,7 +175,8 @@ impl Depth {
 
     /// No more than this is kept from now on, whatever packets ask for: what comes later is late. Nothing is as much as
     /// there is room for. Where the way itself takes longer nothing would be in time, and no less would be heard sooner:
-    /// there it is a fifth of this more than the fastest of the last ten seconds need.
+    /// there it is a fifth of this more than the fastest of the last ten seconds need, until a packet shows that the way
+    /// takes less.
     pub(crate) fn set_most(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
@@ -245,6 +246,11 @@ impl Depth {
         self.memory.roll(self.passed);
         let before = self.offset;
         let wanted = self.wanted()?;
+        // A way that took longer may do so no more.
+        let longest = self.longest();
+        if self.most.is_some_and(|most| longest <= most) {
+            self.offset = self.offset.min(longest);
+        }
         let step = since.times(Self::PPM).divided(1_000_000);
         match self.course {
             DepthState::Learning => self.learn(wanted),

@@ -306,3 +306,33 @@ fn where_the_way_itself_takes_longer_than_it_may_it_is_a_fifth_more_than_the_fas
     depth.start_at(Span::from_millis(50));
     assert_eq!(depth.offset(), enough_latency(Span::from_millis(3)));
 }
+
+proptest::proptest! {
+    /// Ways of so many milliseconds with so much jitter, for so many seconds each.
+    #[test]
+    fn ceiling_holds_whenever_a_recent_packet_shows_that_the_way_allows_it(
+        ways in proptest::collection::vec((0_i64..500, 0_i64..400, 1_i64..8), 1..6),
+    ) {
+        let most = Span::from_millis(250);
+        let allows = most - most.divided(5) - TAKES - Span::from_millis(5);
+        let mut depth = depth();
+        depth.set_most(Some(most));
+        let (mut milli, mut allowed) = (0, -10_000);
+        for (way, jitter, seconds) in ways {
+            let until = milli + seconds * 1000;
+            while milli < until {
+                let transit = Span::from_millis(way + drawn(milli, jitter + 1));
+                depth.observe(transit);
+                if transit <= allows {
+                    allowed = milli;
+                }
+                milli += 5;
+                if milli % 20 == 0 {
+                    depth.poll(LocalTime::ZERO + Span::from_millis(milli), false);
+                    let holds = milli - allowed < 10_000;
+                    proptest::prop_assert!(!holds || depth.offset() <= most, "{milli} ms: {:?}", depth.offset());
+                }
+            }
+        }
+    }
+}

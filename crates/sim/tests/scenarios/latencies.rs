@@ -60,6 +60,21 @@ fn what_comes_later_than_it_may_is_late_and_the_rest_is_heard_in_time() {
 }
 
 #[test]
+fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
+    // A queue that stands as the stream begins, and is gone two seconds later.
+    let long = Span::from_millis(412);
+    let jitter = Jitter::Uniform(Span::from_millis(20));
+    let path = PathModel { jitter, ..PathModel::ideal(long) };
+    let gone = TrueTime::ZERO.after(Span::from_secs(2));
+    let heard = heard_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MOST), 3);
+    assert!(longest(&heard) > Span::from_millis(400), "this proves nothing: {heard}");
+    let soon = gone.after(Span::from_millis(100));
+    let before = heard.offsets.partition_point(|(at, _)| *at <= soon);
+    let kept = heard.offsets[before - 1..].iter().map(|(_, kept)| *kept).max().unwrap();
+    assert!(kept <= MOST, "seed 3: {kept}: {heard}");
+}
+
+#[test]
 fn a_way_that_takes_longer_than_it_may_is_heard_all_the_same() {
     // By a geostationary satellite, and Wi-Fi at its end.
     let jitter = Jitter::Uniform(Span::from_millis(20));
