@@ -254,13 +254,15 @@ impl Caller {
                 self.secret = Some((*line.secret(), line.peer()));
                 self.connection = Connection::Up(Box::new(line));
             }
-            // A call that there is goes on, and the next is.
             Some(Err(error)) => {
-                if self.session.control.call().is_some() {
+                let is_cut = matches!(error, DialError::Cut(_));
+                // A call that there is goes on, and the next is.
+                if is_cut || self.session.control.call().is_some() {
                     self.tell_once(error.to_string());
                 }
                 self.connection = Connection::Down(None, Some(error));
-                self.session.control.line_lost(now);
+                let control = &mut self.session.control;
+                if is_cut { control.cut_off(now) } else { control.line_lost(now) }
             }
             None => {}
         }
@@ -593,6 +595,9 @@ impl Caller {
             CallOver::Refused(why) => Err(Error::Open(format!("{host}: {}", why.as_str()))),
             CallOver::NotReached => Err(match failed {
                 Some(DialError::Trust(error)) => error.into(),
+                Some(error @ DialError::Cut(_)) => Error::Open(format!(
+                    "{error}\nhint: see what taut serve logs there, and call again"
+                )),
                 Some(error) => Error::Open(error.to_string()),
                 None => {
                     Error::Open(format!("{host} closed the connection; see what it says there"))

@@ -1,9 +1,10 @@
 //! Places for connections: no party can take those of another.
 //!
 //! Connections from this machine, from hosts of trusted peers seen before, and from strangers have separate places. When
-//! the places for local connections or for peers are full, the oldest connection that waits for a request is closed.
-//! Strangers are refused instead: otherwise a flood of them would close a new peer's handshake.
+//! these are full, a connection that waits for a handshake or a request is closed: of the network that has the most, and
+//! there of the host that has the most, the oldest. So a flood closes its own connections, and no handshake of another host.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -28,7 +29,7 @@ const MAX_STRANGERS: usize = 64;
 /// A peer opens the streams of a session at the same time.
 const MAX_PER_PEER: usize = 32;
 const MAX_PER_STRANGER: usize = 16;
-/// A /24 of IPv4: several hosts of one network leave places to others.
+/// A /24 of IPv4, or a /48 of IPv6: several hosts of one network leave places to others.
 const MAX_PER_NETWORK: usize = 32;
 const MAX_REMEMBERED: usize = 64;
 
@@ -79,15 +80,19 @@ fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         local if local.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+        IpAddr::V6(address) => prefix(address, 64),
     }
 }
 
 fn network(host: IpAddr) -> IpAddr {
     match host {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << 8)).into(),
-        IpAddr::V6(_) => host,
+        IpAddr::V6(address) => prefix(address, 48),
     }
+}
+
+fn prefix(address: Ipv6Addr, bits: u32) -> IpAddr {
+    Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - bits))).into()
 }
 
 impl Places {
@@ -135,11 +140,13 @@ impl Places {
             if waiting.clone().count() < *limit {
                 continue;
             }
-            let oldest = waiting.clone().find(|(_, place)| place.stage == Stage::Waiting);
-            return match oldest.filter(|_| origin != Origin::Stranger) {
-                Some((oldest, _)) => Room::Instead(*oldest),
-                None => Room::Full,
+            let with = |group: fn(IpAddr) -> IpAddr, host| {
+                waiting.clone().filter(|(_, place)| group(place.host) == group(host)).count()
             };
+            let crowd = |host| (with(network, host), with(|host| host, host));
+            let closable = waiting.clone().filter(|(_, place)| place.stage == Stage::Waiting);
+            let closed = closable.max_by_key(|(id, place)| (crowd(place.host), Reverse(**id)));
+            return closed.map_or(Room::Full, |(id, _)| Room::Instead(*id));
         }
         Room::Free
     }

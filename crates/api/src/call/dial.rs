@@ -35,6 +35,11 @@ pub enum DialError {
         /// So long was waited.
         limit: Duration,
     },
+    /// It closed the connection, as it does to make room for others.
+    #[error(
+        "{0} closed the connection before the handshake was done; it may have too many half-open ones"
+    )]
+    Cut(CallAddress),
     /// This host does not trust it.
     #[error(
         "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.0.host
@@ -89,9 +94,10 @@ impl DialError {
         match (tls::of_tls(error), error.kind()) {
             (Some(error), _) => Self::of_tls(whom, error, trust),
             (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => Self::TimedOut { whom, limit },
-            (None, ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
-                Self::Unreachable { whom, why: "the connection was cut".to_owned() }
-            }
+            (
+                None,
+                ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe,
+            ) => Self::Cut(whom),
             (None, _) => Self::Unreachable { whom, why: error.to_string() },
         }
     }

@@ -22,16 +22,37 @@ fn strangers_are_limited_by_host_network_and_in_total() {
     assert_eq!(one.len() + network.len(), MAX_PER_NETWORK);
     let others = entered(&mut places, (0..200).map(|n| from(n, 1)));
     assert_eq!(one.len() + network.len() + others.len(), MAX_STRANGERS);
-    assert_eq!(places.enter(from(250, 1)), None);
-    places.taken.remove(&one[0]);
-    assert!(places.enter(from(250, 1)).is_some());
 }
 
 #[test]
 fn addresses_of_one_ipv6_network_are_one_host() {
     let mut places = Places::default();
-    let address = |n: u16| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n).into();
-    assert_eq!(entered(&mut places, (0..100).map(address)).len(), MAX_PER_STRANGER);
+    let address = |of: u16, n: u16| Ipv6Addr::new(0x2001, 0xdb8, 0, of, 0, 0, 0, n).into();
+    assert_eq!(entered(&mut places, (0..100).map(|n| address(0, n))).len(), MAX_PER_STRANGER);
+    let site = entered(&mut places, (1..100).map(|of| address(of, 1)));
+    assert_eq!(MAX_PER_STRANGER + site.len(), MAX_PER_NETWORK);
+}
+
+#[test]
+fn strangers_that_crowd_make_room_for_a_stranger_that_does_not() {
+    let mut places = Places::default();
+    let crowds = [from(1, 1), from(2, 1), from(3, 1), from(4, 1)];
+    let held = entered(&mut places, (0..MAX_STRANGERS).map(|n| crowds[n % 4]));
+    assert_eq!(held.len(), MAX_STRANGERS);
+    let (newcomer, closed) = places.enter(from(9, 1)).unwrap();
+    assert_eq!(closed, Some(held[0]), "the oldest of a crowd");
+    // They come again and again, and close one another.
+    for crowd in crowds.into_iter().cycle().take(1_000) {
+        let (_, closed) = places.enter(crowd).unwrap();
+        assert!(closed.is_some_and(|closed| closed != newcomer));
+    }
+    assert_eq!(places.taken.len(), MAX_STRANGERS);
+    // A network of many hosts is a crowd, too.
+    let mut places = Places::default();
+    entered(&mut places, (0..MAX_PER_NETWORK as u8).map(|n| from(1, n)));
+    let few = entered(&mut places, (0..MAX_PER_NETWORK as u8).map(|n| from(10 + n, 1)));
+    let (_, closed) = places.enter(from(9, 1)).unwrap();
+    assert!(closed.is_some_and(|closed| !few.contains(&closed)));
 }
 
 #[test]
@@ -54,7 +75,7 @@ fn strangers_take_no_place_of_local_connections_and_peers() {
     let (peer, _) = places.enter(from(1, 1)).unwrap();
     assert_eq!(places.recognize(peer), Some(None));
     entered(&mut places, (0..200).map(|n| from(n, 2)));
-    assert_eq!(places.enter(from(1, 3)), None);
+    assert!(places.enter(from(1, 3)).is_some_and(|(_, closed)| closed.is_some()));
     assert!(places.enter(HERE).is_some_and(|(_, closed)| closed.is_none()));
     assert!(places.enter(from(1, 1)).is_some_and(|(_, closed)| closed.is_none()));
 }

@@ -4,16 +4,18 @@ use tautline_trial::snapshot;
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::ClientConnection;
+use tautline_api::call::{CallConnection, DialError};
 use tautline_proto::call::message::CallMessage;
 use tautline_trial::{Lack, shared, skipped};
 
 use crate::caller::{CALL, CallServer, PATIENCE, answered, first_flight, second_flight};
+use crate::trusted::friends;
 
 /// Places that there are for what has not shown yet whose it is, of one host.
 const OF_A_HOST: usize = 16;
@@ -156,6 +158,77 @@ fn a_hundred_callers_are_answered_and_one_more_is_told_that_there_are_enough() {
         snapshot!(why.as_str());
         calls.iter_mut().for_each(|call| call.is_answered());
     });
+}
+
+const CROWDED: &str = "TAUT_TEST_CROWD";
+/// Four hosts of two networks, as many as fill all places for strangers.
+const CROWD: [[u8; 4]; 4] = [[10, 0, 1, 1], [10, 0, 1, 2], [10, 0, 2, 1], [10, 0, 2, 2]];
+const CALLER: [u8; 4] = [10, 0, 9, 1];
+
+#[test]
+fn four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out() {
+    if std::env::var_os(CROWDED).is_some() {
+        return crowd();
+    }
+    // In a network of its own, where a connection to an address comes from that address.
+    let made = "ip link set lo up && for a in 1.1 1.2 2.1 2.2 9.1; do ip address add 10.0.$a/32 dev lo || exit 77; done \
+                && exec \"$0\" \"$@\"";
+    let mut child = Command::new("unshare");
+    child.args(["-rn", "sh", "-c", made]).arg(std::env::current_exe().unwrap());
+    let test = "attacks::four_hosts_that_hold_all_places_for_handshakes_keep_no_caller_out";
+    child.args(["--exact", test, "--nocapture"]).env(CROWDED, "1");
+    let is_allowed = Command::new("unshare").args(["-rn", "true"]).status();
+    let ended = match is_allowed.is_ok_and(|status| status.success()) {
+        true => child.output().unwrap(),
+        false => return skipped(Lack::Privilege, "no network can be made here (unshare -rn)"),
+    };
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if ended.status.code() == Some(77) {
+        return skipped(Lack::Privilege, &said);
+    }
+    assert!(ended.status.success(), "{}{said}", String::from_utf8_lossy(&ended.stdout));
+}
+
+fn crowd() {
+    let server = CallServer::at("0.0.0.0:0", 2);
+    let port = server.address.port();
+    let connect = move |host: [u8; 4]| {
+        let mut stream = TcpStream::connect((IpAddr::from(host), port)).unwrap();
+        // As one that begins a handshake.
+        let _ = stream.write_all(&[22]);
+        stream.set_nonblocking(true).unwrap();
+        (host, stream)
+    };
+    let mut held: Vec<_> = CROWD.repeat(OF_A_HOST).into_iter().map(connect).collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ends = OverAtTheEnd(&over);
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for place in &mut held {
+                    let read = place.1.peek(&mut [0]);
+                    if !read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                        *place = connect(place.0);
+                    }
+                }
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        });
+        let line = server.dial((CALLER, port).into()).expect("there is room at the first try");
+        assert!(matches!(answered(line), CallMessage::Accepted { .. }));
+        drop(ends);
+    });
+}
+
+#[test]
+fn connection_that_is_closed_in_its_handshake_is_an_error_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let (_, friend) = friends();
+    let closes = std::thread::spawn(move || listener.accept().map(drop).unwrap());
+    let error = CallConnection::dial(&address, &friend.store, PATIENCE).unwrap_err();
+    assert!(matches!(error, DialError::Cut(_)), "{error:?}");
+    closes.join().unwrap();
 }
 
 const FLOODED: &str = "TAUT_TEST_FLOOD";
