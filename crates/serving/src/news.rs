@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use tautline_api::v1::WorkStreamState;
 
+use crate::guests::SHOWING;
+
 /// What came of being asked. Nothing in it is secret; words of whoever asked may stand in `plugin` and `why`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServingNews {
@@ -62,6 +64,8 @@ pub enum TurnedAway {
     TrustsNot,
     HungUp,
     NoHandshake,
+    /// Its handshake took too long.
+    Slow,
     /// It asked without TLS, from another host.
     Plain,
     /// A program of this host asked for another host, as pages in a browser may.
@@ -80,6 +84,9 @@ impl fmt::Display for TurnedAway {
                 "it does not trust this machine; run `taut pair` here, and there `taut pair HOST`"
             }
             Self::HungUp => "it hung up before the handshake was done",
+            Self::Slow => {
+                return write!(f, "its handshake was not done within {SHOWING:?}");
+            }
             Self::NoHandshake => "it speaks no TLS 1.3 as taut does; if it is taut, update both",
             Self::Plain => "it asked without TLS, which is for programs of this machine alone",
             Self::OtherHost => "a program here, such as a browser, asked for another host than this",

@@ -104,7 +104,10 @@ pub(crate) fn router(
 }
 
 pub(crate) fn without_workshop() -> Router {
-    Router::new().fallback(unknown)
+    Router::new().fallback(|| async {
+        let why = "this port takes calls, and answers no HTTP; run: taut call HOST:PORT";
+        HttpRefusal::new(StatusCode::NOT_FOUND, why)
+    })
 }
 
 fn handler(call: ApiCall) -> MethodRouter<ApiDesk> {

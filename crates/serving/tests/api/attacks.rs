@@ -231,6 +231,16 @@ fn connection_that_is_closed_in_its_handshake_is_an_error_of_its_own() {
     closes.join().unwrap();
 }
 
+#[test]
+fn port_of_calls_answers_http_with_what_it_is() {
+    let server = CallServer::at("127.0.0.1:0", 1);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    write!(stream, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("taut call"), "{answer}");
+}
+
 const FLOODED: &str = "TAUT_TEST_FLOOD";
 const CONNECTIONS: usize = 10_000;
 /// Resident memory that the flood may take, of the server and of those who make it: what a handshake takes, a hundred

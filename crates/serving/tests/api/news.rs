@@ -68,6 +68,16 @@ fn peer_that_hangs_up_is_not_reported_as_distrustful() {
 }
 
 #[test]
+fn handshake_that_takes_too_long_is_reported_as_slow() {
+    let (worker, _) = friends();
+    let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(&[22, 3, 1]).unwrap();
+    let address = [127, 0, 0, 1].into();
+    assert_eq!(next(&told), ServingNews::TurnedAway { address, why: TurnedAway::Slow });
+}
+
+#[test]
 fn who_is_turned_away_is_told_with_what_was_missing() {
     let (worker, master) = friends();
     let (server, _, told) = telling(Some(Arc::clone(&worker.store)));
