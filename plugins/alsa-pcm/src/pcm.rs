@@ -324,13 +324,13 @@ impl Pcm {
     }
 
     /// Frames until the application's next frame is heard at the far end, or since the next one that it reads was
-    /// captured.
+    /// captured. Zero, if that was heard already: the application wrote nothing more in time.
     pub(crate) fn delay(&mut self, view: &View) -> Frames {
         self.follow(view);
         let Some(hardware) = self.hardware else { return Frames::ZERO };
         let far = self.far().filter(|_| self.order.mode == Mode::Running);
         let frames = |span: Span| hardware.rate.frames_nearest(span);
-        match (far, self.direction) {
+        let delay = match (far, self.direction) {
             (Some(far), Direction::Playback) => frames(far - now()),
             (Some(far), Direction::Capture) => frames(now() - far),
             // It stands still: what is in the ring, and the latency of a frame that leaves it.
@@ -340,7 +340,8 @@ impl Pcm {
             (None, Direction::Capture) => {
                 self.position() - self.application.position + frames(self.latency())
             }
-        }
+        };
+        delay.max(Frames::ZERO)
     }
 
     /// What was noted since it was asked last.

@@ -59,6 +59,17 @@ impl Both {
     }
 }
 
+#[test]
+fn delay_is_zero_when_all_frames_were_heard_and_none_follow() {
+    let (_far, pcm) = scene();
+    pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
+    pcm.play(&sound(1000, 1));
+    pcm.ask(snd_pcm_start).unwrap();
+    // The latency is 14400 frames.
+    until("the last frame was heard", || pcm.avail().unwrap() > 9600 + 2 * 14400);
+    assert_eq!(pcm.delay(), Ok(0));
+}
+
 /// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
