@@ -1,5 +1,6 @@
 //! `taut serve` and `taut call`: a conversation of two programs.
 
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use tautline_trial::snapshot;
 
@@ -56,6 +57,32 @@ impl CalledMachine {
         self.running.signal("-TERM");
         (self.running.end().well(), self.folder)
     }
+}
+
+#[test]
+fn call_whose_connection_is_closed_in_its_handshake_is_tried_again() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let gate = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (at, there) = (gate.local_addr().unwrap(), called.address.clone());
+    std::thread::spawn(move || {
+        (0..2).for_each(|_| drop(gate.accept().unwrap()));
+        let (near, _) = gate.accept().unwrap();
+        let far = TcpStream::connect(there).unwrap();
+        let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
+        let carry = |(mut from, mut to): (TcpStream, TcpStream)| std::io::copy(&mut from, &mut to);
+        std::thread::spawn(move || carry(back));
+        carry((near, far))
+    });
+    let line = format!("call {at} --report none --input null: --output null: --duration 100ms");
+    let ended = taut(words(&line)).and(PATIENT).with("TAUT_HOME", home.path()).run().well();
+    let closed: Vec<_> =
+        ended.said.iter().filter(|line| line.contains(said::CLOSED_EARLY)).collect();
+    let [closed] = closed[..] else { panic!("not once: {ended:#?}") };
+    snapshot!(closed.replace(&at.to_string(), "HOST:PORT"));
+    assert!(ended.said.iter().any(|line| line.contains(said::IN_A_CALL)), "{ended:#?}");
+    called.ends();
 }
 
 #[test]

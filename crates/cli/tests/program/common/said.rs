@@ -12,6 +12,8 @@ pub(crate) const WORKER_SILENT: &str = "has not answered for ";
 /// It does again; the duration follows.
 pub(crate) const WORKER_BACK: &str = " answers again after ";
 pub(crate) const IN_A_CALL: &str = "in a call with ";
+/// What was called closed the connection before the handshake was done.
+pub(crate) const CLOSED_EARLY: &str = " closed the connection before the handshake was done";
 /// A call ended; the reason follows.
 pub(crate) const CALL_OVER: &str = "the call is over";
 /// A caller or visitor was rejected; the reason follows.
