@@ -39,7 +39,7 @@ pub struct Playout {
     /// Channels that packets hold: all of these, or one that is played on all.
     carried: Channels,
     samples: Box<[f32]>,
-    /// One byte for each frame of the ring: [`SOUND`] or [`CONCEALED`], or nothing.
+    /// One byte for each frame of the ring: [`SOUND`], [`SEAM`] or [`CONCEALED`], or nothing.
     filled: Box<[u8]>,
     mask: usize,
     /// Frames kept behind the cursor.
@@ -59,6 +59,8 @@ pub struct Playout {
     coded: Option<Box<CodedPlayout>>,
     /// Frames of those missing in whose place a decoder laid what it made of the sound before.
     decoders_concealed: u64,
+    /// Whether the next decoded frame that is laid does not follow the one before.
+    seam: bool,
     /// Whether it must be told at once, as the frames behind the cursor are fewer than it learns from.
     tells_at_once: bool,
 }
@@ -66,6 +68,12 @@ pub struct Playout {
 const SOUND: u8 = 1;
 /// There is what a decoder has for sound that did not come.
 const CONCEALED: u8 = 2;
+/// There is sound that does not follow the frame before, as another encoder began with it: it is cross-faded.
+const SEAM: u8 = 3;
+
+const fn is_sound(kind: u8) -> bool {
+    matches!(kind, SOUND | SEAM)
+}
 
 impl Playout {
     /// Room for at least `frames` ahead of the cursor, and for a quarter as many behind it: whoever
@@ -92,6 +100,7 @@ impl Playout {
             passed: 0,
             coded: None,
             decoders_concealed: 0,
+            seam: false,
         }
     }
 
@@ -134,7 +143,7 @@ impl Playout {
             return coded.end() - cursor;
         }
         let held = (0..self.capacity().count())
-            .take_while(|ahead| self.filled[self.slot(cursor + Frames::new(*ahead))] == SOUND)
+            .take_while(|ahead| is_sound(self.filled[self.slot(cursor + Frames::new(*ahead))]))
             .count();
         Frames::from_len(held)
     }
@@ -210,16 +219,21 @@ impl Playout {
     fn lay_decoded(&mut self, first: MediaTime, samples: &[f32], kind: Decoded) {
         let (channels, Some(cursor)) = (self.channels.count(), self.cursor) else { return };
         let room = cursor..cursor + self.capacity();
-        let kind = if kind == Decoded::Sound { SOUND } else { CONCEALED };
+        self.seam |= kind == Decoded::Seam;
+        let kind = if kind == Decoded::Concealed { CONCEALED } else { SOUND };
+        let mut end = first + self.channels.frames_in(samples.len());
         for (ahead, frame) in samples.chunks_exact(channels).enumerate() {
             let media = first + Frames::from_len(ahead);
             let slot = self.slot(media);
-            if room.contains(&media) && self.filled[slot] != SOUND {
+            if room.contains(&media) && !is_sound(self.filled[slot]) {
                 self.samples[slot * channels..(slot + 1) * channels].copy_from_slice(frame);
                 self.filled[slot] = kind;
+                if kind == SOUND && core::mem::take(&mut self.seam) {
+                    self.filled[slot] = SEAM;
+                    end = media;
+                }
             }
         }
-        let end = first + self.channels.frames_in(samples.len());
         if kind == SOUND && first <= self.whole {
             self.whole = self.whole.max(end);
         }
@@ -241,7 +255,10 @@ impl Playout {
             self.lay(start..start + before_wrap, coding, head);
             self.lay(0..frames - before_wrap, coding, tail);
         }
-        if first <= self.whole {
+        if self.coded.as_mut().is_some_and(|coded| coded.take_seam()) {
+            self.filled[start] = SEAM;
+            self.whole = self.whole.min(first);
+        } else if first <= self.whole {
             self.whole = self.whole.max(first + Frames::from_len(frames));
         }
     }
@@ -271,7 +288,7 @@ impl Playout {
     pub fn has(&self, ahead: Frames) -> bool {
         let there = |cursor: MediaTime| {
             let waits = self.coded.as_ref().is_some_and(|coded| coded.reaches(cursor + ahead));
-            self.filled[self.slot(cursor + ahead)] == SOUND || waits
+            is_sound(self.filled[self.slot(cursor + ahead)]) || waits
         };
         ahead < self.capacity() && self.cursor.is_some_and(there)
     }
@@ -369,6 +386,10 @@ impl Playout {
             let kind = filled[0];
             let run = run_of(kind, filled);
             let part = &mut out[at * channels..(at + run) * channels];
+            if kind == SEAM {
+                self.tell_concealer(start + at);
+                self.concealer.cut();
+            }
             if kind == CONCEALED {
                 self.decoders_concealed += run as u64;
                 self.holes.add(first + Frames::from_len(at), Frames::from_len(run));

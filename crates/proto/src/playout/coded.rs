@@ -45,6 +45,8 @@ impl WaitingPayload {
 pub(super) enum Decoded {
     /// Those of a packet, be it by way of another.
     Sound,
+    /// The same of the first of a coding: they do not follow what was before.
+    Seam,
     /// What the decoder made of the packets before.
     Concealed,
 }
@@ -76,6 +78,8 @@ pub(crate) struct CodedPlayout {
     cursor: MediaTime,
     /// The decoder of the last packet, and its length.
     last: (usize, Frames),
+    /// Whether decoded frames that lack some of the sound are followed by others.
+    seam: bool,
     /// What was concealed in a row.
     run: Frames,
     /// No more than this is.
@@ -123,6 +127,7 @@ impl CodedPlayout {
             fresh: None,
             cursor: MediaTime::ZERO,
             last: (0, Frames::ZERO),
+            seam: false,
             run: Frames::ZERO,
             most: rate.frames_within(Self::CONCEALED),
             ahead: rate.frames_within(Self::COPIES),
@@ -178,6 +183,7 @@ impl CodedPlayout {
         self.waiting[grain] = WaitingPayload { first, frames, bytes, decoder };
         self.end = self.end.max(first + Frames::new(frames.into()));
         self.ended = false;
+        self.seam |= coder.delay() > Frames::ZERO;
         self.behind |= self.done.is_some_and(|done| first < done);
     }
 
@@ -221,7 +227,8 @@ impl CodedPlayout {
             None => {
                 self.done = None;
                 let Some(first) = self.first_heard(cursor, until) else { return };
-                self.decoders.iter_mut().for_each(|decoder| decoder.reset());
+                // Whichever is next begins with a reset.
+                self.last = (usize::MAX, Frames::ZERO);
                 (self.run, self.read, self.behind) = (self.most, first, false);
                 first
             }
@@ -266,16 +273,27 @@ impl CodedPlayout {
         let len = self.channels.samples_in(frames);
         let decoder = usize::from(waiting.decoder);
         self.gather(waiting);
+        let delay = |decoder: &Box<dyn Decode>| decoder.coder().delay();
+        let (mut kind, mut skipped) = (Decoded::Sound, Frames::ZERO);
         if decoder != self.last.0 {
+            let before = self.decoders.get(self.last.0).map_or(Frames::ZERO, delay);
+            if before.max(delay(&self.decoders[decoder])) > Frames::ZERO {
+                kind = Decoded::Seam;
+            }
             self.decoders[decoder].reset();
+        } else if at < self.read {
+            // Packets of one encoder do not overlap: another began where the sound of the one before ends.
+            let begins = self.read + delay(&self.decoders[decoder]);
+            (kind, skipped) = (Decoded::Seam, (begins - at).min(frames));
         }
         (self.last, self.read) = ((decoder, frames), at + frames);
         let payload = &self.payload[..waiting.bytes as usize];
         match self.decoders[decoder].decode(payload, &mut self.samples[..len]) {
             Ok(()) => {
                 self.run = Frames::ZERO;
-                self.note_fresh(at..at + frames);
-                lay(at, &self.samples[..len], Decoded::Sound);
+                self.note_fresh(at + skipped..at + frames);
+                let from = self.channels.samples_in(skipped);
+                lay(at + skipped, &self.samples[from..len], kind);
             }
             Err(_) => {
                 self.undecodable += 1;
@@ -329,6 +347,11 @@ impl CodedPlayout {
         if self.decoders.get_mut(self.last.0).is_some_and(|decoder| decoder.conceal(out)) {
             lay(at, &self.samples[..len], Decoded::Concealed);
         }
+    }
+
+    /// Whether frames that need no decoder are the first after decoded ones that do not lead up to them.
+    pub(super) fn take_seam(&mut self) -> bool {
+        core::mem::take(&mut self.seam)
     }
 
     fn note_fresh(&mut self, frames: Range<MediaTime>) {
