@@ -218,9 +218,7 @@ pub enum NotHad {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoTerms {
     /// A list is empty or absurdly long.
-    #[error(
-        "the offer lists {count} {what}, and 1 to {MOST_LISTED} are read; update taut on the side that calls"
-    )]
+    #[error("the offer lists {}; update taut on the side that calls", not_read(what, *count))]
     Listed {
         /// Of what.
         what: &'static str,
@@ -242,6 +240,16 @@ pub enum NoTerms {
         ours: String,
         /// What to do.
         mend: String,
+    },
+    /// Devices that are shared, and echo cancellers, have one rate both ways.
+    #[error(
+        "the call would have {there} there and {back} back; call with a --rate that both sides have"
+    )]
+    TwoRates {
+        /// To the end that is called.
+        there: Rate,
+        /// From it.
+        back: Rate,
     },
     /// What both can code is not had in such a stream.
     #[error(
@@ -348,6 +356,9 @@ impl CallTerms {
     pub fn fits(&self, offer: &CallOffer) -> Result<(), NotHad> {
         self.there.fits(&offer.there)?;
         self.back.fits(&offer.back)?;
+        if self.there.rate != self.back.rate {
+            return Err(NotHad::Shape);
+        }
         if self.paths.len() > MOST_LISTED
             || !self.paths.iter().all(|path| offer.paths.contains(path))
         {
@@ -378,6 +389,9 @@ impl CallOffer {
     pub fn choose(&self, here: &Self) -> Result<CallTerms, NoTerms> {
         let there = stream_terms(&self.there, &here.there, "the sound to the one that is called")?;
         let back = stream_terms(&self.back, &here.back, "the sound to the one that calls")?;
+        if there.rate != back.rate {
+            return Err(NoTerms::TwoRates { there: there.rate, back: back.rate });
+        }
         let asked = match self.paths.is_empty() {
             true => &[],
             false => in_bounds("paths", &self.paths)?,
@@ -388,7 +402,7 @@ impl CallOffer {
             return Err(NoTerms::Apart {
                 direction: "the way",
                 what: "transport",
-                mend: "leave --transport out on one of them",
+                mend: "call without --transport",
             });
         }
         let latency = self.latency.or(here.latency).unwrap_or(CallLatency::AUTO);
@@ -411,6 +425,13 @@ impl CallOffer {
             });
         }
         Ok(terms)
+    }
+}
+
+fn not_read(what: &str, count: usize) -> String {
+    match count {
+        0 => format!("no {what}"),
+        _ => format!("{count} {what}, and no more than {MOST_LISTED} are read"),
     }
 }
 

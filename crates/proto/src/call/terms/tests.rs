@@ -114,6 +114,18 @@ fn an_empty_or_absurd_offer_is_refused_by_its_list() {
 }
 
 #[test]
+fn different_rates_there_and_back_are_refused() {
+    let all = offer(&[48_000, 44_100], &BOTH);
+    let mut one = all.clone();
+    one.back.rates = offer(&[44_100], &BOTH).back.rates;
+    let [there, back] = [48_000, 44_100].map(|hertz| Rate::new(hertz).unwrap());
+    assert_eq!(one.choose(&all).unwrap_err(), NoTerms::TwoRates { there, back });
+    let mut terms = all.choose(&all).unwrap();
+    terms.back.rate = back;
+    assert_eq!(terms.fits(&all), Err(NotHad::Shape), "nor does a caller take such an answer");
+}
+
+#[test]
 fn an_offer_of_no_path_is_a_call_without_sound_and_no_path_in_common_is_none() {
     let (mut one, mut here) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     assert!(one.choose(&here).unwrap().sound());
