@@ -73,6 +73,9 @@ pub(crate) fn probe(
     match spec {
         SoftwareSpec::File(file) => file.look(wanted).map(Some),
         SoftwareSpec::Standard(input) => input.look(wanted).map(Some),
+        SoftwareSpec::Virtual(CardOptions { source: Some(path), .. }) => {
+            SoundFile::from(&**path).look(wanted).map(Some)
+        }
         _ => Ok(None),
     }
 }

@@ -536,6 +536,16 @@ fn what_would_have_to_be_converted_is_refused_with_the_command() {
 }
 
 #[test]
+fn file_of_a_virtual_device_is_looked_at_as_one_that_is_named() {
+    let folder = Folder::new();
+    let path = folder.path("song.wav");
+    write_wav(&path, spec(44_100, 1, 16), &[0; 100]);
+    let named: DeviceSpec = format!("virtual:?source={}", path.display()).parse().unwrap();
+    let found = crate::probe(&named, Wanted::default()).unwrap();
+    assert_eq!(found, Some(probe(&path).unwrap()));
+}
+
+#[test]
 fn a_tone_cannot_be_played_to() {
     let tone: DeviceSpec = "tone:440".parse().unwrap();
     let Err(error) = open(&tone, Direction::Playback, settings(48, 2), extras()) else { panic!() };
