@@ -2,7 +2,7 @@
 //! as networks change. The devices notice nothing of that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
@@ -95,17 +95,30 @@ pub(crate) struct CallLink {
     /// For its UDP sockets.
     pub(crate) udp: UdpOptions,
     /// Packets received and sent.
-    heard: Arc<AtomicU64>,
-    sent: Arc<AtomicU64>,
+    heard: Arc<EngineState>,
+    sent: Arc<EngineState>,
+}
+
+/// What an engine tells its call.
+#[derive(Default)]
+struct EngineState {
+    packets: AtomicU64,
+    /// The other end said that it sends no more.
+    left: AtomicBool,
 }
 
 impl CallLink {
     pub(crate) fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
+        self.heard.packets.load(Ordering::Relaxed)
+    }
+
+    /// Whether the other end has no more sound to send.
+    pub(crate) fn has_left(&self) -> bool {
+        self.heard.left.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+        self.sent.packets.load(Ordering::Relaxed)
     }
 
     /// One that no engine uses.
@@ -160,7 +173,7 @@ impl Endpoint {
         let udp = udp_options(&sent, devices.capture);
         let made = muxed(udp.datagram_bytes, FAR)?;
         let Muxed { sending, receiving, controls: [sends, hears], switch } = made;
-        let (link_packets, own_packets) = <(Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+        let (link_packets, own_packets) = <(Arc<EngineState>, Arc<EngineState>)>::default();
         let mut link = CallLink {
             switch,
             udp,
@@ -349,17 +362,18 @@ struct Follower {
     teller: NoteTeller,
     notes: Notes,
     latency: StreamLatency,
-    packets: Arc<AtomicU64>,
+    state: Arc<EngineState>,
 }
 
 impl Follower {
-    fn new(config: &Config, notes: Notes, latency: StreamLatency, packets: Arc<AtomicU64>) -> Self {
-        Self { teller: NoteTeller::new(Events::clone(&config.events)), notes, latency, packets }
+    fn new(config: &Config, notes: Notes, latency: StreamLatency, state: Arc<EngineState>) -> Self {
+        Self { teller: NoteTeller::new(Events::clone(&config.events)), notes, latency, state }
     }
 
     fn on(&mut self, progress: &Progress<'_>) {
         self.latency.set(progress.link_offset);
-        self.packets.store(progress.packets, Ordering::Relaxed);
+        self.state.packets.store(progress.packets, Ordering::Relaxed);
+        self.state.left.store(progress.left, Ordering::Relaxed);
         self.teller.tell(progress.notes.iter().chain(&self.notes.take()));
     }
 }

@@ -137,6 +137,9 @@ impl CallerSockets {
         link.switch.collect();
         let is_lost = self.watch.as_ref().is_some_and(|watch| watch.lost().is_some());
         decides.observe(link.heard(), link.sent(), is_lost, now);
+        if link.has_left() {
+            decides.peer_is_silent(now);
+        }
         self.hear_probes(decides);
         match (decides.is_connecting(), finished(&mut self.connecting)) {
             (true, Some(connected)) => self.go_by_tcp(link, decides, connected.ok(), now),

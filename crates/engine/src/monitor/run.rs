@@ -218,6 +218,8 @@ pub struct Progress<'a> {
     pub link_offset: Span,
     /// The other end.
     pub peer: PeerState,
+    /// At a receiver: every sender said goodbye.
+    pub left: bool,
     /// The sentences that the report will begin with, those so far: each stays, more may follow.
     pub notes: &'a [String],
     /// What the system refused: all of it, from the first time on.

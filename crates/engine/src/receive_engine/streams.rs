@@ -253,6 +253,7 @@ impl ReceivedStreams {
         }
         if seen {
             progress.peer = self.peer();
+            progress.left = self.streams.iter().all(|stream| stream.policy.has_left());
         }
         progress
     }

@@ -191,6 +191,11 @@ impl CallerTransport {
         }
     }
 
+    /// The other end has no sound to send: its silence says nothing of the transport.
+    pub const fn peer_is_silent(&mut self, now: LocalTime) {
+        self.choice.heard(now);
+    }
+
     /// The other end receives nothing by the transport of that number.
     pub fn unheard(&mut self, number: u32, now: LocalTime) {
         if self.used() == (CallPath::Udp, number) {
@@ -357,6 +362,26 @@ mod tests {
         assert!(!transport.announced(CallPath::Udp, 1), "it is used already");
         transport.number = u32::MAX;
         assert!(!transport.begin(at(0)), "none is left");
+    }
+
+    #[test]
+    fn end_of_the_peers_sound_moves_nothing_and_a_silent_path_does() {
+        let paths = [CallPath::Udp, CallPath::Tcp];
+        let (mut transport, _) = CallerTransport::begin(&paths, 0, at(0));
+        transport.observe(0, 0, false, at(20));
+        let mut steps = |has_left: bool, from: i64| {
+            let beats = (from..from + 10_000).step_by(20).map(at);
+            let mut beat = |now| {
+                transport.observe(1, 0, false, now);
+                if has_left {
+                    transport.peer_is_silent(now);
+                }
+                transport.poll(now)
+            };
+            beats.filter_map(&mut beat).count()
+        };
+        assert_eq!(steps(true, 40), 0);
+        assert_ne!(steps(false, 10_040), 0);
     }
 
     #[test]
