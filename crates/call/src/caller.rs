@@ -481,7 +481,7 @@ impl Caller {
             watched: Some(&self.watched),
         };
         let decides = self.session.transport_mut();
-        let (endpoint, sockets) = Endpoint::begin(&setup, sound, &common.stop, |link| {
+        let (endpoint, sockets) = Endpoint::begin(&setup, sound, |link| {
             let mut sockets = CallerSockets::new(keys);
             sockets.carry_out(first, link)?;
             if let Some(decides) = decides {

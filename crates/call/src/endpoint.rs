@@ -17,7 +17,7 @@ use tautline_engine::monitor::run::{Progress, RunOptions};
 use tautline_engine::plan::{RecvPlan, SendPlan, StreamPlan, lay};
 use tautline_engine::receive_engine::RecvEngine;
 use tautline_engine::send_engine::SendEngine;
-use tautline_io::clock::thread_time;
+use tautline_io::clock::{now, sleep_until, thread_time};
 use tautline_io::control::Control;
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::muxed::{CurrentTransport, Muxed, TransportSwitch, muxed};
@@ -34,18 +34,22 @@ use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::{Coding, StreamFormat};
-use tautline_proto::time::Frames;
+use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 use tautline_report::Report;
 
 use crate::devices::{DevicePair, Sound};
+use crate::fade::FadingDevice;
 use crate::recordings::Recordings;
 use crate::terms::adopt_coding;
 use crate::{Config, Ended, Error, Event, Events, NoteTeller, Side, Watched, running};
 
 /// The encryption of all calls, for reports.
 const SEALED: &str = Profile::AeadAes256Gcm.name();
+
+/// A device that does not turn in this time ends without a fade: more than it holds and a fade take.
+const FADED_WITHIN: Span = Span::from_millis(200);
 
 /// The far end of a call, for interfaces that need an address: there is one.
 const FAR: Address = Address::Connection(1);
@@ -146,6 +150,8 @@ pub(crate) struct Endpoint {
     coding: CodingWatch,
     /// What was agreed on for what is sent, among what it follows the network, and the latency.
     sent: (StreamTerms, Option<CodingLimits>, CallLatency),
+    /// Fades both directions and ends them, and ends them at once.
+    fades: Stop,
     stop: Stop,
     receiving: EngineThread,
     sending: EngineThread,
@@ -156,7 +162,6 @@ impl Endpoint {
     pub(crate) fn begin<T>(
         setup: &Setup<'_>,
         [captures, plays]: [Sound; 2],
-        stop: &Stop,
         first: impl FnOnce(&mut CallLink) -> Result<T, Error>,
     ) -> Result<(Self, T), Error> {
         let Setup { config, devices, terms, .. } = setup;
@@ -201,7 +206,7 @@ impl Endpoint {
             RecvPlan { probes: config.probes, ..RecvPlan::new(vec![stream], devices.playback) };
         let first = first(&mut link)?;
         let transport = link.switch.transport();
-        let stop = stop.part();
+        let (fades, stop) = <(Stop, Stop)>::default();
         let folder = config.record.as_deref();
         let recordings = folder.map(|folder| Recordings::in_folder(folder, &config.events));
         let mut recordings = recordings.transpose()?;
@@ -211,7 +216,7 @@ impl Endpoint {
         }
         let options = RunOptions {
             scheduler: config.scheduler,
-            duration: config.duration,
+            duration: None,
             stall_monitor: config.stall_monitor && setup.monitors_stalls,
             lock_memory: true,
             words: config.note_words,
@@ -224,6 +229,7 @@ impl Endpoint {
                 Some(recordings) => recordings.of(device, direction)?,
                 None => device,
             };
+            let device = Box::new(FadingDevice::new(device, fades.clone()));
             Ok::<_, Error>((device, notes, latency))
         };
 
@@ -258,7 +264,10 @@ impl Endpoint {
                 .map_err(|why| running((config.refusal_words)(&why)))?;
         }
         let sent = (*setup.terms(Direction::Capture), setup.limits(), terms.latency);
-        Ok((Self { link, send, recv, recordings, coding, sent, stop, receiving, sending }, first))
+        Ok((
+            Self { link, send, recv, recordings, coding, sent, fades, stop, receiving, sending },
+            first,
+        ))
     }
 
     /// Sounds by these terms from now on. An error if a policy refuses them.
@@ -296,9 +305,9 @@ impl Endpoint {
         self.sending.is_finished()
     }
 
-    /// Stops both engines. Waits for nothing.
+    /// Has both engines fade and end. Waits for nothing.
     pub(crate) fn stop(&self) {
-        self.stop.request();
+        self.fades.request();
     }
 
     /// Whether both engines have ended: [`Endpoint::end`] does not wait then.
@@ -307,6 +316,11 @@ impl Endpoint {
     }
 
     pub(crate) fn end(self) -> Result<Ended, Error> {
+        self.fades.request();
+        let until = now() + FADED_WITHIN;
+        while !self.has_ended() && now() < until {
+            sleep_until(now() + Span::from_millis(1));
+        }
         self.stop.request();
         let mut reports = Vec::new();
         for thread in [self.receiving, self.sending] {

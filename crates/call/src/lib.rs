@@ -18,6 +18,7 @@ mod callers;
 mod commands;
 mod devices;
 mod endpoint;
+mod fade;
 mod microphone;
 mod recordings;
 mod server;

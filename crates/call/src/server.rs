@@ -15,7 +15,7 @@ use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, Conn
 use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
-use tautline_proto::device::{Direction, Stop};
+use tautline_proto::device::Direction;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{
     ApiServer, CalledConnection, ConnectionEvent, Listening, ServingNews, serve_calls,
@@ -423,7 +423,7 @@ impl Server {
             recorded_before: self.recorded,
             watched: self.config.seen.then_some(&call.watched),
         };
-        let (endpoint, ()) = Endpoint::begin(&setup, part, &Stop::default(), |link| {
+        let (endpoint, ()) = Endpoint::begin(&setup, part, |link| {
             use_udp(link, socket, FarAddress::Newest, (&keys, Side::Called))
         })?;
         if let Some(recordings) = &endpoint.recordings {

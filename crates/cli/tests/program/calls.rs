@@ -101,6 +101,19 @@ fn each_end_of_a_call_hears_the_other_bit_for_bit() {
     let heard = Sound::read(&folder.file("heard.wav"));
     let began = heard.begins().expect("the tone");
     assert!(heard.frames() - began > 24_000, "half a second of it at least");
+    // Its last cycle is softer by half: no click.
+    let peak = |samples: &[i32]| samples.iter().map(|sample| sample.abs()).max();
+    let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("the tone");
+    let ends = peak(&heard.samples[last - 2 * 109..=last]).unwrap() * 2;
+    assert!(ends < peak(&heard.samples).unwrap(), "{ends}");
+}
+
+/// Without the fade at the end of a call, and what follows it.
+pub(crate) fn without_fade(mut sound: Sound) -> Sound {
+    let last = sound.samples.iter().rposition(|sample| *sample != 0).unwrap_or(0);
+    let fade = sound.shape.rate as usize / 200 * sound.shape.channels;
+    sound.samples.truncate((last + 1).saturating_sub(fade));
+    sound
 }
 
 #[test]
