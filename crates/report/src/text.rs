@@ -30,6 +30,34 @@ pub fn render_call(report: &Report) -> String {
     out
 }
 
+/// Renders what callers of a server had: of each its stream, what was heard of it and what was sent to it.
+pub fn render_served(reports: &[Report]) -> String {
+    let mut out = String::new();
+    for report in reports {
+        for stream in &report.streams {
+            let _ = served(&mut out, stream, report.role == "send");
+        }
+    }
+    out
+}
+
+fn served(out: &mut String, stream: &StreamReport, is_sent: bool) -> fmt::Result {
+    let c = &stream.counters;
+    let latency = if is_sent {
+        write!(out, "  sent: {} packets", c.sent)?;
+        stream.receivers.iter().find_map(|receiver| receiver.effective_ns)
+    } else {
+        head(out, stream, false)?;
+        write!(out, "  heard: {} packets, {} lost, {} late", c.received, c.lost, c.late)?;
+        stream.latency.measured.p50_ns
+    };
+    others(out, c.each())?;
+    if let Some(latency) = latency {
+        write!(out, "; latency {}", Nanos(latency))?;
+    }
+    writeln!(out)
+}
+
 fn write_report(out: &mut String, report: &Report, in_call: bool) -> fmt::Result {
     for stream in &report.streams {
         let same = report.streams.iter().filter(|other| other.address == stream.address);

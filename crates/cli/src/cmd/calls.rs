@@ -197,7 +197,10 @@ pub(super) fn tell_reports(
         || CallReport::json(role, &reports).map_err(|error| Failure::running(error.to_string()));
     let drawn =
         |drawing| reports.first().map_or(String::new(), |heard| page::of_run(heard, None, drawing));
-    let text = || reports.iter().map(text::render_call).collect::<String>();
+    let text = || match role {
+        "serve" => text::render_served(&reports),
+        _ => reports.iter().map(text::render_call).collect::<String>(),
+    };
     files.write_and_print(running.report(), |format| match format {
         FileFormat::Html => Ok(drawn(Drawing::Page)),
         FileFormat::Svg => Ok(drawn(Drawing::Charts)),
