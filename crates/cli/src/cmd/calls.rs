@@ -10,8 +10,9 @@ use std::sync::Arc;
 use tautline_audio::DeviceSpec;
 use tautline_call::{CallEvent, Config, Ended, Event, bits_in_words};
 use tautline_proto::call::path::SilentWay;
-use tautline_proto::call::terms::{CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
 use tautline_proto::device::Direction;
+use tautline_proto::time::Span;
 use tautline_report::CallReport;
 use tautline_report::text;
 
@@ -20,6 +21,9 @@ use crate::flags::{EchoFlag, EndFlags, RunFlags};
 use crate::messages::{self, cannot_change, changed};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
+
+/// Sound in one packet, unless the user or the other end asks for more.
+pub(super) const USUAL_PTIME: Span = Span::from_micros(2_500);
 
 /// Whose calls these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,7 @@ pub(super) fn config(
         output: output.clone(),
         looped: flags.looped,
         format: flags.format,
-        ptime: flags.ptime,
+        ptime: flags.ptime.unwrap_or(USUAL_PTIME),
         latency: flags.timing.latency,
         scheduler: flags.timing.scheduler,
         record: flags.record.clone(),

@@ -45,8 +45,13 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
     let served = Arc::clone(&log);
     let mut status = CallStatus::on_terminal(voice);
+    let mut end = config(&flags.end, (&flags.input, &flags.output), flags.echo, Calls::OfServer);
+    if flags.end.ptime.is_none() {
+        // As short as the caller asks for, of packets that each hold a period.
+        end.ptime = end.ptime.min(devices.capture.rate.span_of(devices.capture.period));
+    }
     let config = ServerConfig {
-        end: config(&flags.end, (&flags.input, &flags.output), flags.echo, Calls::OfServer),
+        end,
         listen: flags.listen,
         callers: flags.callers,
         callers_each: flags.callers_each,

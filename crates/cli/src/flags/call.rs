@@ -156,10 +156,10 @@ pub(crate) struct EndFlags {
     /// Coding of the sound on the network; the caller's is taken where both can [default: l24]
     #[arg(long, value_name = "CODING", help_heading = "Stream", value_parser = coding())]
     pub(crate) format: Option<Coding>,
-    /// Sound in one packet; the longer of what both ends ask for
-    #[arg(long, value_name = "TIME", default_value = "2500us", value_parser = ptime,
-          help_heading = "Stream")]
-    pub(crate) ptime: Span,
+    /// Sound in one packet; the longer of what both ends ask for [default: 2500us, or at the end that is called a period
+    /// of --input if that is shorter]
+    #[arg(long, value_name = "TIME", value_parser = ptime, help_heading = "Stream")]
+    pub(crate) ptime: Option<Span>,
     #[command(flatten)]
     pub(crate) timing: Timing,
     /// Record over files that are there already
