@@ -341,17 +341,21 @@ impl Caller {
                     }
                 }
                 CallerAction::Transport(TransportStep::Report(way)) => {
-                    let port = self.keys.map_or(0, |keys| keys.udp.port());
-                    self.tell(CallEvent::NoDatagrams(way, port));
+                    self.tell(CallEvent::NoDatagrams(way, self.udp_port()));
                 }
                 CallerAction::Transport(step) => self.go_by(step)?,
-                CallerAction::Moved(path) => self.tell(CallEvent::MovedTo(path)),
+                CallerAction::Moved(path) => self.tell(CallEvent::MovedTo(path, self.udp_port())),
             }
         }
         if self.session.control.asked().is_none() {
             self.asked = None;
         }
         Ok(None)
+    }
+
+    /// Where the other end receives datagrams.
+    fn udp_port(&self) -> u16 {
+        self.keys.map_or(0, |keys| keys.udp.port())
     }
 
     fn take(&mut self, step: CallerStep, now: LocalTime) -> Result<(), Error> {
@@ -544,7 +548,7 @@ impl Caller {
     fn unheard(&self) -> Error {
         let by_udp = self.session.transport().is_some_and(CallerTransport::is_by_udp_alone);
         let fix = match by_udp {
-            true => "let UDP pass between here and there, or leave --transport out",
+            true => &*format!("open UDP port {} there, or use --transport auto", self.udp_port()),
             false => "see what taut serve says there",
         };
         running(format!("nothing was heard of {}; {fix}", self.host))

@@ -184,8 +184,8 @@ pub enum CallEvent {
     Held,
     /// The call has sound again.
     Sounds(CallTerms),
-    /// The sound moved to another transport.
-    MovedTo(CallPath),
+    /// The sound moved to another transport; the UDP port of the end that is called.
+    MovedTo(CallPath, u16),
     /// A change failed.
     CannotChange(CannotChange),
     /// The control connection is lost: why, at the caller.

@@ -40,12 +40,14 @@ pub(crate) fn counted(channels: Channels) -> String {
 
 /// What came and could not be opened: no key is told back.
 pub(crate) fn unopened(address: &str, datagrams: u64) -> String {
+    let not_read = not_read(datagrams, "the key given here");
+    format!("{address}: {not_read}; give both ends the same --srtp-key-file")
+}
+
+fn not_read(datagrams: u64, key: &str) -> String {
     let (were, they) =
         if datagrams == 1 { ("datagram was", "it was") } else { ("datagrams were", "they were") };
-    format!(
-        "{address}: {datagrams} {were} not sealed with the key given here, or replayed, and {they} not read; give both \
-         ends the same --srtp-key-file"
-    )
+    format!("{datagrams} {were} not sealed with {key}, or replayed, and {they} not read")
 }
 
 /// Coding that takes too much of the period of the device `spec`, and how to fix it.
@@ -99,7 +101,18 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         } => None,
         Note::NobodyAnswers { address, .. } => Some(format!(
             "nothing was said from {address} of what is heard there: no sound of this end may have come; see whether UDP \
-             passes both ways, or leave --transport out"
+             passes both ways, or call with --transport auto"
+        )),
+        Note::Sending { note: SendNote::AsksBeyond { host, limit }, .. } => Some(format!(
+            "the receiver at {host} asks for more latency than the {limit} of this call; use --latency auto:TIME with a \
+             longer one if it is to have it"
+        )),
+        Note::Sending { note: SendNote::SentAtOnce(ptime), .. } => Some(format!(
+            "the packets of a period leave at once; call with --ptime {ptime} for packets that are spaced evenly"
+        )),
+        Note::Unopened { address, datagrams } => Some(format!(
+            "{address}: {}; hang up and call again if there are ever more",
+            not_read(*datagrams, "the keys of this call")
         )),
         note => words(note),
     }
@@ -265,6 +278,29 @@ mod tests {
             |unnamed| words(&Note::Unlaunched { address, dropped: 9, of: 90, unnamed }).unwrap();
         snapshot!(told(2));
         assert!(!told(0).contains("ledger") && told(0).contains("9 of 90"), "{}", told(0));
+    }
+
+    #[test]
+    fn notes_of_calls_name_options_of_calls_alone() {
+        let call =
+            <crate::flags::CallFlags as clap::Args>::augment_args(clap::Command::new("call"));
+        let has = |option: &str| call.get_arguments().any(|one| one.get_long() == Some(option));
+        let host = tautline_proto::endpoint::Host::from(std::net::IpAddr::from([10, 0, 0, 2]));
+        let beyond = SendNote::AsksBeyond { host, limit: Span::from_millis(250) };
+        let at_once = SendNote::SentAtOnce(Span::from_millis(1));
+        let address = "studio";
+        let sending = |note| Note::Sending { address, networks: None, note };
+        for note in [
+            sending(&beyond),
+            sending(&at_once),
+            Note::NobodyAnswers { address, stamps: true },
+            Note::Unopened { address, datagrams: 2 },
+        ] {
+            let told = in_a_call(&note).unwrap();
+            let words = told.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
+            let lacked = words.filter_map(|word| word.strip_prefix("--")).find(|one| !has(one));
+            assert_eq!(lacked, None, "{told}");
+        }
     }
 
     #[test]

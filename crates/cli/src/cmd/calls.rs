@@ -18,7 +18,7 @@ use tautline_report::text;
 
 use crate::failure::Failure;
 use crate::flags::{EchoFlag, EndFlags, RunFlags};
-use crate::messages::{self, cannot_change, changed};
+use crate::messages::{self, cannot_change, changed, counted};
 use crate::page::{self, Drawing};
 use crate::report_file::{FileFormat, ReportFiles};
 
@@ -105,8 +105,12 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::Held if is_server => "the call is without sound".into(),
         CallEvent::Held => "the call is without sound; say resume to have some".into(),
         CallEvent::Sounds(terms) => format!("the call has sound: {}", in_words(terms)),
-        CallEvent::MovedTo(path) => {
-            format!("the sound goes by {} from now on", path.name().to_uppercase())
+        CallEvent::MovedTo(CallPath::Udp, _) => "the sound goes by UDP from now on".into(),
+        CallEvent::MovedTo(CallPath::Tcp, port) => {
+            let place = if is_server { "here" } else { "there" };
+            format!(
+                "the sound goes by TCP from now on; UDP has less latency: let UDP port {port} pass the firewall {place}"
+            )
         }
         CallEvent::CannotChange(why) => cannot_change(why),
         CallEvent::Away(_) if is_server => {
@@ -151,7 +155,7 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
                 SilentWay::Back => "from",
             };
             format!(
-                "no datagram passes {way} {peer}; open UDP port {port} there, or leave --transport out, so that TCP is used"
+                "no datagram passes {way} {peer}; open UDP port {port} there, or use --transport auto for TCP"
             )
         }
         CallEvent::Untrusted(None) => {
@@ -174,10 +178,10 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
 fn in_words(terms: &CallTerms) -> String {
     let stream = |terms: &StreamTerms| {
         format!(
-            "{} {}, {} channels, {} per packet{}",
+            "{} {}, {}, {} per packet{}",
             terms.coding.name(),
             terms.rate,
-            terms.channels,
+            counted(terms.channels),
             terms.ptime,
             bits_in_words(terms.coding.bitrate())
         )

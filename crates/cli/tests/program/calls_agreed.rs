@@ -95,7 +95,7 @@ fn whoever_calls_without_a_rate_hears_a_machine_at_its_own_bit_for_bit() {
     );
     let call = taut(words(&line)).with("TAUT_HOME", home.path()).in_folder(folder.path());
     let called = call.run().well();
-    let told = "l24 44100 Hz, 1 channels, 2.5ms per packet both ways";
+    let told = "l24 44100 Hz, 1 channel, 2.5ms per packet both ways";
     assert!(called.said.iter().any(|line| line.contains(told)), "{called:#?}");
     serve.signal("-TERM");
     serve.end().well();
@@ -125,12 +125,41 @@ fn calls_go_on_at_the_rate_that_was_agreed_on_with_sound_and_without() {
     let (serve, address) = served(&home, &format!("--rate 16000 --channels 1 {devices}"));
     let call = called(&home, &address, &format!("{devices} --codec auto"));
     // Opus is had at 48 kHz alone.
-    let told = "lossless16 16000 Hz, 1 channels, 2.5ms per packet both ways";
+    let told = "lossless16 16000 Hz, 1 channel, 2.5ms per packet both ways";
     let call = call.controlled().start().wait_for(told);
     let call = call.ask("hold", "ok ").wait_for(said::CALL_SILENT);
     let call = call.ask("resume", "ok ").wait_for(said::CALL_SOUNDS);
-    assert!(call.said().last().unwrap().contains(" 16000 Hz, 1 channels"));
+    assert!(call.said().last().unwrap().contains(" 16000 Hz, 1 channel"));
     call.tell("quit").end().well();
+    serve.signal("-TERM");
+    serve.end().well();
+}
+
+#[test]
+fn packets_are_as_short_as_the_caller_asks_for_if_they_hold_a_period_there() {
+    let _turn = beside();
+    let home = Folder::new();
+    let (serve, address) = served(&home, "--input tone:440 --output null:");
+    for (asked, agreed) in [("--ptime 500us", "1ms"), ("", "2.5ms")] {
+        let options = format!("--input tone:300 --output null: {asked}");
+        let call = called(&home, &address, &options).controlled().start();
+        call.wait_for(&said::coded("l24", agreed)).tell("quit").end().well();
+    }
+    serve.signal("-TERM");
+    serve.end().well();
+}
+
+#[test]
+fn file_of_a_virtual_device_keeps_its_rate_and_its_end_moves_no_transport() {
+    let _turn = beside();
+    let home = Folder::new();
+    Sound::noise(shape(44_100, 2), 300, 3).write(&home.file("song.wav"));
+    let song = format!("virtual:?source={}", home.file("song.wav").display());
+    let (serve, address) = served(&home, &format!("--input {song} --output null:"));
+    let options = format!("--input {song} --output null: --duration 4s");
+    let told = called(&home, &address, &options).run().well().said;
+    assert!(told.iter().any(|line| line.contains("l24 44100 Hz, 2 channels")), "{told:#?}");
+    assert!(!told.iter().any(|line| line.contains(said::BY_TCP)), "{told:#?}");
     serve.signal("-TERM");
     serve.end().well();
 }
