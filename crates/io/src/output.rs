@@ -3,11 +3,12 @@
 use std::fs::{File, OpenOptions, metadata};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::local::effective_user;
 use crate::system::checked;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -15,10 +16,39 @@ const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Opens a file without waiting: `None` if it is a FIFO without a reader. Its writes do not wait; see [`set_blocking`].
 pub fn open_now(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
-    match options.custom_flags(libc::O_NONBLOCK).open(path) {
+    open_with(path, options, 0)
+}
+
+fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<Option<File>> {
+    match options.custom_flags(libc::O_NONBLOCK | flags).open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_fifo(path) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Opens `path` as [`open_now`] does, for a recording: a new file has mode 0600, an old one is truncated. In a folder
+/// that all users can write to, links and other users' files are refused.
+pub fn create_private(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let shared = metadata(folder.unwrap_or(Path::new(".")))?.mode() & 0o002 != 0;
+    let opened = open_with(path, &mut options, if shared { libc::O_NOFOLLOW } else { 0 });
+    let refused = || io::Error::other("a link, or another user's file, in a shared folder");
+    match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) && shared => Err(refused()),
+        Ok(Some(file)) => {
+            let found = file.metadata()?;
+            if shared && (found.uid() != effective_user() || found.nlink() > 1) {
+                return Err(refused());
+            }
+            if found.is_file() {
+                file.set_len(0)?;
+            }
+            Ok(Some(file))
+        }
+        other => other,
     }
 }
 
@@ -161,7 +191,9 @@ impl Write for OutputFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{Permissions, set_permissions};
     use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     use super::*;
@@ -200,6 +232,52 @@ mod tests {
         let error = output.write_all(&[0; 1 << 20]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_recording_is_its_owners_alone_and_follows_no_link_in_a_shared_folder() {
+        let folder = std::env::temp_dir().join(format!("tautline-{}-shared", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (take, link) = (folder.join("take.wav"), folder.join("link.wav"));
+        let hard = folder.join("hard.wav");
+        assert!(create_private(&take).unwrap().is_some());
+        assert_eq!(metadata(&take).unwrap().mode() & 0o777, 0o600);
+        std::fs::write(&take, "an earlier take").unwrap();
+        std::os::unix::fs::symlink(&take, &link).unwrap();
+        for mode in [0o777, 0o1777] {
+            set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+            assert!(create_private(&link).is_err(), "{mode:o}");
+            std::fs::hard_link(&take, &hard).unwrap();
+            assert!(create_private(&hard).is_err(), "{mode:o}");
+            std::fs::remove_file(&hard).unwrap();
+            assert_eq!(std::fs::read(&take).unwrap(), b"an earlier take", "{mode:o}");
+        }
+        // A link in a folder of this user's own is the user's own, and so is an earlier take anywhere.
+        assert!(create_private(&take).unwrap().is_some());
+        set_permissions(&folder, Permissions::from_mode(0o775)).unwrap();
+        std::fs::write(&take, "an earlier take").unwrap();
+        assert!(create_private(&link).unwrap().is_some());
+        assert_eq!(std::fs::read(&take).unwrap(), b"");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn another_users_file_in_a_shared_folder_is_not_recorded_to() {
+        let folder = std::env::temp_dir().join(format!("tautline-{}-squat", std::process::id()));
+        let take = folder.join("take.wav");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&take, "").unwrap();
+        set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let given = std::os::unix::fs::chown(&take, Some(65_534), None);
+        let created = create_private(&take);
+        std::fs::remove_dir_all(&folder).unwrap();
+        match given {
+            Ok(()) => assert!(created.is_err()),
+            Err(_) => tautline_trial::skipped(
+                tautline_trial::Lack::Privilege,
+                "needs root to give a file away",
+            ),
+        }
     }
 
     #[test]

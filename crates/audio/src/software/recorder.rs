@@ -7,6 +7,7 @@ mod tests;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -117,7 +118,8 @@ impl Recorder {
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
         check_take(path)?;
-        let begun = File::create_new(path).and_then(|file| WavFile::begin(file, settings, format));
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+        let begun = file.and_then(|file| WavFile::begin(file, settings, format));
         let file = begun.map_err(|error| unwritten(path, &error))?;
         Self::start(file, path, settings, notes)
     }

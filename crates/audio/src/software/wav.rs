@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::now;
-use tautline_io::output::{open_now, set_blocking};
+use tautline_io::output::{create_private, open_now, set_blocking};
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
@@ -59,8 +59,7 @@ impl WavFile {
         settings: &Settings,
         format: SampleFormat,
     ) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        match open_now(path, options.write(true).create(true).truncate(true))? {
+        match create_private(path)? {
             Some(file) => Self::begin(file, settings, format),
             None => Ok(Self::on(WavOutput::Awaited(path.to_owned()), settings, format)),
         }

@@ -1,5 +1,6 @@
 //! Devices that the test turns by hand, whose frames are numbered by one clock.
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -145,6 +146,9 @@ fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between()
         runs.join().unwrap();
     }
     recordings.finish().unwrap();
+    for file in std::fs::read_dir(&folder).unwrap() {
+        assert_eq!(file.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
+    }
     let part = |part, way| {
         let name = FileName { stem: name.stem.clone(), part, begins: RecordedTime::default() };
         frames(&name.file(&folder, way))
