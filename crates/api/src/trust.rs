@@ -57,6 +57,17 @@ pub enum TrustError {
         /// As they should be.
         right: u32,
     },
+    /// It belongs to another user, who may change whom this host trusts.
+    #[error(
+        "{} belongs to user {owner}; hint: run as that user, or set TAUT_HOME to a folder of yours",
+        path.display()
+    )]
+    Owner {
+        /// A file, or its folder.
+        path: PathBuf,
+        /// The number of its user.
+        owner: u32,
+    },
     /// The file does not say what it should.
     #[error("{}: {what}; {mend}", path.display())]
     Content {

@@ -201,6 +201,8 @@ const RULES: FileRules = FileRules {
         0o600,
     ),
     most_bytes: MOST_BYTES,
+    // Another program may share it.
+    own: false,
 };
 
 const DESCRIPTION_RULES: FileRules = FileRules {

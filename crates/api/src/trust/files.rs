@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tautline_io::local::effective_user;
+
 use super::TrustError;
 
 const HERE: &str = "set TAUT_HOME to a folder of yours, or mend its rights";
@@ -22,11 +24,29 @@ pub(crate) struct FileRules {
     pub(crate) otherwise: (&'static str, &'static str, u32),
     /// More bytes are no such file.
     pub(crate) most_bytes: u64,
+    /// Whether it must belong to this user or root.
+    pub(crate) own: bool,
 }
+
+/// The folder of identity and trust.
+const FOLDER: FileRules = FileRules {
+    forbidden: 0o022,
+    otherwise: (
+        "others may change whom this host trusts",
+        "look through it with taut trust --list, after",
+        0o700,
+    ),
+    most_bytes: 0,
+    own: true,
+};
 
 impl FileRules {
     /// Refuses what others may do with it.
     pub(crate) fn allow(&self, path: &Path, there: &Metadata) -> Result<(), TrustError> {
+        let owner = there.uid();
+        if self.own && owner != effective_user() && owner != 0 {
+            return Err(TrustError::Owner { path: path.to_owned(), owner });
+        }
         let mode = there.mode() & 0o777;
         if mode & self.forbidden == 0 {
             return Ok(());
@@ -34,6 +54,20 @@ impl FileRules {
         let (what, mend, right) = self.otherwise;
         Err(TrustError::Rights { what, path: path.to_owned(), mode, mend, right })
     }
+}
+
+/// As [`read`], after its folder: nothing in a folder that others can change is believed.
+pub(crate) fn read_in_own_folder(
+    path: &Path,
+    expected: &FileRules,
+) -> Result<Option<String>, TrustError> {
+    let folder = path.parent().unwrap_or(path);
+    match fs::metadata(folder) {
+        Ok(found) => FOLDER.allow(folder, &found)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(refused("reading", folder, error)),
+    }
+    read(path, expected)
 }
 
 /// What stands in a file, or `None` if there is none.

@@ -31,6 +31,7 @@ const EXPECTED: FileRules = FileRules {
         0o600,
     ),
     most_bytes: 64 * 1024,
+    own: true,
 };
 
 /// A host's key pair, and the certificate by which TLS shows it.
@@ -61,7 +62,7 @@ impl HostIdentity {
     /// The one that lies in this folder, if there is one.
     pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
         let path = folder.join(IDENTITY_FILE);
-        let Some(text) = files::read(&path, &EXPECTED)? else { return Ok(None) };
+        let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
         let wrong = |what: String| TrustError::Content { path: path.clone(), what, mend: ANEW };
         let private = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes())
             .map_err(|error| wrong(format!("no private key stands in it ({error})")))?;

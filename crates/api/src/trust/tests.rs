@@ -232,6 +232,57 @@ fn a_list_that_others_may_change_is_refused_with_the_mend() {
     }
     rights(list.path(), 0o644);
     assert!(TrustFile::in_folder(home.path()).hosts().is_ok(), "it is no secret");
+    // The stamp of a list that was read before holds its rights, too.
+    assert!(list.hosts().is_ok());
+    rights(list.path(), 0o666);
+    assert!(list.hosts().is_err());
+}
+
+#[test]
+fn nothing_in_a_folder_that_others_may_change_is_believed() {
+    let home = home();
+    let list = || TrustFile::in_folder(home.path());
+    list().trust("attic", HostKey::new([1; 32])).unwrap();
+    HostIdentity::load_or_make(home.path()).unwrap();
+    for wrong in [0o720, 0o702, 0o777] {
+        rights(home.path(), wrong);
+        for error in [
+            list().hosts().map(drop),
+            list().trust("b", HostKey::new([2; 32])).map(drop),
+            HostIdentity::load_or_make(home.path()).map(drop),
+        ] {
+            let error = error.expect_err("others may change it");
+            let TrustError::Rights { path, mode, right, .. } = error else { panic!("{error}") };
+            assert_eq!((&*path, mode, right), (home.path(), wrong, 0o700));
+        }
+    }
+    rights(home.path(), 0o755);
+    assert!(list().hosts().is_ok() && HostIdentity::load(home.path()).is_ok());
+}
+
+#[test]
+fn nothing_that_another_user_owns_is_believed() {
+    let home = home();
+    let list = TrustFile::in_folder(home.path());
+    list.trust("attic", HostKey::new([1; 32])).unwrap();
+    HostIdentity::load_or_make(home.path()).unwrap();
+    let give = |path: &Path, user| std::os::unix::fs::chown(path, Some(user), None);
+    let [file, key, folder] =
+        [list.path().to_owned(), home.path().join("identity.pem"), home.path().to_owned()];
+    for given in [&file, &key, &folder] {
+        if give(given, 65_534).is_err() {
+            return tautline_trial::skipped(tautline_trial::Lack::Privilege, "chown needs root");
+        }
+        let hosts = TrustFile::in_folder(home.path()).hosts().map(drop);
+        let identity = HostIdentity::load(home.path()).map(drop);
+        for (believed, from) in [(hosts, &file), (identity, &key)] {
+            match believed {
+                Err(TrustError::Owner { path, owner: 65_534 }) if path == *given => {}
+                other => assert!(given != from && *given != folder && other.is_ok(), "{other:?}"),
+            }
+        }
+        give(given, 0).unwrap();
+    }
 }
 
 #[test]

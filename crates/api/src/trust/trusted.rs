@@ -28,6 +28,7 @@ const EXPECTED: FileRules = FileRules {
     ),
     // Ten thousand hosts.
     most_bytes: 1 << 20,
+    own: true,
 };
 
 pub(super) const fn is_name_character(c: char) -> bool {
@@ -96,7 +97,8 @@ impl fmt::Display for TrustedHosts {
     }
 }
 
-/// What tells one state of a file from another: when it was changed, how long it is and which it is.
+/// What tells one state of a file from another: when it or its rights were changed, how long it is and which
+/// it is.
 type FileStamp = Option<(i64, i64, u64, u64)>;
 
 /// The list on disk: whoever is added or removed is so for all who look, at once.
@@ -131,14 +133,14 @@ impl TrustFile {
     }
 
     fn load(&self) -> Result<TrustedHosts, TrustError> {
-        let text = files::read(&self.path, &EXPECTED)?;
+        let text = files::read_in_own_folder(&self.path, &EXPECTED)?;
         TrustedHosts::read(text.as_deref().unwrap_or_default())
             .map_err(|what| TrustError::Content { path: self.path.clone(), what, mend: MEND })
     }
 
     fn stamp(&self) -> Result<FileStamp, TrustError> {
         match std::fs::metadata(&self.path) {
-            Ok(file) => Ok(Some((file.mtime(), file.mtime_nsec(), file.len(), file.ino()))),
+            Ok(file) => Ok(Some((file.ctime(), file.ctime_nsec(), file.len(), file.ino()))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(files::refused("looking at", &self.path, error)),
         }
