@@ -114,6 +114,31 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_another_prepared_is_not_taken() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let tmp = std::env::temp_dir().join(format!("taut-squat-{}", std::process::id()));
+        let at = |name: &str| tmp.join(name);
+        assert!(matches!(make_private(&at("none")), Err(NotPrivate::System(_))));
+        fs::create_dir(&tmp).unwrap();
+        let [own, link, open, file] = ["own", "link", "open", "file"].map(at);
+        make_private(&own).unwrap();
+        assert_eq!(fs::symlink_metadata(&own).unwrap().mode() & 0o777, 0o700);
+        make_private(&own).unwrap();
+        symlink(&own, &link).unwrap();
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o711)).unwrap();
+        fs::write(&file, "").unwrap();
+        for squatted in [&link, &open, &file] {
+            assert!(matches!(make_private(squatted), Err(NotPrivate::Others)), "{squatted:?}");
+        }
+        // Only root can give a folder away.
+        if chown(&own, Some(65_534), None).is_ok() {
+            assert!(matches!(make_private(&own), Err(NotPrivate::Others)));
+        }
+        fs::remove_dir_all(&tmp).unwrap();
+    }
+
+    #[test]
     fn nobody_is_waited_for_by_who_connects() {
         let name = format!("taut-local-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);

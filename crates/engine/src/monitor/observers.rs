@@ -29,7 +29,8 @@ const MOST: usize = 4;
 pub enum Unobservable {
     /// The folder is somebody else's, or others may look into it.
     #[error(
-        "nobody can look at this run: {} is no folder of this user's alone (mode 0700); remove it",
+        "nobody can look at this run: {} is no folder of this user's alone (mode 0700); remove it, or \
+         set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),

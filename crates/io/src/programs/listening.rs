@@ -42,7 +42,10 @@ pub enum ProgramsRefused {
     #[error("another taut serves programs by this name; end it, or use another name")]
     Taken,
     /// The folder is somebody else's, or others may look into it.
-    #[error("{} is no folder of this user's alone (mode 0700); remove it", .0.display())]
+    #[error(
+        "{} is no folder of this user's alone (mode 0700); remove it, or set XDG_RUNTIME_DIR to one",
+        .0.display()
+    )]
     Folder(PathBuf),
     /// The system refused.
     #[error("{}: {error}; set XDG_RUNTIME_DIR to a folder of this user's alone", path.display())]

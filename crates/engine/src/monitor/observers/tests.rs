@@ -148,8 +148,7 @@ fn a_folder_that_others_may_look_into_is_refused() {
     Observers::open_in(&inner, "send").unwrap();
     assert!(is_private(&inner));
     fs::set_permissions(&inner, fs::Permissions::from_mode(0o750)).unwrap();
-    let refused = Observers::open_in(&inner, "send").err().unwrap().to_string();
-    assert!(refused.contains("mode 0700") && refused.ends_with("remove it"), "{refused}");
+    assert!(matches!(Observers::open_in(&inner, "send"), Err(Unobservable::Folder(_))));
     let link = folder.0.join("link");
     fs::set_permissions(&inner, fs::Permissions::from_mode(0o700)).unwrap();
     symlink(&inner, &link).unwrap();
