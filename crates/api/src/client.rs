@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
+use tautline_proto::text::printable;
 use ureq::http::{Method, Request};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, RequestExt};
@@ -22,7 +23,7 @@ use ureq::{Agent, RequestExt};
 use crate::seal::{SECRET_BYTES, stream_secret};
 use crate::trust::TrustStore;
 use crate::v1::{
-    Capacity, Catalogue, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkStream,
+    Capacity, Catalogue, MOST_TEXT, RefusalAnswer, SecretText, StreamRequest, VERSION, WorkStream,
     WorkStreamState,
 };
 
@@ -240,6 +241,8 @@ impl WorkerClient {
     }
 
     fn nonsense(&self, what: String) -> AskError {
+        // It may quote the worker.
+        let what = printable(&what, MOST_TEXT);
         AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
     }
 }

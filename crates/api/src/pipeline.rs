@@ -1,5 +1,7 @@
 //! Plugins of several workers, each of which feeds the next: what ports they have as one.
 
+use tautline_proto::text::is_printable;
+
 use crate::v1::{Plugin, PluginPort};
 
 /// Bits of `LADSPA_PortDescriptor`: what is heard, what is played, what is set and what is told.
@@ -36,7 +38,8 @@ pub fn counts(plugin: &Plugin) -> [usize; 4] {
 /// All of them as one plugin of this name: it hears what the first hears, plays what the last plays, and has the
 /// controls of all. A sentence where they do not follow each other.
 pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
-    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == ':') {
+    if name.is_empty() || name.contains(|c: char| c.is_whitespace() || !is_printable(c) || c == ':')
+    {
         return Err(format!(
             "`{name}` is no name for a pipeline; choose one without white space and colons"
         ));

@@ -27,6 +27,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tautline_proto::device::Stop;
+use tautline_proto::text::printable;
 use tautline_proto::time::Span;
 
 use crate::report::HostDescription;
@@ -460,5 +461,5 @@ fn nobody() -> Receiver<BoundedLine> {
 }
 
 fn first(text: &str, most: usize) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(most).collect()
+    printable(text, most)
 }

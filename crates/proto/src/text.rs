@@ -1,6 +1,36 @@
-//! What people type: durations with a unit.
+//! Text for and from people: durations with a unit, and text of other programs that is shown.
 
 use crate::time::Span;
+
+/// Whether a log or terminal can show `c` as it is: no control, no format character (such as bidirectional overrides),
+/// no line separator, and neither private nor unassigned.
+pub fn is_printable(c: char) -> bool {
+    // As `str` escapes it behind another: `char` escapes combining characters as well.
+    let mut text = [b'x'; 5];
+    let len = 1 + c.encode_utf8(&mut text[1..]).len();
+    let shows = |text: &str| text.escape_debug().count() == 2;
+    let space = c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
+    space || matches!(c, '"' | '\'' | '\\') || core::str::from_utf8(&text[..len]).is_ok_and(shows)
+}
+
+/// Text of another program or machine for a log or terminal: one line of at most `max` characters, in which what is not
+/// [printable](is_printable) is escaped, as in `\u{202e}`. Text that was cut ends in `…`.
+pub fn printable(text: &str, max: usize) -> String {
+    let escaped = |c: char| {
+        let (plain, escape) = match is_printable(c) {
+            true => (Some(c), None),
+            false => (None, Some(c.escape_default())),
+        };
+        plain.into_iter().chain(escape.into_iter().flatten())
+    };
+    let mut shown: String = text.chars().flat_map(escaped).take(max + 1).collect();
+    if let Some((end, _)) = shown.char_indices().nth(max) {
+        shown.truncate(end);
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
 
 /// A duration that cannot be read, with what was typed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +108,43 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
+
+    /// What hostile peers write, and how it is shown.
+    const HOSTILE: [(&str, &str); 12] = [
+        ("\x1b[2J\x1b]0;own\x07", "\\u{1b}[2J\\u{1b}]0;own\\u{7}"),
+        ("a\ntaut: b\r\tc\0", "a\\ntaut: b\\r\\tc\\u{0}"),
+        ("\u{9b}31m\u{85}\u{7f}", "\\u{9b}31m\\u{85}\\u{7f}"),
+        ("exe.\u{202e}gpj", "exe.\\u{202e}gpj"),
+        ("\u{202a}\u{202b}\u{202c}\u{202d}", "\\u{202a}\\u{202b}\\u{202c}\\u{202d}"),
+        ("\u{2066}\u{2067}\u{2068}\u{2069}", "\\u{2066}\\u{2067}\\u{2068}\\u{2069}"),
+        ("\u{200e}\u{200f}\u{61c}\u{ad}", "\\u{200e}\\u{200f}\\u{61c}\\u{ad}"),
+        ("a\u{2028}b\u{2029}c", "a\\u{2028}b\\u{2029}c"),
+        ("\u{200b}\u{200d}\u{2060}\u{feff}", "\\u{200b}\\u{200d}\\u{2060}\\u{feff}"),
+        ("\u{fff9}\u{e0001}\u{e0041}", "\\u{fff9}\\u{e0001}\\u{e0041}"),
+        ("\u{e000}\u{378}\u{ffff}", "\\u{e000}\\u{378}\\u{ffff}"),
+        // Languages, quotes and spaces are as they are.
+        (
+            "Käse e\u{301} हिन्दी שלום \"it's\" \\ 音\u{3000}楽 🎧",
+            "Käse e\u{301} हिन्दी שלום \"it's\" \\ 音\u{3000}楽 🎧",
+        ),
+    ];
+
+    #[test]
+    fn text_that_moves_or_hides_other_text_is_escaped() {
+        for (hostile, shown) in HOSTILE {
+            assert_eq!(printable(hostile, 300), shown);
+            assert_eq!(printable(shown, 300), shown, "once is enough");
+            assert!(printable(hostile, 300).chars().all(is_printable));
+        }
+        assert!(is_printable('\u{301}'), "a combining accent");
+    }
+
+    #[test]
+    fn long_text_is_cut_at_its_limit() {
+        assert_eq!(printable("abc", 3), "abc");
+        assert_eq!(printable("abcd", 3), "ab…");
+        assert_eq!(printable(&"\u{202e}".repeat(1 << 20), 300).chars().count(), 300);
+    }
 
     #[test]
     fn a_figure_with_a_unit_is_a_duration() {

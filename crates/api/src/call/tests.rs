@@ -6,6 +6,7 @@ use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
 };
 use tautline_proto::stream::Coding;
+use tautline_proto::text::is_printable;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
@@ -130,8 +131,12 @@ fn a_message_stands_as_the_documents_have_it() {
 
 #[test]
 fn what_is_said_of_nonsense_moves_no_cursor() {
-    let nonsense = read(b"{\"\\u001b]0;x\\u0007\":{}}").unwrap_err().to_string();
-    assert!(!nonsense.chars().any(char::is_control), "{nonsense:?}");
+    let line = br#"{"\u001b]0;x\u0007\u202e\u2028":{}}"#;
+    let nonsense = read(line).unwrap_err().to_string();
+    assert!(nonsense.chars().all(is_printable), "{nonsense:?}");
+    let bye = br#"{"bye":{"why":"a\u202e\u2028\u001b[2J"}}"#;
+    let reason = CallReason::new(r"a\u{202e}\u{2028}\u{1b}[2J");
+    assert_eq!(read(bye), Ok(CallMessage::Bye(reason)));
 }
 
 #[test]

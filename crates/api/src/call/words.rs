@@ -6,12 +6,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use tautline_proto::call::CallId;
-use tautline_proto::call::message::{CallMessage, CallReason};
+use tautline_proto::call::message::{CallMessage, CallReason, MOST_REASON};
 use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities,
     StreamTerms,
 };
 use tautline_proto::stream::Coding;
+use tautline_proto::text::printable;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use thiserror::Error;
@@ -34,8 +35,8 @@ pub fn written(message: &CallMessage) -> Vec<u8> {
 /// The message that a line is.
 pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
     let said: SaidMessage = serde_json::from_slice(line).map_err(|error| {
-        // It quotes what came, which is not to move anybody's cursor.
-        CallNonsense(CallReason::new(error.to_string()).as_str().to_owned())
+        // It quotes the peer.
+        CallNonsense(printable(&error.to_string(), MOST_REASON))
     })?;
     said.try_into()
 }

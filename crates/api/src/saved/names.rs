@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tautline_proto::text::is_printable;
+
 /// Numbers below this one were given out by hand to plugins that exist; ours begin here.
 const FIRST: u32 = 0x0010_0000;
 /// Hosts may assume that numbers are below it (ladspa.h, `UniqueID`).
@@ -23,7 +25,7 @@ impl PluginOrigin {
     pub(super) fn label(&self) -> String {
         format!("{}@{}", self.id, self.host)
             .chars()
-            .map(|c| if c.is_whitespace() || c.is_control() || c == ',' { '_' } else { c })
+            .map(|c| if c.is_whitespace() || !is_printable(c) || c == ',' { '_' } else { c })
             .collect()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tautline_proto::text::{is_printable, printable};
 
 use super::VERSION;
 
@@ -46,10 +47,20 @@ impl Catalogue {
     }
 }
 
+/// Reads text that a peer wrote for people.
+pub(super) fn shown<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    String::deserialize(from).map(|text| printable(&text, MOST_TEXT))
+}
+
+pub(super) fn shown_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    Ok(text.map(|text| printable(&text, MOST_TEXT)))
+}
+
 /// Nothing that a terminal or a host would stumble over.
 fn text(what: &str, text: &str) -> Result<(), String> {
     let long = text.chars().count() > MOST_TEXT;
-    if long || text.chars().any(char::is_control) {
+    if long || !text.chars().all(is_printable) {
         let begins: String = text.chars().take(40).collect();
         let why = if long { "is too long" } else { "has control characters" };
         return Err(format!("{what} {why}: {begins:?}…"));

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tautline_proto::offload::block::{BlockSpec, ByteOrder};
 
 use super::VERSION;
+use super::catalogue::{shown, shown_if_any};
 
 /// `POST /v1/streams`: asks for an instance of a plugin and a way to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,6 +176,7 @@ pub struct WorkStreamState {
     /// [`WorkStream::id`].
     pub id: u32,
     /// [`Plugin::id`](super::Plugin::id).
+    #[serde(deserialize_with = "shown")]
     pub plugin: String,
     /// Frames per second.
     pub rate: u32,
@@ -185,7 +187,7 @@ pub struct WorkStreamState {
     /// What it does.
     pub phase: StreamPhase,
     /// Why it does that, where it is no good news: a sentence.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "shown_if_any")]
     pub why: Option<String>,
     /// How often its process was started anew.
     pub restarts: u32,

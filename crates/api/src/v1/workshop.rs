@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, shown};
 use super::stream::{StreamRequest, WorkStream, WorkStreamState};
 
 /// What a worker does behind its HTTP. Calls may block for as long as a process takes to start, and come on
@@ -81,6 +81,7 @@ impl WorkRefused {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalAnswer {
     /// One sentence that ends with the mend.
+    #[serde(deserialize_with = "shown")]
     pub error: String,
 }
 

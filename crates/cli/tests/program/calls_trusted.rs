@@ -1,6 +1,10 @@
-//! Calls of machines that are trusted no more, while they sound.
+//! Calls of machines that are trusted no more, while they sound, and of one that is trusted and hostile.
 
 use std::fs::read_to_string;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use tautline_trial::{Lack, skipped};
 
 use crate::calls::CalledMachine;
 use crate::calls_of_several::{SOUNDS, UNHEARD, level};
@@ -115,4 +119,40 @@ fn a_host_that_is_trusted_no_more_is_hung_up_on() {
     let over = said::is_over("bob (127.0.0.1)", said::CALLEE_UNTRUSTED);
     called.running = called.running.wait_for(&over);
     called.ends();
+}
+
+#[test]
+fn words_of_a_hostile_caller_are_escaped_and_cut_in_the_log() {
+    let _turn = beside();
+    let Friends { studio, bob } = Friends::new();
+    let keys = bob.file("keys");
+    taut(words("id --export")).and([&keys]).with("TAUT_HOME", bob.path()).run().well();
+    let mut called = CalledMachine::at_home(studio.path(), "");
+    let caller = Command::new("openssl")
+        .args(["s_client", "-quiet", "-alpn", "tautline-call/4", "-connect", &called.address])
+        .arg("-cert")
+        .arg(keys.join("taut-cert.pem"))
+        .arg("-key")
+        .arg(keys.join("taut-key.pem"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut caller) = caller else { return skipped(Lack::Package, "openssl is missing") };
+    let (mut says, hears) = (caller.stdin.take().unwrap(), caller.stdout.take().unwrap());
+    let way =
+        r#"{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]}"#;
+    let offer = format!(r#"{{"there":{way},"back":{way},"paths":["udp"]}}"#);
+    writeln!(says, r#"{{"call":{{"version":5,"offer":{offer}}}}}"#).unwrap();
+    let mut answer = String::new();
+    BufReader::new(hears).read_line(&mut answer).unwrap();
+    assert!(answer.contains("accepted"), "{answer}");
+    let long = "x".repeat(2_000);
+    writeln!(says, r#"{{"bye":{{"why":"exe.\u202egpj\u2028\u001b[2J{long}"}}}}"#).unwrap();
+    let over = said::is_over("bob (127.0.0.1)", r"exe.\u{202e}gpj\u{2028}\u{1b}[2Jxxx");
+    called.running = called.running.wait_for(&over);
+    drop(says);
+    caller.wait().unwrap();
+    let (ended, _) = called.ends();
+    assert!(ended.said.iter().all(|line| line.chars().count() < 400), "{ended:#?}");
 }

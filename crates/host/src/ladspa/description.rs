@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_char, c_int};
 
 use serde::{Deserialize, Serialize};
 use tautline_api::v1::MOST_TEXT;
+use tautline_proto::text::{is_printable, printable};
 
 use super::abi::{
     AUDIO, BOUNDED_ABOVE, BOUNDED_BELOW, CONTROL, Descriptor, INPUT, LATENCY, OUTPUT, RangeHint,
@@ -77,7 +78,7 @@ impl PluginDescription {
         let text = |start| unsafe { text_at(start) };
         // By this it is asked for: it stays as it is, or it is none.
         let label = text(descriptor.label);
-        if label.is_empty() || label.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        if label.is_empty() || label.contains(|c: char| c.is_whitespace() || !is_printable(c)) {
             return Err(Nonsense::Label(label));
         }
         let unique_id = u32::try_from(descriptor.unique_id).ok().filter(|id| *id < UNIQUE_IDS);
@@ -141,9 +142,9 @@ fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
     RangeHint { hints: hints & !lost, lower: real(below, lower), upper: real(above, upper) }
 }
 
-/// A text for people as all that show it can take it: control characters are spaces, and what is too long is cut.
+/// A text for people as all that show it can take it.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(MOST_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    printable(text, MOST_TEXT)
 }
 
 /// # Safety

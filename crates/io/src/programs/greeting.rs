@@ -5,7 +5,9 @@
 //! "tautpcm" | version 1 | 1 | a sentence in UTF-8
 //! ```
 
+use tautline_proto::call::message::MOST_REASON;
 use tautline_proto::device::Settings;
+use tautline_proto::text::printable;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
@@ -61,7 +63,9 @@ impl Greeting {
         let rest = rest.strip_prefix(&[VERSION]).ok_or("it is another version of taut")?;
         match rest.split_first() {
             Some((0, rest)) => Self::card(rest).ok_or("what it says of its card cannot be"),
-            Some((1, sentence)) => Ok(Self::Refused(String::from_utf8_lossy(sentence).into())),
+            Some((1, sentence)) => {
+                Ok(Self::Refused(printable(&String::from_utf8_lossy(sentence), MOST_REASON)))
+            }
             _ => Err("it is another version of taut"),
         }
     }

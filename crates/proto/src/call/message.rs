@@ -2,6 +2,7 @@
 
 use super::CallId;
 use super::terms::{CallOffer, CallPath, CallTerms};
+use crate::text::printable;
 
 /// Of the words here.
 pub const CALL_VERSION: u32 = 5;
@@ -17,7 +18,7 @@ pub const UNHEARD_VERSION: u32 = 4;
 pub const MOST_VERSION: u32 = 4;
 /// From this on senders follow what the network carries, by feedback among the packets.
 pub const ADAPTS_VERSION: u32 = 5;
-/// Bytes of a reason that are read.
+/// Characters of a reason that are shown.
 pub const MOST_REASON: usize = 300;
 
 /// Why a call is refused or ends: a sentence, written by the other end.
@@ -25,10 +26,9 @@ pub const MOST_REASON: usize = 300;
 pub struct CallReason(String);
 
 impl CallReason {
-    /// That sentence, cut where it is too long, without what would move the cursor of a terminal.
+    /// That sentence, [printable].
     pub fn new(said: impl AsRef<str>) -> Self {
-        let printable = said.as_ref().chars().filter(|c| !c.is_control());
-        Self(printable.take(MOST_REASON).collect())
+        Self(printable(said.as_ref(), MOST_REASON))
     }
 
     /// As text.
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_reason_cannot_fill_the_log_nor_move_the_cursor() {
         let long = CallReason::new("x".repeat(10_000));
-        assert_eq!(long.as_str().len(), MOST_REASON);
-        assert_eq!(CallReason::new("a\x1b[2Jb\nc").as_str(), "a[2Jbc");
+        assert_eq!(long.as_str().chars().count(), MOST_REASON);
+        assert_eq!(CallReason::new("a\x1b[2Jb\nc").as_str(), "a\\u{1b}[2Jb\\nc");
     }
 }

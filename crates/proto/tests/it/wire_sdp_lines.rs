@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
 
 use proptest::prelude::*;
+use tautline_proto::text::is_printable;
 use tautline_proto::time::Frames;
 use tautline_proto::wire::sdp::*;
 use tautline_trial::snapshot;
@@ -190,6 +191,19 @@ fn first_section_that_can_be_received_is_taken() {
     assert_eq!((error.line, error.fault), (Some(11), SdpFault::PayloadType("96".into())));
     let error = Description::read(both.as_bytes()).unwrap_err();
     assert_eq!((error.line, error.fault), (Some(6), SdpFault::Disabled));
+}
+
+#[test]
+fn text_of_a_description_is_shown_printable_and_cut() {
+    let hostile = format!("RTP/{}\u{202e}\u{2028}\u{1b}[2J\u{2066}", "x".repeat(5_000));
+    let (_, warnings) = read(after(&format!("b={hostile}\nm=audio 9 {hostile} 96")));
+    let [SdpWarning { text: line, .. }, SdpWarning { oddity, .. }] = &warnings[..] else {
+        panic!("{warnings:?}")
+    };
+    let SdpOddity::Refused(SdpFault::Transport(transport)) = oddity else { panic!("{oddity:?}") };
+    for text in [line, transport] {
+        assert!(text.chars().all(is_printable) && text.chars().count() <= 60, "{text:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tautline_api::client::{AskError, WorkerClient};
 use tautline_api::trust::{HostIdentity, TrustStore};
+use tautline_api::v1::MOST_TEXT;
+use tautline_proto::text::is_printable;
 
 use crate::common::{client, plugin, request, serving};
 
@@ -167,6 +169,7 @@ fn a_worker_that_lies_is_found_out() {
         (catalogue(&|told| told["version"] = 2.into()), "version 2"),
         (catalogue(&|told| told["plugins"][0]["label"] = "two words".into()), "no word"),
         (catalogue(&|told| told["plugins"][0]["name"] = "\u{1b}[2J".into()), "control characters"),
+        (catalogue(&|told| told["plugins"][0]["name"] = "gnp.\u{202e}".into()), "an override"),
         (catalogue(&|told| told["plugins"][0]["maker"] = "m".repeat(2000).into()), "too long"),
         (catalogue(&|told| told["plugins"][0]["ports"][0]["descriptor"] = 15.into()), "no kind"),
         (
@@ -191,6 +194,17 @@ fn a_worker_that_lies_is_found_out() {
         assert!(error.contains("update taut"), "{says}: {error}");
         snapshot!(says, error);
     }
+}
+
+#[test]
+fn words_of_a_hostile_worker_are_escaped_and_cut() {
+    let said = format!("no\u{202e}\u{2028}\u{1b}[2J{}", "x".repeat(5_000));
+    let body = serde_json::json!({ "error": said }).to_string();
+    let answer = http(&body).replace("200 OK", "503 No");
+    let error = client(lying(answer)).capacity().expect_err("it refuses");
+    let AskError::Refused { error, .. } = error else { panic!("{error:?}") };
+    assert!(error.starts_with(r"no\u{202e}\u{2028}\u{1b}[2Jxx"), "{error}");
+    assert!(error.chars().all(is_printable) && error.chars().count() <= MOST_TEXT, "{error}");
 }
 
 #[test]

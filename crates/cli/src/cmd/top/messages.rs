@@ -1,5 +1,7 @@
 //! A stream in words: its row in the table, and its details.
 
+use tautline_api::v1::MOST_TEXT;
+use tautline_proto::text::printable;
 use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, Meter, Snapshot, StageLength,
     StreamSnapshot, StreamState, WorstStages,
@@ -245,7 +247,7 @@ fn followed(clock: &FollowedClockSnapshot) -> String {
     line
 }
 
-/// Without what a terminal would obey.
+/// Text of another program for a terminal.
 pub(in crate::cmd) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    printable(text, MOST_TEXT)
 }

@@ -1,6 +1,7 @@
 //! The drawing: the table above, the chosen stream below. Colours only repeat what signs say.
 
 use console::Style;
+use tautline_proto::text::is_printable;
 
 use super::keys::ShownStream;
 use super::messages::{details, is_troubled};
@@ -79,9 +80,9 @@ struct Pen {
 }
 
 impl Pen {
-    /// Writes a line. Other programs' text moves no cursor: control characters are left out.
+    /// Writes a line, which may hold other programs' text.
     fn write(&mut self, text: &str, style: Style) {
-        let text = text.chars().filter(|letter| !letter.is_control()).take(self.width).collect();
+        let text = text.chars().filter(|c| is_printable(*c)).take(self.width).collect();
         self.lines.push(ScreenLine { text, style });
     }
 }

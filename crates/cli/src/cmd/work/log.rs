@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use tautline_api::v1::WorkStreamState;
 use tautline_host::workshop::{StreamOver, WorkNews};
+use tautline_proto::text::printable;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{ApiAsker, ServingNews, TurnedAway};
 
@@ -171,7 +172,7 @@ impl WorkLog {
     /// Whether it is said, and not counted alone.
     fn say(&mut self, kind: LineKind, sentence: &str, now: LocalTime) -> bool {
         self.tell_what_was_left_out(now);
-        let sentence = one_line(sentence);
+        let sentence = printable(sentence, MOST_CHARS);
         let fresh = || SaidLately { since: now, sentences: Vec::new(), others: 0 };
         let lately = self.lately.entry(kind).or_insert_with(fresh);
         if let Some((_, again)) = lately.sentences.iter_mut().find(|(said, _)| *said == sentence) {
@@ -216,18 +217,9 @@ impl WorkLog {
     }
 }
 
-/// Whatever it holds, as one line of a bounded length.
-fn one_line(sentence: &str) -> String {
-    let mut chars = sentence.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut line: String = chars.by_ref().take(MOST_CHARS).collect();
-    if chars.next().is_some() {
-        line.push('…');
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
+    use tautline_proto::text::is_printable;
     use tautline_trial::snapshot;
 
     use super::*;
@@ -296,8 +288,8 @@ mod tests {
         let plugin = format!("a\ntaut: \u{1b}[31m{}", "x".repeat(70_000));
         log.served(&ServingNews::Refused { by, plugin, why: "no".into() }, at(1));
         let said = log.due(at(1));
-        assert!(!said[0].contains(char::is_control), "{said:?}");
-        assert_eq!(said[0].chars().count(), MOST_CHARS + 1);
+        assert!(said[0].chars().all(is_printable), "{said:?}");
+        assert_eq!(said[0].chars().count(), MOST_CHARS);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tautline_dsp::format::SampleFormat;
 
-use super::lines::{Line, Section};
+use super::lines::{Line, Section, shown};
 use super::{DescriptionError, SdpFault, SdpOddity};
 use crate::codec::{Codec, Coding};
 use crate::units::{Channels, Rate};
@@ -73,7 +73,7 @@ impl<'a> Section<'a> {
     }
 
     fn coding_of(&self, format: &str) -> Result<SdpCoding, DescriptionError> {
-        let unexplained = || self.media.fault(SdpFault::PayloadType(format.to_owned()));
+        let unexplained = || self.media.fault(SdpFault::PayloadType(shown(format)));
         let payload_type = format.parse().ok().filter(|number| *number < 128);
         let payload_type: u8 = payload_type.ok_or_else(unexplained)?;
         let map = self.values("rtpmap").find_map(|(line, value)| {
@@ -86,7 +86,7 @@ impl<'a> Section<'a> {
             .ok_or_else(|| self.broken_map(format).unwrap_or_else(unexplained))?;
         let Coding { sample, coder } =
             Coding::find(|row| row.encoding.eq_ignore_ascii_case(map.coding))
-                .ok_or_else(|| line.fault(SdpFault::Coding(map.coding.to_owned())))?;
+                .ok_or_else(|| line.fault(SdpFault::Coding(shown(map.coding))))?;
         let mono = coder.and_then(|coder| coder.rules().mono_parameter());
         let mono = mono.is_some_and(|parameter| self.has_parameter(payload_type, parameter));
         let channels = if mono { 1 } else { map.channels };
@@ -104,7 +104,7 @@ impl<'a> Section<'a> {
         let mut maps = self.values("rtpmap");
         let (line, value) =
             maps.find(|(_, value)| value.split_whitespace().next() == Some(format))?;
-        Some(line.fault(SdpFault::Map(value.to_owned())))
+        Some(line.fault(SdpFault::Map(shown(value))))
     }
 
     /// Whether the `fmtp` of this payload type has this parameter.

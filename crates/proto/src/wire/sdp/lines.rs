@@ -6,6 +6,7 @@ use super::decimal;
 use super::{
     DescriptionError, MOST_BYTES, MOST_LINES, MOST_MEDIA, SdpFault, SdpOddity, SdpWarning,
 };
+use crate::text::{is_printable, printable};
 
 /// The letters of RFC 8866 §5.
 const LETTERS: &str = "vosiuepcbtrzkam";
@@ -18,19 +19,19 @@ pub(super) struct Line {
     pub(super) number: usize,
     /// The letter before the `=`.
     pub(super) letter: char,
-    /// The text behind it. It contains no control characters.
+    /// The text behind it, all of it [printable](is_printable).
     pub(super) value: String,
 }
 
 impl Line {
-    /// Reads `text`. Invalid UTF-8 is read as Latin-1; byte-order marks and control characters are dropped.
+    /// Reads `text`. Invalid UTF-8 is read as Latin-1; what is not printable becomes spaces.
     fn read(number: usize, bytes: &[u8]) -> Result<Option<Self>, SdpWarning> {
         let text = match str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
             Err(_) => bytes.iter().copied().map(char::from).collect(),
         };
         let text = text.trim_start_matches(|c: char| c.is_whitespace() || is_noise(c));
-        let text = text.trim_end_matches(is_noise).replace(char::is_control, " ");
+        let text = text.trim_end_matches(is_noise).replace(is_noise, " ");
         if text.trim().is_empty() {
             return Ok(None);
         }
@@ -91,18 +92,15 @@ impl Line {
 }
 
 fn is_noise(c: char) -> bool {
-    c.is_control() || c == '\u{FEFF}'
+    !is_printable(c)
 }
 
 /// The beginning of a line, without keys (RFC 4568 §9.1, RFC 8866 §5.12).
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     if text.contains("crypto") || text.contains("inline:") || text.starts_with('k') {
         return "(kept back)".to_owned();
     }
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    printable(text, SHOWN)
 }
 
 /// A description, line by line.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::coding::SdpCoding;
 use super::decimal;
-use super::lines::{Line, Lines, Section};
+use super::lines::{Line, Lines, Section, shown};
 use super::{
     Description, DescriptionError, LINK_OFFSET, Reference, SdpCrypto, SdpFault, SdpOddity,
     SdpOrigin, SdpWarning,
@@ -159,7 +159,7 @@ impl<'a> Section<'a> {
         match transport.to_ascii_uppercase().as_str() {
             "RTP/AVP" | "RTP/AVPF" => Ok(false),
             "RTP/SAVP" | "RTP/SAVPF" => Ok(true),
-            _ => Err(self.media.fault(SdpFault::Transport(transport.to_owned()))),
+            _ => Err(self.media.fault(SdpFault::Transport(shown(transport)))),
         }
     }
 
@@ -170,7 +170,7 @@ impl<'a> Section<'a> {
         match port.parse() {
             Ok(0) => Err(self.media.fault(SdpFault::Disabled)),
             Ok(port) => Ok(port),
-            Err(_) => Err(self.media.fault(SdpFault::UdpPort(text.to_owned()))),
+            Err(_) => Err(self.media.fault(SdpFault::UdpPort(shown(text)))),
         }
     }
 
@@ -205,7 +205,7 @@ impl<'a> Section<'a> {
                 (address, None) => found = address.map(|address| (*line, address)),
             }
         }
-        let fault = |line: &&Line| line.fault(SdpFault::Destination(line.value.clone()));
+        let fault = |line: &&Line| line.fault(SdpFault::Destination(shown(&line.value)));
         let unfound = || lines.first().map_or(self.media.fault(SdpFault::NoDestination), fault);
         let (line, (address, suffix)) = found.ok_or_else(unfound)?;
         // The address of a group of IPv4 is followed by a time to live; that of IPv6 by a count.
