@@ -44,13 +44,28 @@ pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
 /// Where a host is called if nobody says otherwise: TCP and, for the sound, UDP.
 pub const CALL_PORT: u16 = 17240;
 
-/// `[NAME=]HOST[:PORT]`, as that of a worker; the port is [`CALL_PORT`] where none is given.
+/// `[NAME=]HOST[:PORT]`, as that of a worker; the port is [`CALL_PORT`] where none is given. The second field is the
+/// destination of `ssh` where it forwards that address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallAddress(pub WorkerAddress);
+pub struct CallAddress(pub WorkerAddress, pub Option<String>);
+
+impl CallAddress {
+    /// What users give to `taut pair`.
+    pub fn to_pair(&self) -> String {
+        match &self.1 {
+            Some(destination) => format!("ssh:{destination}"),
+            None => self.0.host.clone(),
+        }
+    }
+}
 
 impl fmt::Display for CallAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match (&self.1, &self.0.name) {
+            (None, _) => self.0.fmt(f),
+            (Some(destination), Some(name)) => write!(f, "{name}=ssh:{destination}"),
+            (Some(destination), None) => write!(f, "ssh:{destination}"),
+        }
     }
 }
 
@@ -58,7 +73,7 @@ impl FromStr for CallAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        WorkerAddress::parse(text, CALL_PORT).map(Self).map_err(|NoWorkerAddress(text)| {
+        WorkerAddress::parse(text, CALL_PORT).map(|at| Self(at, None)).map_err(|NoWorkerAddress(text)| {
             format!(
                 "{text:?} is nobody to call: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:{CALL_PORT}"
             )

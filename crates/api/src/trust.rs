@@ -19,7 +19,7 @@ use thiserror::Error;
 
 pub use host_key::{HostKey, NoHostKey};
 pub use identity::HostIdentity;
-pub use trusted::{TrustFile, TrustedHosts};
+pub use trusted::{TrustFile, TrustedHosts, is_name};
 
 /// What stands in the way of knowing who one is or whom one trusts. Each is a sentence that ends with the
 /// mend.

@@ -42,13 +42,13 @@ pub enum DialError {
     Cut(CallAddress),
     /// This host does not trust it.
     #[error(
-        "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.0.host
+        "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.to_pair()
     )]
     Untrusted(CallAddress),
     /// It is to be one host, and is another or not trusted.
     #[error(
         "{whom} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
-         hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.0.host
+         hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.to_pair()
     )]
     OtherHost {
         /// Who was called.

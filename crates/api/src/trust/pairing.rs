@@ -1,7 +1,7 @@
 //! Pairing: two hosts exchange their keys over a connection that nobody vouches for, and their users compare a code.
 //!
 //! The code is six digits of a hash over both keys, both names and a random number of each host. The caller commits to
-//! its number before it sees the other one. A host in between, which needs a key of its own on each side, therefore
+//! its number and name before it sees those of the other one. A host in between, which needs a key of its own on each side, therefore
 //! has one guess in a million for each attempt: numeric comparison of Bluetooth (Core 5.4, volume 3, part H, 2.3.5.6.2),
 //! with the hash commitment of ZRTP (RFC 6189 §4.4.1). Codes of the keys alone could be matched by trying keys.
 
@@ -58,9 +58,13 @@ pub enum PairingError {
         /// What the system answered.
         error: io::Error,
     },
-    /// The connection ended, or the other host did not answer in time.
+    /// No code came about: another program, such as a port scan, or a host that is slow or busy.
+    #[error("no pairing: {0}\nhint: run `taut pair` on both, one pair of machines at a time")]
+    NoExchange(io::Error),
+    /// The other host left after it could know the code. Tried often enough, a code would match one on another screen.
     #[error(
-        "the other machine left before both codes were confirmed: {0}\nhint: run `taut pair` on both again"
+        "the other machine left before both codes were confirmed: {0}\n\
+         hint: run `taut pair` on both again; if this repeats, another machine may be trying codes"
     )]
     Lost(io::Error),
     /// Both ends have the same key.
@@ -73,6 +77,12 @@ pub enum PairingError {
         "the other machine broke the pairing protocol: {0}\nhint: use `taut pair` of the same version on both"
     )]
     Protocol(&'static str),
+    /// This host's user said that the codes differ.
+    #[error(
+        "the code was not confirmed here; no key was stored\n\
+         hint: if the codes differed, a machine in between may have answered: check the address and the network"
+    )]
+    NotConfirmed,
     /// The other user said that the codes differ.
     #[error(
         "the code was not confirmed on the other machine; no key was stored\n\
@@ -84,9 +94,10 @@ pub enum PairingError {
     Trust(#[from] TrustError),
 }
 
-impl From<io::Error> for PairingError {
-    fn from(error: io::Error) -> Self {
-        Self::Lost(error)
+impl PairingError {
+    /// Whether the other host cannot have known the code: it is harmless to wait for the next.
+    pub const fn is_before_code(&self) -> bool {
+        matches!(self, Self::NoExchange(_) | Self::SameHost)
     }
 }
 
@@ -110,15 +121,20 @@ struct Contribution<'a> {
     name: &'a str,
 }
 
+impl Contribution<'_> {
+    /// The number, one byte with the length of the name (64 at most), and the name.
+    fn revealed(&self) -> Vec<u8> {
+        let length = u8::try_from(self.name.len()).unwrap_or(u8::MAX);
+        [&self.nonce[..], &[length], self.name.as_bytes()].concat()
+    }
+}
+
 impl PairingCode {
     fn of(caller: &Contribution<'_>, answerer: &Contribution<'_>) -> Self {
         let mut input = tls::PAIRING_PROTOCOL.to_vec();
         for end in [caller, answerer] {
             input.extend(end.key.bytes());
-            input.extend(end.nonce);
-            // Names have at most 64 bytes. The length keeps "ab", "c" apart from "a", "bc".
-            input.push(u8::try_from(end.name.len()).unwrap_or(u8::MAX));
-            input.extend(end.name.bytes());
+            input.extend(end.revealed());
         }
         let hash = digest(&SHA256, &input);
         let number =
@@ -161,66 +177,50 @@ impl Pairing {
     }
 
     fn call(stream: TcpStream, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
-        let server = ServerName::IpAddress(stream.peer_addr()?.ip().into());
+        let server = stream.peer_addr().map_err(PairingError::NoExchange)?;
+        let server = ServerName::IpAddress(server.ip().into());
         let connection = ClientConnection::new(tls::pairing_client(store)?, server);
-        Self::exchange(connection.map_err(io::Error::other)?, stream, store, true)
+        let (mut line, key) = greeted(connection, stream, store)?;
+        let (nonce, name) = (nonce()?, host_name());
+        let own = Contribution { key: store.identity().key(), nonce, name: &name };
+        let revealed = own.revealed();
+        write(&mut line, commitment(&revealed).as_ref()).map_err(PairingError::NoExchange)?;
+        let theirs = Revealed::read(&mut line)?;
+        write(&mut line, &revealed).map_err(PairingError::Lost)?;
+        let code = PairingCode::of(&own, &theirs.by(key));
+        Ok(Self::shown(line, code, theirs.name, key))
     }
 
     /// Answers a connection that a listener accepted. Blocks for at most some seconds.
     pub fn answer(stream: TcpStream, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
         let connection = ServerConnection::new(tls::pairing_server(store)?);
-        Self::exchange(connection.map_err(io::Error::other)?, stream, store, false)
+        let (mut line, key) = greeted(connection, stream, store)?;
+        let mut committed = [0; 32];
+        line.read_exact(&mut committed).map_err(PairingError::NoExchange)?;
+        let (nonce, name) = (nonce()?, host_name());
+        let own = Contribution { key: store.identity().key(), nonce, name: &name };
+        write(&mut line, &own.revealed()).map_err(PairingError::Lost)?;
+        let theirs = Revealed::read(&mut line)?;
+        let peer = theirs.by(key);
+        if commitment(&peer.revealed()).as_ref() != committed {
+            return Err(PairingError::Protocol("it revealed what it had not committed to"));
+        }
+        let code = PairingCode::of(&peer, &own);
+        Ok(Self::shown(line, code, theirs.name, key))
     }
 
-    fn exchange<C, S>(
-        mut connection: C,
-        stream: TcpStream,
-        store: &Arc<TrustStore>,
-        calls: bool,
-    ) -> Result<Self, PairingError>
+    fn shown<C, S>(
+        mut line: StreamOwned<C, TimedStream>,
+        code: PairingCode,
+        name: String,
+        key: HostKey,
+    ) -> Self
     where
         C: DerefMut<Target = ConnectionCommon<S>> + Send + 'static,
         S: SideData + 'static,
     {
-        stream.set_nodelay(true)?;
-        let mut sock = TimedStream { stream, until: Instant::now() + EXCHANGE };
-        connection.complete_io(&mut sock)?;
-        let is_pairing = connection.alpn_protocol() == Some(tls::PAIRING_PROTOCOL);
-        let (Some(key), true) = (tls::peer_key(&connection), is_pairing) else {
-            return Err(PairingError::Protocol("it speaks another protocol"));
-        };
-        let own_key = store.identity().key();
-        if key == own_key {
-            return Err(PairingError::SameHost);
-        }
-        let mut line = StreamOwned::new(connection, sock);
-        let mut nonce = Nonce::default();
-        SystemRandom::new()
-            .fill(&mut nonce)
-            .map_err(|_| TrustError::Unusable("the system gave no random bytes".to_owned()))?;
-        let own_name = host_name();
-        let own = Contribution { key: own_key, nonce, name: &own_name };
-        let (peer_nonce, name) = if calls {
-            write(&mut line, commitment(&own.nonce).as_ref())?;
-            let theirs = reveal_of(&mut line)?;
-            write(&mut line, &revealed(&own))?;
-            theirs
-        } else {
-            let mut committed = Nonce::default();
-            line.read_exact(&mut committed)?;
-            write(&mut line, &revealed(&own))?;
-            let theirs = reveal_of(&mut line)?;
-            if commitment(&theirs.0).as_ref() != committed {
-                return Err(PairingError::Protocol(
-                    "its number is not the one that it committed to",
-                ));
-            }
-            theirs
-        };
-        let peer = Contribution { key, nonce: peer_nonce, name: &name };
-        let code = if calls { PairingCode::of(&own, &peer) } else { PairingCode::of(&peer, &own) };
         line.sock.until = Instant::now() + COMPARISON;
-        Ok(Self { line: Box::new(line), code, name, key })
+        Self { line: Box::new(line), code, name, key }
     }
 
     /// What this host's user compares with the other screen.
@@ -238,17 +238,55 @@ impl Pairing {
         self.key
     }
 
-    /// Tells the other host whether the codes are the `same`, and waits for its answer. `Ok` if both users confirmed.
+    /// Tells the other host whether the codes are the `same`, and waits for its answer if they are. `Ok` if both users
+    /// confirmed.
     pub fn confirm(mut self, same: bool) -> Result<(), PairingError> {
-        write(&mut self.line, &[u8::from(same)])?;
+        let told = write(&mut self.line, &[u8::from(same)]);
+        if !same {
+            return Err(PairingError::NotConfirmed);
+        }
         let mut answer = [0];
-        self.line.read_exact(&mut answer)?;
-        if same && answer == [1] { Ok(()) } else { Err(PairingError::Refused) }
+        told.and_then(|()| self.line.read_exact(&mut answer)).map_err(PairingError::Lost)?;
+        if answer == [1] { Ok(()) } else { Err(PairingError::Refused) }
     }
 }
 
-fn commitment(nonce: &Nonce) -> ring::digest::Digest {
-    digest(&SHA256, nonce)
+/// Shakes hands, and returns the key that the other end proved to have.
+fn greeted<C, S>(
+    connection: Result<C, rustls::Error>,
+    stream: TcpStream,
+    store: &TrustStore,
+) -> Result<(StreamOwned<C, TimedStream>, HostKey), PairingError>
+where
+    C: DerefMut<Target = ConnectionCommon<S>>,
+    S: SideData,
+{
+    let shake = || {
+        let mut connection = connection.map_err(io::Error::other)?;
+        stream.set_nodelay(true)?;
+        let mut sock = TimedStream { stream, until: Instant::now() + EXCHANGE };
+        connection.complete_io(&mut sock)?;
+        Ok(StreamOwned::new(connection, sock))
+    };
+    let line = shake().map_err(PairingError::NoExchange)?;
+    let is_pairing = line.conn.alpn_protocol() == Some(tls::PAIRING_PROTOCOL);
+    let (Some(key), true) = (tls::peer_key(&line.conn), is_pairing) else {
+        let other = io::Error::new(ErrorKind::InvalidData, "it speaks another protocol");
+        return Err(PairingError::NoExchange(other));
+    };
+    if key == store.identity().key() { Err(PairingError::SameHost) } else { Ok((line, key)) }
+}
+
+fn nonce() -> Result<Nonce, PairingError> {
+    let mut nonce = Nonce::default();
+    let filled = SystemRandom::new().fill(&mut nonce);
+    filled.map_err(|_| TrustError::Unusable("the system gave no random bytes".to_owned()))?;
+    Ok(nonce)
+}
+
+/// The name is committed to as well: else it could be chosen afterwards, so that the code matches.
+fn commitment(revealed: &[u8]) -> ring::digest::Digest {
+    digest(&SHA256, revealed)
 }
 
 fn write(line: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
@@ -256,25 +294,31 @@ fn write(line: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     line.flush()
 }
 
-/// The number, one byte with the length of the name, and the name.
-fn revealed(own: &Contribution<'_>) -> Vec<u8> {
-    let length = u8::try_from(own.name.len()).unwrap_or(u8::MAX);
-    [&own.nonce[..], &[length], own.name.as_bytes()].concat()
+/// What the other end revealed.
+struct Revealed {
+    nonce: Nonce,
+    name: String,
 }
 
-fn reveal_of(line: &mut impl Read) -> Result<(Nonce, String), PairingError> {
-    let (mut nonce, mut length) = (Nonce::default(), [0]);
-    line.read_exact(&mut nonce)?;
-    line.read_exact(&mut length)?;
-    let mut name = vec![0; usize::from(length[0]).min(MOST_NAME + 1)];
-    line.read_exact(&mut name)?;
-    let name = String::from_utf8(name).ok().filter(|name| is_name(name));
-    Ok((
-        nonce,
-        name.ok_or(PairingError::Protocol(
-            "its name is not one of 1 to 64 letters, digits, dots and hyphens",
-        ))?,
-    ))
+impl Revealed {
+    fn read(line: &mut impl Read) -> Result<Self, PairingError> {
+        let mut read = || {
+            let (mut nonce, mut length) = (Nonce::default(), [0]);
+            line.read_exact(&mut nonce)?;
+            line.read_exact(&mut length)?;
+            let mut name = vec![0; usize::from(length[0]).min(MOST_NAME + 1)];
+            line.read_exact(&mut name)?;
+            Ok((nonce, name))
+        };
+        let (nonce, name) = read().map_err(PairingError::Lost)?;
+        let name = String::from_utf8(name).ok().filter(|name| is_name(name));
+        let wrong = "its name is not one of 1 to 64 letters, digits, dots, hyphens and underscores";
+        Ok(Self { nonce, name: name.ok_or(PairingError::Protocol(wrong))? })
+    }
+
+    fn by(&self, key: HostKey) -> Contribution<'_> {
+        Contribution { key, nonce: self.nonce, name: &self.name }
+    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,8 @@ pub(super) const fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
-pub(super) fn is_name(name: &str) -> bool {
+/// Whether a host can have this name in the list.
+pub fn is_name(name: &str) -> bool {
     (1..=MOST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 

@@ -10,6 +10,7 @@ use tautline_api::client::WorkerAddress;
 use tautline_api::trust::TrustStore;
 use tautline_call::{CallerConfig, Callers, Command, DeviceChoice};
 use tautline_engine::control::requests;
+use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 
@@ -33,18 +34,33 @@ const KEYS: &str =
 
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
-    let (hosts, mut tunnels) = reached(&flags.hosts)?;
-    refuse_twice(&hosts)?;
+    refuse_twice(&flags.hosts)?;
     if flags.bitrate.is_some() && flags.end.format.and_then(Coding::bitrate).is_none() {
         return Err(Failure::usage(
             "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",
         ));
     }
+    let several = flags.hosts.len() > 1;
+    if flags.bridge && !several {
+        let mend = "call several hosts, or leave --bridge out";
+        return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
+    }
+    let by_ssh = flags.hosts.iter().filter(|host| matches!(host, CallHost::BySsh { .. })).count();
+    // ssh forwards TCP alone.
+    let paths = match flags.transport {
+        TransportFlag::Udp if by_ssh > 0 => {
+            return Err(Failure::usage(
+                "--transport udp: ssh carries no UDP\nhint: leave --transport out",
+            ));
+        }
+        _ if by_ssh == flags.hosts.len() => TransportFlag::Tcp.paths(),
+        transport => transport.paths(),
+    };
     choose_devices(flags)?;
     let flags = &*flags;
     let stop = stop_on_signals()?;
     let trust = TrustStore::usual()?;
-    let several = flags.hosts.len() > 1;
+    let Some((hosts, mut tunnels)) = reached(&flags.hosts, &stop)? else { return Ok(()) };
     // Several calls share devices, which run at one rate before all have answered.
     let choice = match several {
         false => device_choice(&flags.end, &flags.input, &flags.output)?,
@@ -67,20 +83,6 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         keys = PressedKeys::listen(stop.clone(), key)?;
         keys.iter().for_each(|_| status.with_keys(KEYS));
     }
-    if flags.bridge && !several {
-        let mend = "call several hosts, or leave --bridge out";
-        return Err(Failure::usage(format!("one host alone hears no others; {mend}")));
-    }
-    // ssh forwards TCP alone.
-    let paths = match flags.transport {
-        TransportFlag::Udp if !tunnels.is_empty() => {
-            return Err(Failure::usage(
-                "--transport udp: ssh carries no UDP\nhint: leave --transport out",
-            ));
-        }
-        _ if tunnels.len() == hosts.len() => TransportFlag::Tcp.paths(),
-        transport => transport.paths(),
-    };
     let config = CallerConfig {
         end,
         hosts,
@@ -122,25 +124,34 @@ const fn key(byte: u8) -> Option<Pressed<Command>> {
     }))
 }
 
-/// Where each host is reached, and the tunnels to those that are called through ssh.
-fn reached(hosts: &[CallHost]) -> Result<(Vec<CallAddress>, Vec<Tunnel>), Failure> {
-    let mut tunnels = Vec::new();
-    let mut reached = |host: &CallHost| match host {
-        CallHost::At(address) => Ok(address.clone()),
-        CallHost::BySsh { name, destination, port } => {
-            let (tunnel, port) = Tunnel::open(destination, *port)?;
-            tunnels.push(tunnel);
-            let (name, host) = (name.clone(), Ipv4Addr::LOCALHOST.to_string());
-            Ok(CallAddress(WorkerAddress { name, host, port }))
-        }
-    };
-    let addresses: Result<Vec<_>, Failure> = hosts.iter().map(&mut reached).collect();
-    Ok((addresses?, tunnels))
+/// Where each host is reached, and the tunnels to those that are called through ssh; `None` once `stop` is requested.
+fn reached(
+    hosts: &[CallHost],
+    stop: &Stop,
+) -> Result<Option<(Vec<CallAddress>, Vec<Tunnel>)>, Failure> {
+    let (mut addresses, mut tunnels) = (Vec::new(), Vec::new());
+    for host in hosts {
+        addresses.push(match host {
+            CallHost::At(address) => address.clone(),
+            CallHost::BySsh { name, destination, port } => {
+                let Some((tunnel, port)) = Tunnel::open(destination, *port, stop)? else {
+                    return Ok(None);
+                };
+                tunnels.push(tunnel);
+                let (name, host) = (name.clone(), Ipv4Addr::LOCALHOST.to_string());
+                CallAddress(WorkerAddress { name, host, port }, Some(destination.clone()))
+            }
+        });
+    }
+    Ok(Some((addresses, tunnels)))
 }
 
 /// Each host is called once: of two calls the other end would hear the same twice.
-fn refuse_twice(hosts: &[CallAddress]) -> Result<(), Failure> {
-    let place = |host: &CallAddress| (host.0.host.clone(), host.0.port);
+fn refuse_twice(hosts: &[CallHost]) -> Result<(), Failure> {
+    let place = |host: &CallHost| match host {
+        CallHost::At(address) => (address.0.host.clone(), address.0.port),
+        CallHost::BySsh { destination, port, .. } => (format!("ssh:{destination}"), *port),
+    };
     let mut seen = BTreeSet::new();
     match hosts.iter().find(|host| !seen.insert(place(host))) {
         Some(host) => Err(Failure::usage(format!("{host} is named twice; name each host once"))),

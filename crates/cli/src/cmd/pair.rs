@@ -1,8 +1,13 @@
 //! `taut pair`
 
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use rustix::termios::{QueueSelector, tcflush};
 
 use serde::Deserialize;
 use tautline_api::trust::pairing::{Pairing, PairingAddress, PairingError};
@@ -29,7 +34,10 @@ fn call(store: &Arc<TrustStore>, whom: &PairingAddress) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until a host is paired or a user says that the codes differ.
+/// Hosts that may be in the exchange at a time. One that says nothing is given five seconds.
+const EXCHANGES: usize = 8;
+
+/// Waits until a host is paired, or until one left once it could know the code: it would have a guess for each time.
 fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::open(format!(
@@ -41,33 +49,53 @@ fn wait(store: &Arc<TrustStore>, listen: SocketAddr, name: Option<&str>) -> Resu
     screen::tell(&format!(
         "run `taut pair HOST` on the other machine, HOST an address of this one; waiting at {address}"
     ));
-    loop {
-        let (stream, from) = listener.accept().map_err(cannot)?;
-        let pairing = match Pairing::answer(stream, store) {
-            Ok(pairing) => pairing,
-            // Port scans and other programs connect, too.
-            Err(error) => {
-                screen::tell(&format!("{}: {error}", from.ip()));
-                continue;
+    let (ended, exchanges) = sync_channel(0);
+    for _ in 0..EXCHANGES {
+        let (listener, store, ended) =
+            (listener.try_clone().map_err(cannot)?, Arc::clone(store), ended.clone());
+        std::thread::spawn(move || {
+            while let Ok((stream, from)) = listener.accept() {
+                if ended.send((from.ip(), Pairing::answer(stream, &store))).is_err() {
+                    break;
+                }
             }
-        };
-        let peer = Peer::of(&pairing, name);
-        compare(store, pairing, &peer)?;
-        peer.tell(None);
-        return Ok(());
+        });
     }
+    let mut told = BTreeSet::new();
+    for (from, pairing) in exchanges {
+        match pairing {
+            Ok(pairing) => {
+                let peer = Peer::of(&pairing, name);
+                compare(store, pairing, &peer)?;
+                peer.tell(None);
+                return Ok(());
+            }
+            Err(error) if error.is_before_code() => {
+                if told.len() < MAX_TOLD && told.insert(from) {
+                    screen::tell(&format!("{from}: {error}"));
+                }
+            }
+            Err(error) => return Err(failure(error)),
+        }
+    }
+    Ok(())
 }
+
+/// Addresses whose connections are reported, once each: port scans and other programs connect, too.
+const MAX_TOLD: usize = 20;
 
 /// Shows the code, asks the user, and stores the key if both users confirm.
 fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Failure> {
     peer.check(store)?;
     screen::tell(&format!("code: {}, of {}", pairing.code(), peer.name));
     screen::tell("type y if the other screen shows the same code, anything else if not:");
+    // What was typed before the question is no answer to it. Fails where standard input is no terminal.
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     let mut answer = String::new();
     std::io::stdin()
         .read_line(&mut answer)
         .map_err(|error| Failure::running(format!("reading the answer: {error}")))?;
-    let same = matches!(answer.trim(), "y" | "Y" | "yes");
+    let same = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
     if same {
         screen::tell("waiting for the other machine's answer");
     }
@@ -113,47 +141,100 @@ impl Peer {
             Some(host) => format!("; where taut serve runs there: taut call {name}={host}"),
             None => String::new(),
         };
-        screen::tell(&format!("paired with {name}: both machines trust each other{next}"));
+        screen::tell(&format!("paired: {name} is trusted here now{next}"));
     }
 }
 
-/// Has `ssh` run `taut trust` and `taut id` there: it has authenticated both hosts already.
+/// Reads the other host's key and list through `ssh`, which has authenticated both hosts, and has it trust this one only
+/// when all is well here.
 fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(), Failure> {
-    let own = store.identity().key();
-    // Names have letters, digits, dots and hyphens, and keys are base64: nothing that a shell reads otherwise.
-    let there = format!("taut trust {} {own} && taut id --report json", host_name());
-    let ssh =
-        Command::new("ssh").args(["--", destination, &there]).stderr(Stdio::inherit()).output();
-    let ssh = ssh.map_err(|error| {
-        Failure::open(format!(
-            "running ssh: {error}\nhint: install an SSH client, or use taut pair HOST"
-        ))
-    })?;
-    if !ssh.status.success() {
-        let hint = match ssh.status.code() {
-            Some(127) => "install taut there, in the PATH of ssh sessions",
-            Some(255) => "try ssh by itself first",
-            _ => "run `taut id` there to see what is wrong",
-        };
-        return Err(Failure::running(format!("ssh {destination}: {}\nhint: {hint}", ssh.status)));
+    let (own_name, own) = (host_name(), store.identity().key());
+    // Names have letters, digits, dots, hyphens and underscores, and keys are base64: nothing that a shell reads otherwise.
+    let there = format!(
+        "taut id --report json && taut trust --list --report json && read -r ok && taut trust {own_name} {own}"
+    );
+    let mut ssh = Command::new("ssh")
+        .args(["--", destination, &there])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| {
+            Failure::open(format!(
+                "running ssh: {error}\nhint: install an SSH client, or use taut pair HOST"
+            ))
+        })?;
+    let told = ssh.stdout.take().and_then(|stdout| read_host(BufReader::new(stdout)));
+    // Dropped without a line, `read` fails there, and nothing is stored.
+    let go_on = ssh.stdin.take();
+    let mut accepted = || {
+        let Some((mut peer, theirs)) = told else { return Ok(None) };
+        if peer.key == own {
+            return Err(failure(PairingError::SameHost));
+        }
+        if theirs.trusted.iter().any(|known| known.name == own_name && known.key != own) {
+            return Err(Failure::running(format!(
+                "{own_name} is the name of a machine with another key there\n\
+                 hint: if this is that machine with a new key, first run there: taut trust --remove {own_name}"
+            )));
+        }
+        if let Some(name) = name {
+            name.clone_into(&mut peer.name);
+        }
+        peer.check(store)?;
+        Ok(Some(peer))
+    };
+    let accepted = accepted();
+    if matches!(accepted, Ok(Some(_)))
+        && let Some(mut go_on) = go_on
+    {
+        // Where this fails, the status of ssh tells.
+        let _ = go_on.write_all(b"ok\n");
     }
-    let mut peer: Peer = serde_json::from_slice(&ssh.stdout).map_err(|error| {
-        Failure::running(format!(
-            "ssh {destination}: `taut id --report json` printed something else: {error}\n\
-             hint: install the same version of taut there"
-        ))
-    })?;
-    if peer.key == own {
-        return Err(failure(PairingError::SameHost));
+    let status =
+        ssh.wait().map_err(|error| Failure::running(format!("ssh {destination}: {error}")))?;
+    let Some(peer) = accepted? else {
+        return Err(ssh_failed(destination, status));
+    };
+    if !status.success() {
+        return Err(ssh_failed(destination, status));
     }
-    if let Some(name) = name {
-        name.clone_into(&mut peer.name);
-    }
-    peer.check(store)?;
     store.trusted().trust(&peer.name, peer.key)?;
-    let host = destination.rsplit_once('@').map_or(destination, |(_, host)| host);
-    peer.tell(Some(host));
+    peer.tell(Some(&format!("ssh:{destination}")));
     Ok(())
+}
+
+/// The list of a host, of `taut trust --list --report json`.
+#[derive(Deserialize)]
+struct PeerList {
+    trusted: Vec<Peer>,
+}
+
+/// The host and its list, or nothing where something else was printed.
+fn read_host(mut printed: impl BufRead) -> Option<(Peer, PeerList)> {
+    // A login shell may print a greeting first.
+    loop {
+        let bytes = printed.fill_buf().ok().filter(|bytes| !bytes.is_empty())?;
+        match bytes.iter().position(|byte| *byte == b'{') {
+            Some(at) => break printed.consume(at),
+            None => {
+                let all = bytes.len();
+                printed.consume(all);
+            }
+        }
+    }
+    let mut documents = serde_json::Deserializer::from_reader(printed);
+    Some((Peer::deserialize(&mut documents).ok()?, PeerList::deserialize(&mut documents).ok()?))
+}
+
+fn ssh_failed(destination: &str, status: ExitStatus) -> Failure {
+    let sentence = |hint: &str| format!("ssh {destination}: {status}\nhint: {hint}");
+    match status.code() {
+        Some(255) => Failure::open(sentence("see what ssh printed, or try it by itself")),
+        Some(127) => Failure::running(sentence("install taut there, in the PATH of ssh sessions")),
+        _ => {
+            Failure::running(sentence("install the same version of taut there, and run `taut id`"))
+        }
+    }
 }
 
 fn failure(error: PairingError) -> Failure {

@@ -1,5 +1,6 @@
 //! Of the commands for calls: sound both ways with one other machine.
 
+use core::fmt;
 use core::str::FromStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -124,13 +125,26 @@ pub(crate) enum CallHost {
     },
 }
 
+impl fmt::Display for CallHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(address) => address.fmt(f),
+            Self::BySsh { name: Some(name), destination, .. } => {
+                write!(f, "{name}=ssh:{destination}")
+            }
+            Self::BySsh { name: None, destination, .. } => write!(f, "ssh:{destination}"),
+        }
+    }
+}
+
 impl FromStr for CallHost {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match ssh_destination(text)? {
             Some((name, destination)) => {
-                let ported = destination.rsplit_once(':');
+                let is_ipv6 = destination.matches(':').count() > 1;
+                let ported = destination.rsplit_once(':').filter(|_| !is_ipv6);
                 let ported =
                     ported.and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
                 let (destination, port) = ported.unwrap_or((destination, CALL_PORT));
@@ -241,6 +255,8 @@ mod tests {
         assert_eq!(read("ssh:office"), Ok(by_ssh(None, "office", CALL_PORT)));
         assert_eq!(read("desk=ssh:me@office:9000"), Ok(by_ssh(Some("desk"), "me@office", 9000)));
         assert_eq!(read("office:9000"), Ok(CallHost::At("office:9000".parse().unwrap())));
+        assert_eq!(read("ssh:[2001:db8::2]"), Ok(by_ssh(None, "2001:db8::2", CALL_PORT)));
+        assert!(read("ssh://office:22").is_err());
         assert!(read("ssh:").is_err() && read("ssh:-W").is_err());
     }
 }

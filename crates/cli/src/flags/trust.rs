@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use tautline_api::client::WorkerAddress;
 use tautline_api::srtp::Profile;
-use tautline_api::trust::HostKey;
 use tautline_api::trust::pairing::{PAIRING_PORT, PairingAddress};
+use tautline_api::trust::{HostKey, TrustError, is_name};
 
 use super::PlainKind;
 use super::work::listen_at;
@@ -28,8 +29,16 @@ pub(crate) struct PairFlags {
           conflicts_with = "target")]
     pub(crate) listen: SocketAddr,
     /// What to call the machine that is waited for [default: its host name]
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with = "target", value_parser = host_name)]
     pub(crate) name: Option<String>,
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    if is_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(TrustError::Name(text.to_owned()).to_string())
+    }
 }
 
 fn pairing_listen(text: &str) -> Result<SocketAddr, String> {
@@ -47,10 +56,13 @@ impl FromStr for PairTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match ssh_destination(text)? {
-            Some((name, destination)) => Ok(Self::Ssh { name, destination }),
-            None => text.parse().map(Self::Host),
-        }
+        let target = match ssh_destination(text)? {
+            Some((name, destination)) => Self::Ssh { name, destination },
+            None => Self::Host(text.parse()?),
+        };
+        let (Self::Ssh { name, .. } | Self::Host(PairingAddress(WorkerAddress { name, .. }))) =
+            &target;
+        name.as_deref().map_or(Ok(String::new()), host_name).map(|_| target.clone())
     }
 }
 
@@ -60,13 +72,19 @@ pub(super) fn ssh_destination(text: &str) -> Result<Option<(Option<String>, Stri
         Some((name, place)) => (Some(name.to_owned()), place),
         None => (None, text),
     };
-    match place.strip_prefix("ssh:") {
-        // ssh reads what begins with a hyphen as an option.
-        Some(destination) if destination.is_empty() || destination.starts_with('-') => {
-            Err(format!("{text:?} has no destination for ssh: write ssh:HOST or ssh:USER@HOST"))
-        }
-        destination => Ok(destination.map(|destination| (name, destination.to_owned()))),
+    let Some(destination) = place.strip_prefix("ssh:") else { return Ok(None) };
+    // ssh itself takes an IPv6 address without brackets, and what begins with a hyphen as an option.
+    let destination = destination
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(destination);
+    if destination.is_empty() || destination.starts_with(['-', '/']) || destination.contains("://")
+    {
+        return Err(format!(
+            "{text:?} has no destination for ssh: write ssh:HOST or ssh:USER@HOST"
+        ));
     }
+    Ok(Some((name, destination.to_owned())))
 }
 
 /// `taut id`

@@ -273,18 +273,19 @@ impl CodedPlayout {
         let len = self.channels.samples_in(frames);
         let decoder = usize::from(waiting.decoder);
         self.gather(waiting);
-        let delay = |decoder: &Box<dyn Decode>| decoder.coder().delay();
+        let delay = |one: usize| {
+            self.decoders.get(one).map_or(Frames::ZERO, |decoder| decoder.coder().delay())
+        };
+        let (before, delay) = (delay(self.last.0), delay(decoder));
         let (mut kind, mut skipped) = (Decoded::Sound, Frames::ZERO);
         if decoder != self.last.0 {
-            let before = self.decoders.get(self.last.0).map_or(Frames::ZERO, delay);
-            if before.max(delay(&self.decoders[decoder])) > Frames::ZERO {
+            if before.max(delay) > Frames::ZERO {
                 kind = Decoded::Seam;
             }
             self.decoders[decoder].reset();
-        } else if at < self.read {
+        } else if at < self.read && delay > Frames::ZERO {
             // Packets of one encoder do not overlap: another began where the sound of the one before ends.
-            let begins = self.read + delay(&self.decoders[decoder]);
-            (kind, skipped) = (Decoded::Seam, (begins - at).min(frames));
+            (kind, skipped) = (Decoded::Seam, (self.read + delay - at).min(frames));
         }
         (self.last, self.read) = ((decoder, frames), at + frames);
         let payload = &self.payload[..waiting.bytes as usize];

@@ -72,10 +72,11 @@ fn no_end_is_paired_unless_both_users_confirm() {
     let (here, there) = (home(), home());
     for says in [[true, false], [false, true], [false, false]] {
         let ends = confirmed(paired(&here, &there), says);
-        assert!(
-            ends.iter().all(|end| matches!(end, Err(PairingError::Refused))),
-            "{says:?}: {ends:?}"
-        );
+        for (end, same) in ends.iter().zip(says) {
+            let refused = matches!(end, Err(PairingError::Refused));
+            let not_confirmed = matches!(end, Err(PairingError::NotConfirmed));
+            assert!(if same { refused } else { not_confirmed }, "{says:?}: {end:?}");
+        }
     }
 }
 
@@ -112,20 +113,25 @@ fn caller_that(
 }
 
 #[test]
-fn a_number_that_was_not_committed_to_is_refused() {
+fn a_number_or_name_that_was_not_committed_to_is_refused() {
     let (here, there) = (home(), home());
-    let lies = |line: &mut dyn Line| {
-        line.write_all(commitment(&[1; 32]).as_ref()).unwrap();
-        reveal_of(&mut &mut *line).unwrap();
-        line.write_all(&[[2; 32].as_slice(), b"\x04desk"].concat()).unwrap();
-        // Until the other end closed.
-        let _ = line.read(&mut [0]);
-    };
-    let (_, answered) = connected(
-        |line| caller_that(&here.store, line, lies),
-        |line| Pairing::answer(line, &there.store),
-    );
-    assert!(matches!(answered, Err(PairingError::Protocol(_))), "{answered:?}");
+    for revealed in
+        [[[2; 32].as_slice(), b"\x04desk"].concat(), [[1; 32].as_slice(), b"\x04dusk"].concat()]
+    {
+        let lies = |line: &mut dyn Line| {
+            let committed = [[1; 32].as_slice(), b"\x04desk"].concat();
+            line.write_all(commitment(&committed).as_ref()).unwrap();
+            Revealed::read(&mut &mut *line).unwrap();
+            line.write_all(&revealed).unwrap();
+            // Until the other end closed.
+            let _ = line.read(&mut [0]);
+        };
+        let (_, answered) = connected(
+            |line| caller_that(&here.store, line, lies),
+            |line| Pairing::answer(line, &there.store),
+        );
+        assert!(matches!(answered, Err(PairingError::Protocol(_))), "{answered:?}");
+    }
 }
 
 #[test]
@@ -133,9 +139,10 @@ fn a_name_that_no_list_could_hold_is_refused() {
     let (here, there) = (home(), home());
     for name in [&b"\x00"[..], b"\x03a/b", b"\x05a\x1b[2J", b"\x02\xff\xfe", &[255; 256]] {
         let lies = |line: &mut dyn Line| {
-            line.write_all(commitment(&[1; 32]).as_ref()).unwrap();
-            reveal_of(&mut &mut *line).unwrap();
-            line.write_all(&[&[1; 32], name].concat()).unwrap();
+            let revealed = [&[1; 32], name].concat();
+            line.write_all(commitment(&revealed).as_ref()).unwrap();
+            Revealed::read(&mut &mut *line).unwrap();
+            line.write_all(&revealed).unwrap();
             let _ = line.read(&mut [0]);
         };
         let (_, answered) = connected(
@@ -161,7 +168,26 @@ fn other_programs_and_this_host_itself_are_refused() {
         Err(PairingError::Protocol("a test's"))
     };
     let (_, answered) = connected(http, |line| Pairing::answer(line, &there.store));
-    assert!(matches!(answered, Err(PairingError::Lost(_))), "{answered:?}");
+    assert!(matches!(answered, Err(PairingError::NoExchange(_))), "{answered:?}");
+}
+
+#[test]
+fn a_caller_that_leaves_once_it_can_know_the_code_is_told_apart_from_a_port_scan() {
+    let (here, there) = (home(), home());
+    let leaves = |line: &mut dyn Line| {
+        line.write_all(&[7; 32]).unwrap();
+        Revealed::read(&mut &mut *line).unwrap();
+    };
+    let (_, answered) = connected(
+        |line| caller_that(&here.store, line, leaves),
+        |line| Pairing::answer(line, &there.store),
+    );
+    assert!(answered.as_ref().is_err_and(|error| !error.is_before_code()), "{answered:?}");
+    let (_, answered) = connected(
+        |line| caller_that(&here.store, line, |line| line.flush().unwrap()),
+        |line| Pairing::answer(line, &there.store),
+    );
+    assert!(answered.as_ref().is_err_and(PairingError::is_before_code), "{answered:?}");
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+
+use tautline_proto::device::Stop;
 
 use crate::failure::Failure;
 
@@ -19,8 +22,13 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Starts `ssh`, and waits until it forwards: users may have to type a password first. Returns the local port, too.
-    pub(crate) fn open(destination: &str, port: u16) -> Result<(Self, u16), Failure> {
+    /// Starts `ssh`, and waits until it forwards: users may have to type a password first. Returns the local port, too;
+    /// `None` if `stop` was requested meanwhile.
+    pub(crate) fn open(
+        destination: &str,
+        port: u16,
+        stop: &Stop,
+    ) -> Result<Option<(Self, u16)>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::open(format!("ssh:{destination}: {error}\nhint: install an SSH client"))
         };
@@ -28,28 +36,40 @@ impl Tunnel {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
         let local = free.map_err(failed)?.port();
         let forward = format!("127.0.0.1:{local}:127.0.0.1:{port}");
-        let mut ssh = start(destination, &forward).map_err(failed)?;
-        let mut line = String::new();
-        if let Some(stdout) = ssh.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
-        }
+        let mut ssh = start(destination, &forward, &[]).map_err(failed)?;
+        let stdout = ssh.stdout.take();
+        // From here on it is ended when this is dropped.
         let tunnel =
             Self { destination: destination.to_owned(), forward, ssh, started: Instant::now() };
-        if line.is_empty() {
-            let why = "ssh ended before it forwarded a port";
-            return Err(Failure::open(format!(
-                "ssh:{destination}: {why}\nhint: see what it printed, or try ssh {destination} by itself"
-            )));
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
+            // Nobody listens any more where the user has pressed Ctrl-C.
+            let _ = tell.send(read.is_some() && !line.is_empty());
+        });
+        loop {
+            match told.recv_timeout(Duration::from_millis(100)) {
+                Ok(true) => return Ok(Some((tunnel, local))),
+                Err(RecvTimeoutError::Timeout) if stop.is_requested() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(false) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::open(format!(
+                        "ssh:{destination}: ssh ended before it forwarded a port\n\
+                         hint: see what it printed, or try ssh {destination} by itself"
+                    )));
+                }
+            }
         }
-        Ok((tunnel, local))
     }
 
-    /// Starts `ssh` again if it ended, as it does when the network goes away. To be called now and then.
+    /// Starts `ssh` again if it ended, as it does when the network goes away. It asks for no password then: keys of the
+    /// terminal are for the call. To be called now and then.
     pub(crate) fn turn(&mut self) {
         let ended = matches!(self.ssh.try_wait(), Ok(Some(_)));
         if ended && self.started.elapsed() >= RESTART_AFTER {
             self.started = Instant::now();
-            if let Ok(ssh) = start(&self.destination, &self.forward) {
+            if let Ok(ssh) = start(&self.destination, &self.forward, &["BatchMode=yes"]) {
                 self.ssh = ssh;
             }
         }
@@ -66,8 +86,10 @@ impl Drop for Tunnel {
 
 /// `ssh` prints a line once it forwards. The Ctrl-C of a terminal reaches it as well, and must not end it before the
 /// call has said goodbye: OpenSSH keeps ignoring SIGINT where it is ignored at the start.
-fn start(destination: &str, forward: &str) -> std::io::Result<Child> {
+fn start(destination: &str, forward: &str, more: &[&str]) -> std::io::Result<Child> {
     let options = [
+        // A connection that is shared with other sessions would forward after this one ended.
+        "ControlPath=none",
         "ExitOnForwardFailure=yes",
         "ServerAliveInterval=5",
         "PermitLocalCommand=yes",
@@ -75,6 +97,6 @@ fn start(destination: &str, forward: &str) -> std::io::Result<Child> {
     ];
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' INT; exec ssh \"$@\"", "sh", "-N", "-T", "-L", forward]);
-    command.args(options.iter().flat_map(|option| ["-o", option]));
+    command.args(options.iter().chain(more).flat_map(|option| ["-o", option]));
     command.args(["--", destination]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
