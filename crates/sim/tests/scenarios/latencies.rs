@@ -68,7 +68,8 @@ fn ceiling_holds_again_as_soon_as_the_way_gets_shorter() {
     let gone = TrueTime::ZERO.after(Span::from_secs(2));
     let heard = heard_by(path.longer_from(gone, Span::from_millis(20) - long), Some(MOST), 3);
     assert!(longest(&heard) > Span::from_millis(400), "this proves nothing: {heard}");
-    let soon = gone.after(Span::from_millis(100));
+    // A packet's transit is known when its turn comes, which is the latency later.
+    let soon = gone.after(longest(&heard) + Span::from_millis(100));
     let before = heard.offsets.partition_point(|(at, _)| *at <= soon);
     let kept = heard.offsets[before - 1..].iter().map(|(_, kept)| *kept).max().unwrap();
     assert!(kept <= MOST, "seed 3: {kept}: {heard}");
