@@ -208,7 +208,7 @@ impl Endpoint {
         let transport = link.switch.transport();
         let (fades, stop) = <(Stop, Stop)>::default();
         let folder = config.record.as_deref();
-        let recordings = folder.map(|folder| Recordings::in_folder(folder, &config.events));
+        let recordings = folder.map(|folder| Recordings::at(folder, &config.events));
         let mut recordings = recordings.transpose()?;
         if let Some(recordings) = &mut recordings {
             recordings.after(setup.recorded_before);

@@ -51,6 +51,7 @@ use tautline_report::snapshot::StreamSnapshot;
 pub use callers::Callers;
 pub use commands::Command;
 pub use devices::{DeviceChoice, DevicePair};
+pub use recordings::is_mixed;
 pub use server::{Server, ServerConfig};
 pub use terms::bits_in_words;
 
@@ -74,7 +75,7 @@ pub struct Config {
     pub latency: Option<LatencyRule>,
     /// Of the devices' threads.
     pub scheduler: Scheduler,
-    /// The folder of recordings.
+    /// The folder of recordings, or the WAV file that both directions are mixed into.
     pub record: Option<PathBuf>,
     /// Ends after this long.
     pub duration: Option<Span>,

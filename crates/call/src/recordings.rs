@@ -1,5 +1,6 @@
 //! Recordings of calls: WAV files of sent and received sound (`--record`).
 
+mod mix;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,10 @@ const AHEAD: Span = Span::from_secs(1);
 
 pub(crate) struct Recordings {
     folder: PathBuf,
+    /// Into which both directions are mixed at the end.
+    mixed: Option<PathBuf>,
+    /// Files of both directions, in order.
+    names: Vec<FileName>,
     events: Events,
     /// Bytes of sound in a file before the next begins.
     most: u64,
@@ -32,6 +37,7 @@ pub(crate) struct Recordings {
     devices: Vec<(Direction, Recording)>,
 }
 
+#[derive(Debug, Clone)]
 struct FileName {
     /// The time of its beginning, and its number.
     stem: String,
@@ -42,8 +48,11 @@ struct FileName {
 }
 
 impl Recordings {
-    /// Creates the folder.
-    pub(crate) fn in_folder(folder: &Path, events: &Events) -> Result<Self, Error> {
+    /// In this folder, which is created, or mixed into this file where it is named as a WAV.
+    pub(crate) fn at(path: &Path, events: &Events) -> Result<Self, Error> {
+        let mixed = is_mixed(path).then(|| path.to_owned());
+        let folder = mixed.as_deref().map_or(Some(path), Path::parent).unwrap_or(Path::new(""));
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         std::fs::create_dir_all(folder).map_err(|error| {
             let folder = folder.display();
             Error::Open(format!("--record {folder}: {error}; name a folder that you may write to"))
@@ -52,6 +61,8 @@ impl Recordings {
         let most = MOST_OF_A_PART;
         Ok(Self {
             folder,
+            mixed,
+            names: Vec::new(),
             events: Events::clone(events),
             most,
             calls: 0,
@@ -89,14 +100,22 @@ impl Recordings {
     /// A call begins. An error is reported, and the call goes on.
     pub(crate) fn begin(&mut self) {
         self.calls += 1;
-        let mut name =
-            FileName { stem: stem(self.calls), part: 1, begins: RecordedTime::default() };
+        let mut name = FileName { stem: self.stem(), part: 1, begins: RecordedTime::default() };
         // Another program may have begun a call in this very second.
         while name.is_taken(&self.folder) {
             self.calls += 1;
-            name.stem = stem(self.calls);
+            name.stem = self.stem();
         }
         self.record(name);
+    }
+
+    /// Of files that are to be mixed, hidden beside the file that they go into.
+    fn stem(&self) -> String {
+        let stem = stem(self.calls);
+        match self.mixed.as_deref().and_then(Path::file_stem) {
+            Some(mixed) => format!(".{}-{stem}", mixed.to_string_lossy()),
+            None => stem,
+        }
     }
 
     /// Begins the next files if these are full, and reports notes. To be called now and then.
@@ -128,6 +147,7 @@ impl Recordings {
                 events(Event::Note(error.to_string()));
             }
         }
+        self.names.push(name.clone());
         self.name = Some(name);
     }
 
@@ -136,8 +156,28 @@ impl Recordings {
         self.report_notes();
         let failed =
             self.devices.iter().flat_map(|(_, recording)| recording.notes().failed()).next();
-        failed.map_or(Ok(()), |failed| Err(running(failed)))
+        failed.map_or(Ok(()), |failed| Err(running(failed)))?;
+        // Files end as they are dropped.
+        self.devices.clear();
+        let Some(mixed) = &self.mixed else { return Ok(()) };
+        for name in &self.names {
+            let sides = [Direction::Capture, Direction::Playback];
+            let [sent, heard] = sides.map(|way| name.file(&self.folder, way));
+            mix::mix([&sent, &heard], mixed).map_err(|error| {
+                let (sent, heard) = (sent.display(), heard.display());
+                running(format!(
+                    "--record {}: {error}; {sent} and {heard} are kept",
+                    mixed.display()
+                ))
+            })?;
+        }
+        Ok(())
     }
+}
+
+/// Whether `--record` names a file for both directions, not a folder.
+pub fn is_mixed(record: &Path) -> bool {
+    record.extension().is_some_and(|is| is.eq_ignore_ascii_case("wav")) && !record.is_dir()
 }
 
 impl FileName {

@@ -1,6 +1,6 @@
 //! Recordings that are there already: nobody loses one by a command repeated.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,10 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
         ));
     }
     let Some(path) = recorded_to(spec) else { return Ok(()) };
+    refuse_existing(path, overwrite)
+}
+
+fn refuse_existing(path: &Path, overwrite: bool) -> Result<(), Failure> {
     tautline_audio::check_take(path)?;
     let holds = path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
         && !tautline_audio::holds_nothing(path);
@@ -33,6 +37,17 @@ pub(crate) fn refuse_to_overwrite(spec: &DeviceSpec, overwrite: bool) -> Result<
         )));
     }
     Ok(())
+}
+
+/// Refuses to write over a recording, or removes it: for a file that is made at the end.
+pub(crate) fn make_room(path: &Path, overwrite: bool) -> Result<(), Failure> {
+    refuse_existing(path, overwrite)?;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Failure::open(format!("{}: {error}; name another file", path.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses to record over the file that is played meanwhile, by whatever name: before anything is opened, as what is

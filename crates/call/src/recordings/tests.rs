@@ -120,7 +120,7 @@ fn frames(file: &Path) -> Vec<i32> {
 #[test]
 fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between() {
     let folder = std::env::temp_dir().join(format!("tautline-parts-{}", std::process::id()));
-    let mut recordings = Recordings::in_folder(&folder, &(Arc::new(|_| ()) as Events)).unwrap();
+    let mut recordings = Recordings::at(&folder, &(Arc::new(|_| ()) as Events)).unwrap();
     // Half a second of 24 bits, in place of four hours.
     recordings.most = 24_000 * 6;
     recordings.begin();
@@ -163,4 +163,63 @@ fn files_that_follow_full_ones_begin_at_one_instant_and_not_a_frame_is_between()
     assert_eq!(sent[1][0], heard[1][0], "they begin at one instant");
     assert_eq!(sent[0].len(), heard[0].len());
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn both_directions_are_mixed_into_one_file_beside_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("call.wav");
+    std::fs::write(&file, "kept").unwrap();
+    let mut recordings = Recordings::at(&file, &(Arc::new(|_| ()) as Events)).unwrap();
+    recordings.begin();
+    let devices = [
+        RunningDevice::of(&mut recordings, Direction::Capture, 480, 0),
+        RunningDevice::of(&mut recordings, Direction::Playback, 320, 1_137),
+    ];
+    for turn in 1..=20 {
+        devices.iter().for_each(RunningDevice::turn);
+        recordings.turn(instant(turn * TURN));
+    }
+    for RunningDevice { turns, runs, .. } in devices {
+        drop(turns);
+        runs.join().unwrap();
+    }
+    recordings.finish().unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    let mixed = folder.path().join("call-2.wav");
+    assert_eq!(mixed.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    // Each direction has the number of its frame as sample: where both sound, twice that.
+    let mixed = frames(&mixed);
+    let begins = mixed.iter().position(|sample| *sample > 0).unwrap();
+    assert_eq!(mixed[begins..begins + 3], [1, 2, 3]);
+    let both = mixed[begins..].iter().position(|sample| *sample >= 2 * 1_137).unwrap();
+    assert_eq!(both, 1_136, "the other direction begins with its frame 1137");
+    assert!(mixed[begins + both..].windows(2).take(10_000).all(|two| two[1] == two[0] + 2));
+}
+
+#[test]
+fn sums_beyond_full_scale_are_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 48_000,
+        bits_per_sample: 24,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let side = |name: &str, samples: &[i32]| {
+        let path = folder.path().join(name);
+        let mut file = hound::WavWriter::create(&path, spec).unwrap();
+        samples.iter().for_each(|sample| file.write_sample(*sample).unwrap());
+        file.finalize().unwrap();
+        path
+    };
+    let sides = [
+        side("sent.wav", &[5_000_000, -5_000_000, 7]),
+        side("heard.wav", &[5_000_000, -5_000_000]),
+    ];
+    let into = folder.path().join("mixed.wav");
+    mix::mix(sides.each_ref().map(|side| &**side), &into).unwrap();
+    let mixed = hound::WavReader::open(&into).unwrap().into_samples::<i32>();
+    assert_eq!(mixed.collect::<Result<Vec<_>, _>>().unwrap(), [8_388_607, -8_388_608, 7]);
 }

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use tautline_api::call::CallAddress;
 use tautline_api::client::WorkerAddress;
 use tautline_api::trust::TrustStore;
-use tautline_call::{CallerConfig, Callers, Command, DeviceChoice};
+use tautline_call::{CallerConfig, Callers, Command, DeviceChoice, is_mixed};
 use tautline_engine::control::requests;
 use tautline_proto::device::Stop;
 use tautline_proto::latency::LatencyRule;
@@ -27,6 +27,7 @@ use crate::flags::{
     CallFlags, CallHost, TransportFlag, bitrate, coding_in_line, latency, parse, span,
 };
 use crate::messages::cannot_change;
+use crate::sound_files;
 
 /// Displayed next to the calls.
 const KEYS: &str =
@@ -35,6 +36,9 @@ const KEYS: &str =
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_a_ledger_of_few()?;
     refuse_twice(&flags.hosts)?;
+    if let Some(file) = flags.end.record.as_deref().filter(|record| is_mixed(record)) {
+        sound_files::make_room(file, flags.end.overwrite)?;
+    }
     if flags.bitrate.is_some() && flags.end.format.and_then(Coding::bitrate).is_none() {
         return Err(Failure::usage(
             "--bitrate is of Opus; give --format opus or --format opus-voice too, or leave --bitrate out",

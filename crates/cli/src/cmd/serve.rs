@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use console::Term;
 use tautline_api::trust::TrustStore;
-use tautline_call::{Server, ServerConfig, Standing};
+use tautline_call::{Server, ServerConfig, Standing, is_mixed};
 use tautline_io::clock::now;
 use tautline_proto::time::LocalTime;
 
@@ -35,6 +35,11 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     if running.control {
         let mend = "give them to taut call, which changes both ends, or leave --control out";
         return Err(Failure::usage(format!("taut serve takes no lines; {mend}")));
+    }
+    if flags.end.record.as_deref().is_some_and(is_mixed) {
+        return Err(Failure::usage(
+            "--record: taut serve keeps files of each caller\nhint: name a folder, without .wav",
+        ));
     }
     let stop = stop_on_signals()?;
     let voice = running.voice();

@@ -180,8 +180,8 @@ pub(crate) struct EndFlags {
     #[arg(long)]
     pub(crate) overwrite: bool,
     /// Keep what is sent and what is heard in this folder: of each call two WAV files of 24 bits, named by
-    /// when it began
-    #[arg(long, value_name = "DIR")]
+    /// when it began. taut call also takes FILE.wav, into which both directions are mixed when it ends
+    #[arg(long, value_name = "DIR|FILE.wav")]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: RunFlags,

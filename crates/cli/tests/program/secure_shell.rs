@@ -127,7 +127,7 @@ fn two_machines_are_paired_by_ssh_in_one_command() {
     // A host that ssh does not reach changes nothing.
     let ended =
         there.seen_by(taut(words("pair ssh:nowhere.invalid"))).with("TAUT_HOME", here.path()).run();
-    assert_eq!(ended.status, Some(1), "{ended:?}");
+    assert_eq!(ended.status, Some(3), "{ended:?}");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! One file of both directions of a call (`--record FILE.wav`).
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use hound::{Error, WavReader, WavSpec, WavWriter};
+
+/// Of samples of 24 bits.
+const MOST: i32 = (1 << 23) - 1;
+
+/// Adds both files frame by frame into a new one, and removes them. Both begin at one time and have the same shape; after
+/// the end of the shorter one the other stands alone. Sums beyond full scale are limited to it.
+pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<(), Error> {
+    let [sent, heard] = sides;
+    let (sent, heard) = (WavReader::open(sent)?, WavReader::open(heard)?);
+    let spec = sent.spec();
+    if spec != heard.spec() {
+        return Err(Error::FormatError("both directions differ in rate or channels"));
+    }
+    let mut mixed = WavWriter::new(BufWriter::new(create(into)?), WavSpec { ..spec })?;
+    let (mut sent, mut heard) = (sent.into_samples::<i32>(), heard.into_samples::<i32>());
+    loop {
+        let sample = match (sent.next().transpose()?, heard.next().transpose()?) {
+            (None, None) => break,
+            (one, other) => one.unwrap_or(0) + other.unwrap_or(0),
+        };
+        mixed.write_sample(sample.clamp(-MOST - 1, MOST))?;
+    }
+    mixed.finalize()?;
+    sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)
+}
+
+/// Under the next free name: `FILE.wav`, `FILE-2.wav`, ….
+fn create(path: &Path) -> std::io::Result<File> {
+    let mut number = 1;
+    loop {
+        let new = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(numbered(path, number));
+        match new {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            created => return created,
+        }
+    }
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    if number == 1 { path.to_owned() } else { path.with_file_name(format!("{stem}-{number}.wav")) }
+}
