@@ -255,7 +255,8 @@ impl Caller {
                 self.connection = Connection::Up(Box::new(line));
             }
             Some(Err(error)) => {
-                let is_cut = matches!(error, DialError::Cut(_));
+                // Through ssh it means that nothing listens there.
+                let is_cut = matches!(&error, DialError::Cut(whom) if whom.1.is_none());
                 // A call that there is goes on, and the next is.
                 if is_cut || self.session.control.call().is_some() {
                     self.tell_once(error.to_string());
@@ -344,7 +345,11 @@ impl Caller {
                     self.tell(CallEvent::NoDatagrams(way, self.udp_port()));
                 }
                 CallerAction::Transport(step) => self.go_by(step)?,
-                CallerAction::Moved(path) => self.tell(CallEvent::MovedTo(path, self.udp_port())),
+                CallerAction::Moved(path) => {
+                    let call = self.session.control.call();
+                    let by_udp = call.is_some_and(|call| call.terms.paths.contains(&CallPath::Udp));
+                    self.tell(CallEvent::MovedTo(path, by_udp.then(|| self.udp_port())));
+                }
             }
         }
         if self.session.control.asked().is_none() {

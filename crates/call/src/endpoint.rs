@@ -49,7 +49,7 @@ use crate::{Config, Ended, Error, Event, Events, NoteTeller, Side, Watched, runn
 const SEALED: &str = Profile::AeadAes256Gcm.name();
 
 /// A device that does not turn in this time ends without a fade: more than it holds and a fade take.
-const FADED_WITHIN: Span = Span::from_millis(200);
+const FADED_WITHIN: Span = Span::from_millis(500);
 
 /// The far end of a call, for interfaces that need an address: there is one.
 const FAR: Address = Address::Connection(1);

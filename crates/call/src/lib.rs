@@ -186,7 +186,7 @@ pub enum CallEvent {
     /// The call has sound again.
     Sounds(CallTerms),
     /// The sound moved to another transport; the UDP port of the end that is called.
-    MovedTo(CallPath, u16),
+    MovedTo(CallPath, Option<u16>),
     /// A change failed.
     CannotChange(CannotChange),
     /// The control connection is lost: why, at the caller.

@@ -462,7 +462,7 @@ impl Server {
             return Ok(());
         };
         let Some(endpoint) = &mut call.endpoint else { return Ok(()) };
-        let event = CallEvent::MovedTo(CallPath::Udp, port(socket));
+        let event = CallEvent::MovedTo(CallPath::Udp, None);
         self.config.end.tell(Event::Call(call.who.clone(), event));
         let (keys, far) = (call.keys.keys(number), FarAddress::Newest);
         use_udp(&mut endpoint.link, clone(socket)?, far, (&keys, Side::Called))
@@ -493,7 +493,7 @@ impl Server {
         let Some(endpoint) = &mut call.endpoint else { return };
         // One that is gone already is followed by another.
         if use_tcp(&mut endpoint.link, stream, (&keys, Side::Called)).is_ok() {
-            let event = CallEvent::MovedTo(CallPath::Tcp, self.sockets.get(seat).map_or(0, port));
+            let event = CallEvent::MovedTo(CallPath::Tcp, None);
             self.config.end.tell(Event::Call(call.who.clone(), event));
         }
     }

@@ -191,7 +191,7 @@ fn lacks(error: &std::io::Error) -> TurnedAway {
 
 /// In plain HTTP, as whoever asked so reads nothing else.
 async fn refuse_plain(mut stream: TcpStream) {
-    let body = r#"{"error":"from other hosts this port takes TLS alone, with a key that is trusted here; see taut id and taut trust"}"#;
+    let body = r#"{"error":"from other hosts this port takes TLS alone, with a key that is trusted here; see taut pair"}"#;
     let answer = format!(
         "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: \
          close\r\n\r\n{body}",

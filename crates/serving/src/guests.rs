@@ -2,7 +2,8 @@
 //!
 //! Connections from this machine, from hosts of trusted peers seen before, and from strangers have separate places. When
 //! these are full, a connection that waits for a handshake or a request is closed: of the network that has the most, and
-//! there of the host that has the most, the oldest. So a flood closes its own connections, and no handshake of another host.
+//! there of the host that has the most, the oldest. So a flood closes its own
+//! connections first, unless it comes from as many networks as there are places.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

@@ -37,7 +37,10 @@ pub enum DialError {
     },
     /// It closed the connection, as it does to make room for others.
     #[error(
-        "{0} closed the connection before the handshake was done; it may have too many half-open ones"
+        "{0} closed the connection before the handshake was done; {why}", why = match .0.1 {
+            None => "it may have too many half-open ones",
+            Some(_) => "run taut serve there: nothing answers where ssh leads to",
+        }
     )]
     Cut(CallAddress),
     /// This host does not trust it.

@@ -62,7 +62,7 @@ fn text(what: &str, text: &str) -> Result<(), String> {
     let long = text.chars().count() > MOST_TEXT;
     if long || !text.chars().all(is_printable) {
         let begins: String = text.chars().take(40).collect();
-        let why = if long { "is too long" } else { "has control characters" };
+        let why = if long { "is too long" } else { "has characters that cannot be shown" };
         return Err(format!("{what} {why}: {begins:?}…"));
     }
     Ok(())

@@ -1,5 +1,6 @@
 use core::f64::consts::{PI, TAU};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use tautline_audio::shared;
 use tautline_io::thread::realtime;
@@ -26,14 +27,14 @@ impl Device for Still {
     }
 }
 
-/// Plays 440 Hz at full scale, and passes captured sound on.
+/// Plays 1 kHz at full scale, whole cycles that begin with their peak in each period, and passes captured sound on.
 struct Tone {
     at: usize,
     heard: Sender<Vec<f32>>,
 }
 
 fn tone(at: usize) -> f32 {
-    (at as f64 * TAU * 440.0 / 48_000.0).sin() as f32
+    (at as f64 * TAU * 1_000.0 / 48_000.0).cos() as f32
 }
 
 impl Process for Tone {
@@ -97,7 +98,9 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let (mut all, mut turns, mut since) = (Vec::new(), 0, None);
     let mut hang_up = Some(hang_up);
     // 50 ms of sound, and as much after it is over.
+    let until = Instant::now() + Duration::from_secs(60);
     while since.is_none_or(|since| turns < since + 50) {
+        assert!(Instant::now() < until, "the party that leaves is not heard, or does not end");
         let mut block = [0.0; PERIOD];
         turn(processes.playback.as_mut(), Direction::Playback, turns, &mut block);
         block.fill(0.0);

@@ -106,12 +106,10 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::Held => "the call is without sound; say resume to have some".into(),
         CallEvent::Sounds(terms) => format!("the call has sound: {}", in_words(terms)),
         CallEvent::MovedTo(CallPath::Udp, _) => "the sound goes by UDP from now on".into(),
-        CallEvent::MovedTo(CallPath::Tcp, port) => {
-            let place = if is_server { "here" } else { "there" };
-            format!(
-                "the sound goes by TCP from now on; UDP has less latency: let UDP port {port} pass the firewall {place}"
-            )
-        }
+        CallEvent::MovedTo(CallPath::Tcp, None) => "the sound goes by TCP from now on".into(),
+        CallEvent::MovedTo(CallPath::Tcp, Some(port)) => format!(
+            "the sound goes by TCP from now on; UDP has less latency: let UDP port {port} pass the firewall there"
+        ),
         CallEvent::CannotChange(why) => cannot_change(why),
         CallEvent::Away(_) if is_server => {
             "the control connection is lost; the sound goes on as long as it comes".into()
@@ -127,7 +125,12 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::Resumed => "the call goes on".into(),
         CallEvent::Over(why) if is_server => format!("the call is over: {}", why.as_str()),
         CallEvent::Over(why) => return named(format!("{peer} hung up: {}", why.as_str())),
-        CallEvent::Retrying(why) => return named(format!("{why}; it is tried again and again")),
+        CallEvent::Retrying(why) => {
+            // A hint is on a line of its own.
+            let (what, hint) = why.split_once('\n').map_or((&**why, None), |(what, hint)| (what, Some(hint)));
+            let hint = hint.map_or(String::new(), |hint| format!("\n{hint}"));
+            return named(format!("{what}; it is tried again and again{hint}"));
+        }
         CallEvent::Dropped(terms) => format!(
             "the control connection was lost twice as this was asked for, and it is not asked for again: {}; say it again if \
              it is still wanted",

@@ -6,7 +6,7 @@ use console::Term;
 use tautline_api::trust::TrustStore;
 use tautline_call::{Server, ServerConfig, Standing, is_mixed};
 use tautline_io::clock::now;
-use tautline_proto::time::LocalTime;
+use tautline_proto::time::{LocalTime, Span};
 
 use super::calls::devices::devices;
 use super::calls::status::{CallStatus, page};
@@ -52,8 +52,9 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let mut status = CallStatus::on_terminal(voice);
     let mut end = config(&flags.end, (&flags.input, &flags.output), flags.echo, Calls::OfServer);
     if flags.end.ptime.is_none() {
-        // As short as the caller asks for, of packets that each hold a period.
-        end.ptime = end.ptime.min(devices.capture.rate.span_of(devices.capture.period));
+        // As short as the caller asks for, of packets that each hold a period. Frames of a time are rounded down.
+        let period = devices.capture.rate.span_of(devices.capture.period) + Span::from_nanos(1);
+        end.ptime = end.ptime.min(period);
     }
     let config = ServerConfig {
         end,

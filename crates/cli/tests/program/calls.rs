@@ -117,6 +117,22 @@ pub(crate) fn without_fade(mut sound: Sound) -> Sound {
 }
 
 #[test]
+fn both_directions_are_recorded_into_one_file_which_no_later_call_replaces() {
+    let _turn = beside();
+    let home = Folder::new();
+    let called = CalledMachine::at_home(home.path(), "");
+    let options = "--input tone:440 --output null: --duration 2s --record both.wav";
+    called.call(home.path(), options).run().well();
+    let recorded = Sound::read(&called.folder.file("both.wav"));
+    assert!(recorded.frames() > 48_000 && recorded.begins().is_some());
+    let again = called.call(home.path(), options).run();
+    assert_eq!(again.status, Some(3), "{again:?}");
+    let serve = taut(words("serve --record both.wav --report none")).with("TAUT_HOME", home.path());
+    assert_eq!(serve.run().status, Some(2));
+    called.ends();
+}
+
+#[test]
 fn who_is_not_trusted_is_told_what_to_run_and_the_call_of_another_goes_on() {
     let _turn = beside();
     let (home, stranger) = (Folder::new(), Folder::new());
