@@ -156,8 +156,41 @@ def size():
     return [rows.table()]
 
 
+def anonymous(pid):
+    """Megabytes of its own that a process has in memory: heap and stacks, and nothing of files."""
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(r"RssAnon:\s+(\d+) kB", status.read())[1]) / 1e3
+
+
+def memory_of_calls(count=4):
+    """Megabytes of `taut serve` without calls, and what each of so many adds in ten seconds."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.PIPE}
+    with tempfile.TemporaryDirectory() as home:
+        quiet["env"] = {**os.environ, "TAUT_HOME": home, "XDG_RUNTIME_DIR": home}
+        address = f"127.0.0.1:{free_port()}"
+        ends = ["--output", "null:", "--report", "none"]
+        serve = [TAUT, "serve", "--listen", address, "--input", "tone:440", "--callers", str(count), *ends]
+        processes = [subprocess.Popen(serve, **quiet)]
+        try:
+            time.sleep(2)
+            idle = anonymous(processes[0].pid)
+            call = [TAUT, "call", address, "--input", "tone:500", *ends]
+            processes += [subprocess.Popen(call, **quiet) for _ in range(count)]
+            time.sleep(10)
+            if any(process.poll() is not None for process in processes):
+                sys.exit(f"bench: `{' '.join(serve)}` or `{' '.join(call)}` ended early; run both by hand")
+            return idle, (anonymous(processes[0].pid) - idle) / count
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+                process.wait()
+
+
 def memory_of_a_process():
     rows = Rows()
+    idle, each = memory_of_calls()
+    rows.add("memory that each of four calls adds to taut serve", f"{idle:.1f} MB without calls", f"{each:.1f} MB",
+             f"{each / 5:.2f}", "≤ 5 MB", each <= 5)
     say("memory of taut recv")
     # By then every ring has gone round once and every page that will be needed was needed.
     settle = window = 5 if REPEATS == 1 else 30

@@ -271,7 +271,7 @@ impl Server {
         match event {
             ConnectionEvent::Came(line) => {
                 self.answering.came(line.id, line.peer.bytes(), now);
-                self.connections.insert(line.id, line);
+                self.connections.insert(line.id, *line);
             }
             ConnectionEvent::Said(line, message) => {
                 let fresh = fresh_call().ok_or_else(|| {
@@ -279,7 +279,7 @@ impl Server {
                         "the system gives no random bytes; see whether getrandom is allowed here",
                     )
                 })?;
-                self.answering.said(line, message, fresh, now);
+                self.answering.said(line, *message, fresh, now);
             }
             ConnectionEvent::Media { ticket, stream, from, place: _ } => {
                 self.take_connection(&ticket, stream, from, now)

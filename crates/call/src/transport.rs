@@ -37,8 +37,11 @@ fn seals(keys: &CallKeys, side: Side) -> Result<Seals, Error> {
     };
     let failed = |error: NoMasterKey| running(error.to_string());
     let (sent, heard) = (master_key(sent).map_err(failed)?, master_key(heard).map_err(failed)?);
-    let seal = || Some(Box::new(SrtpSeal::new(&sent, &heard)) as Box<dyn Seal>);
-    Ok(Seals { sending: seal(), receiving: seal(), reports: [seal(), seal()] })
+    let seal = |new: fn(&MasterKey, &MasterKey) -> SrtpSeal| {
+        Some(Box::new(new(&sent, &heard)) as Box<dyn Seal>)
+    };
+    let lean = || seal(SrtpSeal::for_reports);
+    Ok(Seals { sending: lean(), receiving: seal(SrtpSeal::new), reports: [lean(), lean()] })
 }
 
 /// Has the link go by UDP.

@@ -100,7 +100,7 @@ impl RecvEngine {
         let first = plan.streams.first().map(|stream| stream.receiver.format);
         let channels = first.map_or(Channels::STEREO, |format| format.channels);
         let rate = first.map_or(plan.device.rate, |format| format.rate);
-        let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count());
+        let (hearing, ear, mouth) = hearing(rate, plan.device.channels.count(), plan.device.period);
         let probes = plan.probes;
         let waiter =
             Waiter::new().map_err(|error| RunError::System("waiting for reports", error))?;

@@ -23,6 +23,12 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     release_start();
     let released = before - status("RssFile");
     assert!(released > 200, "{released} of {before} kB of the program were given back");
+    let before = status("RssAnon");
+    for megabytes in 1..8 {
+        drop(std::hint::black_box(vec![1_u8; megabytes << 20]));
+    }
+    let kept = status("RssAnon").saturating_sub(before);
+    assert!(kept < 1 << 10, "{kept} kB of large blocks were not given back");
     if let Err(refused) = lock() {
         return skipped(Lack::Privilege, &refused.to_string());
     }

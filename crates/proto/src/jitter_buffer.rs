@@ -118,14 +118,14 @@ pub struct JitterBuffer {
     muted: bool,
 }
 
-/// The longest latency that a renderer has room for.
-fn longest(rate: Rate, renderer: &Renderer) -> Span {
-    rate.span_of(renderer.playout.capacity()).divided(4)
+/// The longest latency for which there is so much room: half of it, less than what senders run ahead.
+fn longest(room: Span) -> Span {
+    (room - JitterBuffer::ROOM.divided(2)).divided(2)
 }
 
 /// The longest latency that there is room for in a receiver that is made for this one.
 pub fn room_for(link_offset: Span, rate: Rate) -> Span {
-    rate.span_of(JitterBuffer::frames_for(link_offset, rate)).divided(4)
+    longest(rate.span_of(JitterBuffer::frames_for(link_offset, rate)))
 }
 
 impl JitterBuffer {
@@ -133,14 +133,14 @@ impl JitterBuffer {
     /// of latency while playing.
     const ROOM: Span = Span::from_millis(250);
 
-    /// A receiver with room for four times the link offset and a quarter second more. Allocates;
+    /// A receiver with room for twice the link offset and a quarter second more. Allocates;
     /// nothing later does.
     pub fn new(config: JitterBufferConfig) -> Self {
         Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
     }
 
     fn frames_for(link_offset: Span, rate: Rate) -> Frames {
-        rate.frames_within(link_offset.times(4) + Self::ROOM)
+        rate.frames_within(link_offset.times(2) + Self::ROOM)
     }
 
     /// The same, but for a repairer, which is lent to it: most streams never need one.
@@ -153,7 +153,7 @@ impl JitterBuffer {
             renderer.playout.decode_by(rate, decoders);
         }
         // In flight are at most those of the longest latency, and of what a sender runs ahead.
-        let in_flight = longest(rate, &renderer) + Self::ROOM.divided(4);
+        let in_flight = longest(rate.span_of(renderer.playout.capacity())) + Self::ROOM.divided(8);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
         let mut placement = match config.wire.presents() {
@@ -253,7 +253,7 @@ impl JitterBuffer {
 
     /// The longest latency there is room for.
     pub fn longest_link_offset(&self) -> Span {
-        longest(self.format.rate, &self.renderer)
+        longest(self.format.rate.span_of(self.renderer.playout.capacity()))
     }
 
     /// Takes a newer mapping of the wall clock of the sender `author`, whether or not it is heard

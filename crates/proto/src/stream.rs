@@ -33,7 +33,7 @@ pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis
 /// of IPv4 packet (RFC 791 §3.1) less its header and UDP's.
 pub const MOST_DATAGRAM_BYTES: usize = 65_507;
 
-/// The longest link offset. Ten times what a person still calls live; the playout holds four times
+/// The longest link offset. Ten times what a person still calls live; the playout holds twice
 /// as much, so it bounds memory against a description that lies.
 pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
 

@@ -22,8 +22,8 @@ const WAITING: usize = 32;
 const STUCK: Duration = Duration::from_secs(5);
 
 pub enum ConnectionEvent {
-    Came(CalledConnection),
-    Said(ConnectionId, CallMessage),
+    Came(Box<CalledConnection>),
+    Said(ConnectionId, Box<CallMessage>),
     /// A connection that is to carry the sound of a call: what it showed first, and nothing of the sound was read.
     Media {
         ticket: MediaTicket,
@@ -115,7 +115,7 @@ impl CallConnections {
         let ConnectedCaller { from, local, peer, name, secret } = caller;
         let teller = ConnectionEventSender(teller);
         let came = CalledConnection { id, from, local, peer, name, secret, teller };
-        if self.tell(ConnectionEvent::Came(came)) {
+        if self.tell(ConnectionEvent::Came(Box::new(came))) {
             let why = self.carry(stream, id, told).await;
             self.tell_gone(id, why).await;
         }
@@ -143,7 +143,7 @@ impl CallConnections {
                 let taken = arrived.take(&bytes[..count], |line| {
                     match read(line) {
                         Ok(message) if fault.is_none() => {
-                            if !self.tell(ConnectionEvent::Said(id, message)) {
+                            if !self.tell(ConnectionEvent::Said(id, Box::new(message))) {
                                 fault = Some("more was said than could be answered".to_owned());
                             }
                         }

@@ -23,8 +23,8 @@ const GRAIN: i64 = Codec::LEAST_FRAMES.count();
 #[derive(Debug, Clone, Copy)]
 struct WaitingPayload {
     first: MediaTime,
-    frames: u32,
-    bytes: u32,
+    frames: u16,
+    bytes: u16,
     /// Which decoder reads it.
     decoder: u8,
 }
@@ -172,16 +172,18 @@ impl CodedPlayout {
     /// Keeps a payload of so many frames until its turn. The caller knows that they fit.
     pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Codec, payload: &[u8]) {
         let Some(decoder) = self.decoder(coder) else { return };
+        let lengths = (u16::try_from(frames.count()), u16::try_from(payload.len()));
+        // No datagram is longer, and no codec has packets of so many frames.
+        let (Ok(short_frames), Ok(bytes)) = lengths else { return };
         self.make_room(first, frames, payload.len());
         let start = self.byte_of(first);
         let before_wrap = payload.len().min(self.bytes.len() - start);
         let (head, tail) = payload.split_at(before_wrap);
         self.bytes[start..start + head.len()].copy_from_slice(head);
         self.bytes[..tail.len()].copy_from_slice(tail);
-        let (frames, bytes) = (frames.as_len() as u32, payload.len() as u32);
         let grain = self.grain(first);
-        self.waiting[grain] = WaitingPayload { first, frames, bytes, decoder };
-        self.end = self.end.max(first + Frames::new(frames.into()));
+        self.waiting[grain] = WaitingPayload { first, frames: short_frames, bytes, decoder };
+        self.end = self.end.max(first + frames);
         self.ended = false;
         self.seam |= coder.delay() > Frames::ZERO;
         self.behind |= self.done.is_some_and(|done| first < done);
@@ -198,7 +200,7 @@ impl CodedPlayout {
                 continue;
             }
             let (apart, taken) = match other.first < first {
-                true => (first - other.first, other.bytes as usize),
+                true => (first - other.first, usize::from(other.bytes)),
                 false => (other.first - first, bytes),
             };
             if self.channels.samples_in(apart) * SAMPLE < taken {
@@ -288,7 +290,7 @@ impl CodedPlayout {
             (kind, skipped) = (Decoded::Seam, (self.read + delay - at).min(frames));
         }
         (self.last, self.read) = ((decoder, frames), at + frames);
-        let payload = &self.payload[..waiting.bytes as usize];
+        let payload = &self.payload[..usize::from(waiting.bytes)];
         match self.decoders[decoder].decode(payload, &mut self.samples[..len]) {
             Ok(()) => {
                 self.run = Frames::ZERO;
@@ -319,7 +321,7 @@ impl CodedPlayout {
         let piece = hole.min(packet);
         if let Some(next) = next.filter(|next| usize::from(next.decoder) == decoder) {
             self.gather(&next);
-            let payload = &self.payload[..next.bytes as usize];
+            let payload = &self.payload[..usize::from(next.bytes)];
             let len = self.channels.samples_in(piece);
             if self.decoders[decoder].recover(payload, hole - piece, &mut self.samples[..len]) {
                 (self.run, self.read) = (Frames::ZERO, at + piece);
@@ -369,7 +371,7 @@ impl CodedPlayout {
 
     /// The payload in one piece.
     fn gather(&mut self, waiting: &WaitingPayload) {
-        let (start, len) = (self.byte_of(waiting.first), waiting.bytes as usize);
+        let (start, len) = (self.byte_of(waiting.first), usize::from(waiting.bytes));
         let before_wrap = len.min(self.bytes.len() - start);
         let (head, tail) = self.payload[..len].split_at_mut(before_wrap);
         head.copy_from_slice(&self.bytes[start..start + head.len()]);

@@ -115,11 +115,11 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
         match happened.recv_timeout(Duration::from_millis(20)) {
             Ok(ConnectionEvent::Came(line)) => {
                 answering.came(line.id, line.peer.bytes(), now());
-                lines.insert(line.id, line);
+                lines.insert(line.id, *line);
             }
             Ok(ConnectionEvent::Said(line, message)) => {
                 let fresh = CallId(numbers.next().unwrap().to_ne_bytes());
-                answering.said(line, message, fresh, now());
+                answering.said(line, *message, fresh, now());
             }
             Ok(ConnectionEvent::Gone(line, _)) => {
                 answering.gone(line, now());

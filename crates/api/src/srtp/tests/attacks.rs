@@ -47,6 +47,19 @@ fn another_key_opens_nothing_and_each_direction_has_its_own() {
 }
 
 #[test]
+fn a_seal_for_reports_seals_all_and_opens_reports_alone() {
+    let (here, there) = (key(Profile::default(), 1), key(Profile::default(), 2));
+    let mut a = SrtpSeal::for_reports(&here, &there);
+    let mut b = SrtpSeal::new(&there, &here);
+    for (plain, back) in [(packet(9, 7, &[5; 40]), None), (report(9), Some(report(9)))] {
+        let made = sealed(&mut a, &plain);
+        assert_eq!(opened(&mut b, &made), Some(plain.clone()));
+        let made = sealed(&mut b, &plain);
+        assert_eq!(opened(&mut a, &made), back);
+    }
+}
+
+#[test]
 fn what_comes_again_soon_is_the_receivers_to_count_and_what_is_old_is_refused() {
     for profile in Profile::ALL {
         let (mut sender, mut receiver) = ends(profile);

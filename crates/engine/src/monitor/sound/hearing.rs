@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use tautline_proto::device::Listener;
-use tautline_proto::stream::PTIME_RANGE;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
@@ -48,9 +47,14 @@ pub(crate) struct Hearing {
 }
 
 /// The hearing of a card, its ear, and what the mixer tells whose sound it is by.
-pub(crate) fn hearing(rate: Rate, channels: usize) -> (Hearing, CardEar, OutputTap) {
-    let (writer, heard) =
-        rings(rate.frames_within(HELD).as_len(), packets_within(HELD, PTIME_RANGE.0));
+pub(crate) fn hearing(
+    rate: Rate,
+    channels: usize,
+    period: Frames,
+) -> (Hearing, CardEar, OutputTap) {
+    // Twice the runs of such a card: its cycles may be shorter now and then.
+    let runs = packets_within(HELD, rate.span_of(period).divided(2));
+    let (writer, heard) = rings(rate.frames_within(HELD).as_len(), runs);
     let (mouth, voices) = voices();
     let (sound, times) = (Vec::new(), VecDeque::new());
     (Hearing { rate, heard, voices, sound, begin: 0, times }, CardEar { writer, channels }, mouth)

@@ -37,7 +37,7 @@ fn at(rate: Rate, frame: i64) -> LocalTime {
 impl World {
     fn new(hertz: u32) -> Self {
         let rate = Rate::new(hertz).unwrap();
-        let (hearing, ear, mouth) = hearing(rate, 1);
+        let (hearing, ear, mouth) = hearing(rate, 1, Frames::new(48));
         let (measurement, tap) =
             measurement(rate, 0, 0, Span::from_millis(100), Span::from_millis(1));
         Self { rate, hearing, mouth, measurement, tap, ear, found: Vec::new() }

@@ -194,7 +194,8 @@ fn one_stream_comes_out_bit_for_bit() {
 #[test]
 fn the_mixer_says_whose_sound_the_sum_is() {
     let mut world = World::new(Select::Mix, &[0.25, 0.25, 0.0]);
-    let (mut hearing, _ear, mouth) = crate::monitor::sound::hearing(Rate::HZ_48000, 1);
+    let (mut hearing, _ear, mouth) =
+        crate::monitor::sound::hearing(Rate::HZ_48000, 1, Frames::new(48));
     world.mixer.mouth = Some(mouth);
     let found = |world: &World| {
         let mouth = world.mixer.mouth.as_ref().unwrap();
@@ -222,7 +223,7 @@ fn what_packets_brought_is_told_together_and_at_once_where_none_follows() {
     let (writer, mut told) = rings(48 * PACKET, 48);
     let longest = Frames::from_len(8 * PACKET);
     world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, longest));
-    world.mixer.mouth = Some(crate::monitor::sound::hearing(Rate::HZ_48000, 1).2);
+    world.mixer.mouth = Some(crate::monitor::sound::hearing(Rate::HZ_48000, 1, Frames::new(48)).2);
     let mut told = || {
         let mut runs = Vec::new();
         told.read(|media: MediaTime, samples| {

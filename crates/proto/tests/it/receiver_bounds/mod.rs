@@ -5,7 +5,18 @@ mod operations;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use tautline_trial::allocator_calls;
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::jitter_buffer::JitterBufferConfig;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::packet::Codings;
+use tautline_proto::receive_policy::receiver_with_room;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::rtp::RtpUnpack;
+use tautline_trial::{allocator_calls, live_bytes};
+
+use crate::road::toy;
 
 proptest! {
     #![proptest_config(ProptestConfig {
@@ -50,4 +61,24 @@ fn ten_million_operations_in_any_order_break_no_bound() {
 fn what_once_broke_a_bound_breaks_none() {
     let once = include_bytes!("../../../../../fuzz/seeds/receiver/an-arrival-292-years-ago");
     operations::play(once, allocator_calls);
+}
+
+#[test]
+fn the_receiver_of_a_call_takes_a_bounded_number_of_bytes() {
+    let format = StreamFormat {
+        rate: Rate::HZ_48000,
+        channels: Channels::STEREO,
+        sample: SampleFormat::L24,
+        coder: None,
+        packet: Frames::new(120),
+        payload_type: 97,
+    };
+    let wire = RtpUnpack::taking(Codings::ByConvention);
+    let mut config = JitterBufferConfig::new(wire, format, Span::from_millis(10));
+    config.decoders = Some(toy::decoder);
+    let before = live_bytes();
+    let receiver = receiver_with_room(config, LatencyRule::AUTO);
+    let taken = live_bytes() - before;
+    assert!(receiver.longest_link_offset() >= Span::from_millis(400));
+    assert!(taken <= 2_300_000, "{taken} bytes");
 }

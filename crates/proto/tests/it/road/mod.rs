@@ -12,5 +12,5 @@ mod repairer;
 mod replays;
 mod sound;
 mod strangers;
-mod toy;
+pub(crate) mod toy;
 mod world;

@@ -209,7 +209,7 @@ impl CostWorld {
         ends.iter_mut().for_each(|end| {
             end.tell(MixerCommand::Receive(ReceiveCommand::Announced(end.ssrc, false)))
         });
-        let (hearing, ear, mouth) = hearing(FORMAT.rate, 2);
+        let (hearing, ear, mouth) = hearing(FORMAT.rate, 2, Frames::new(48));
         drop(ear);
         let mouth = Some(mouth).filter(|_| scene.everything);
         let room = vec![0.0; 4096 * 2].into_boxed_slice();
