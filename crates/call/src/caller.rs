@@ -455,8 +455,9 @@ impl Caller {
 
     /// Exchanges the transport, or looks for another.
     fn go_by(&mut self, step: TransportStep) -> Result<(), Error> {
+        let bytes = self.session.control.call().map_or(0, |call| call.terms.datagram_bytes());
         match (&mut self.sockets, &mut self.endpoint) {
-            (Some(sockets), Some(endpoint)) => sockets.carry_out(step, &mut endpoint.link),
+            (Some(sockets), Some(endpoint)) => sockets.carry_out(step, &mut endpoint.link, bytes),
             _ => Ok(()),
         }
     }
@@ -492,7 +493,7 @@ impl Caller {
         let decides = self.session.transport_mut();
         let (endpoint, sockets) = Endpoint::begin(&setup, sound, |link| {
             let mut sockets = CallerSockets::new(keys);
-            sockets.carry_out(first, link)?;
+            sockets.carry_out(first, link, terms.datagram_bytes())?;
             if let Some(decides) = decides {
                 sockets.wait(link, decides, now);
             }

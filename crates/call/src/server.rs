@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use tautline_api::call::{MediaTicket, PROBE_BYTES, ProbeWay, fresh_call};
+use tautline_api::call::{MediaTicket, ProbeWay, fresh_call};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_io::clock;
 use tautline_io::link::muxed::FarAddress;
@@ -16,6 +16,7 @@ use tautline_proto::call::message::CallReason;
 use tautline_proto::call::terms::{CallPath, CallTerms};
 use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
 use tautline_proto::device::Direction;
+use tautline_proto::stream::MOST_DATAGRAM_BYTES;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_serving::{
     ApiServer, CalledConnection, ConnectionEvent, Listening, ServingNews, serve_calls,
@@ -521,11 +522,11 @@ impl Server {
 impl Call {
     /// Sends back probes of UDP, while the sound goes by TCP.
     fn answer_probes(&self, socket: &UdpSocket) {
-        let (mut probe, probes) = ([0; PROBE_BYTES + 1], &self.keys.probes);
+        let (mut probe, probes) = (vec![0; MOST_DATAGRAM_BYTES], &self.keys.probes);
         for _ in 0..MAX_PROBES {
             let Ok((count, from)) = socket.recv_from(&mut probe) else { return };
-            if let Some(count) = probes.read(ProbeWay::There, &probe[..count]) {
-                let _ = socket.send_to(&probes.written(ProbeWay::Back, count), from);
+            if let Some(number) = probes.read(ProbeWay::There, &probe[..count]) {
+                let _ = socket.send_to(&probes.written(ProbeWay::Back, number, count), from);
             }
         }
     }

@@ -153,11 +153,12 @@ impl CallerSockets {
         }
     }
 
-    /// Does what was decided.
+    /// Does what was decided, where datagrams of sound have so many bytes.
     pub(crate) fn carry_out(
         &mut self,
         step: TransportStep,
         link: &mut CallLink,
+        bytes: usize,
     ) -> Result<(), Error> {
         match step {
             TransportStep::Connect => {
@@ -165,7 +166,7 @@ impl CallerSockets {
                 self.connect_by(move || TcpStream::connect_timeout(&called, CONNECT_LIMIT));
             }
             TransportStep::UseUdp(number) => self.use_udp(link, number)?,
-            TransportStep::Probe(probe) => self.probe(probe),
+            TransportStep::Probe(probe) => self.probe(probe, bytes),
             TransportStep::Report(_) => {}
             TransportStep::UsedUp => return Err(no_keys()),
         }
@@ -229,18 +230,19 @@ impl CallerSockets {
         use_tcp(link, stream, (&keys, Side::Caller)).ok()
     }
 
-    fn probe(&mut self, probe: u64) {
+    fn probe(&mut self, probe: u64, bytes: usize) {
         if self.probing.is_none() {
             let socket = UdpSocket::bind(any_port(self.keys.called)).ok();
             self.probing = socket.filter(|socket| socket.set_nonblocking(true).is_ok());
         }
-        let probe = self.probes.written(ProbeWay::There, probe);
+        let probe = self.probes.written(ProbeWay::There, probe, bytes);
         // A refused one does not come back.
         self.probing.iter().for_each(|socket| drop(socket.send_to(&probe, self.keys.udp)));
     }
 
     fn hear_probes(&self, decides: &mut CallerTransport) {
-        let mut probe = [0; PROBE_BYTES + 1];
+        // The zeros behind it are cut off.
+        let mut probe = [0; PROBE_BYTES];
         let Some(socket) = &self.probing else { return };
         while let Ok((count, from)) = socket.recv_from(&mut probe) {
             let back = self.probes.read(ProbeWay::Back, &probe[..count]);
@@ -339,7 +341,7 @@ mod tests {
         let (decides, first) = CallerTransport::begin(&call.terms.paths, 0, now());
         let sockets = CallerSockets::new(TransportKeys::new(SECRET, called, &call));
         let mut all = Caller { decides, sockets };
-        all.sockets.carry_out(first, &mut link).unwrap();
+        all.sockets.carry_out(first, &mut link, 0).unwrap();
         assert_eq!(all.decides.used(), (CallPath::Udp, 0));
         (all, link, there)
     }
@@ -379,7 +381,7 @@ mod tests {
         all.sockets.receive(link, &mut all.decides, now);
         while let Some(step) = all.decides.poll(now) {
             assert!(!matches!(step, TransportStep::Report(_)));
-            all.sockets.carry_out(step, link).unwrap();
+            all.sockets.carry_out(step, link, 0).unwrap();
         }
     }
 

@@ -65,7 +65,7 @@ enum Event {
     Gone(Side, ConnectionId),
     Packet(Side, Transport),
     Ticket(u32),
-    Probe(u64),
+    Probe(u64, usize),
     ProbeBack(u64),
 }
 
@@ -208,7 +208,7 @@ impl Call {
         let now = self.local();
         let is_called = match &event {
             Event::Said(to, ..) | Event::Gone(to, _) | Event::Packet(to, ..) => *to == Called,
-            Event::Ticket(_) | Event::Probe(_) => true,
+            Event::Ticket(_) | Event::Probe(..) => true,
             Event::Dialled(_) | Event::Connected(..) | Event::ProbeBack(_) => false,
         };
         if is_called && self.gone {
@@ -246,10 +246,10 @@ impl Call {
                     self.follow();
                 }
             }
-            Event::Probe(probe) => {
+            Event::Probe(probe, bytes) => {
                 let used = self.answering.transport(0).map(CalledTransport::used);
                 if used.is_some_and(|(path, _)| path == CallPath::Tcp) {
-                    self.datagram(Called, 64, Event::ProbeBack(probe));
+                    self.datagram(Called, bytes, Event::ProbeBack(probe));
                 }
             }
             Event::ProbeBack(probe) => {
@@ -285,7 +285,11 @@ impl Call {
                 self.connect(CONNECT_LIMIT, 1, |made| Event::Connected(number, made));
             }
             TransportStep::UseUdp(number) => self.goes_by((CallPath::Udp, number)),
-            TransportStep::Probe(probe) => self.datagram(Caller, 64, Event::Probe(probe)),
+            TransportStep::Probe(probe) => {
+                let call = self.caller.control.call();
+                let bytes = call.map_or(0, |call| call.terms.datagram_bytes());
+                self.datagram(Caller, bytes, Event::Probe(probe, bytes));
+            }
             TransportStep::Report(way) => self.log(format!("no datagrams: {way:?}")),
             TransportStep::UsedUp => self.log("no number is left"),
         }

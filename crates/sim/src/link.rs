@@ -121,6 +121,8 @@ pub struct PathModel {
     /// The largest datagram that is carried whole; a longer one goes in as many parts as it takes,
     /// each of which may be lost.
     pub mtu: usize,
+    /// Datagrams of more bytes vanish without a word: a black hole (RFC 8899 §1.1).
+    pub black_hole: Option<usize>,
     /// A record of another network, whose delays come on top and whose losses are lost here too.
     pub trace: Option<Trace>,
     /// When the path is replaced by another, in order: what enters from then on takes the new one,
@@ -142,6 +144,7 @@ impl PathModel {
             rates: Vec::new(),
             outages: Vec::new(),
             mtu: 1500,
+            black_hole: None,
             trace: None,
             changes: Vec::new(),
         }

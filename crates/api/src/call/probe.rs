@@ -1,7 +1,7 @@
 //! Datagrams that ask whether UDP carries between the two ends of a call, while its sound goes by TCP.
 //!
 //! `TPRB`, the count of the probe (64 bits, big-endian), and HMAC-SHA256 over both and the direction: neither RTP nor
-//! RTCP, whose first two bits are 10 (RFC 3550 §5.1).
+//! RTCP, whose first two bits are 10 (RFC 3550 §5.1). Zeros behind it make it as long as the datagrams of sound.
 
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 
@@ -10,7 +10,7 @@ use crate::seal::SECRET_BYTES;
 const MAGIC: [u8; 4] = *b"TPRB";
 const COUNT_AT: usize = MAGIC.len();
 const TAG_AT: usize = COUNT_AT + 8;
-/// Of a probe.
+/// Of a probe, before the zeros.
 pub const PROBE_BYTES: usize = TAG_AT + 32;
 
 /// Which way a probe goes.
@@ -40,18 +40,18 @@ impl PathProbes {
         signed
     }
 
-    /// The probe of this count.
-    pub fn written(&self, way: ProbeWay, count: u64) -> [u8; PROBE_BYTES] {
+    /// The probe of this count, so long, but no shorter than [`PROBE_BYTES`].
+    pub fn written(&self, way: ProbeWay, count: u64, bytes: usize) -> Vec<u8> {
         let signed = Self::signed(way, count);
-        let mut probe = [0; PROBE_BYTES];
+        let mut probe = vec![0; bytes.max(PROBE_BYTES)];
         probe[..TAG_AT].copy_from_slice(&signed[..TAG_AT]);
-        probe[TAG_AT..].copy_from_slice(sign(&self.0, &signed).as_ref());
+        probe[TAG_AT..PROBE_BYTES].copy_from_slice(sign(&self.0, &signed).as_ref());
         probe
     }
 
     /// The count of a probe that goes this way, if it is one of this call.
     pub fn read(&self, way: ProbeWay, probe: &[u8]) -> Option<u64> {
-        let probe: &[u8; PROBE_BYTES] = probe.try_into().ok()?;
+        let probe: &[u8; PROBE_BYTES] = probe.first_chunk()?;
         let count = u64::from_be_bytes(probe[COUNT_AT..TAG_AT].try_into().ok()?);
         let is_ours = probe.starts_with(&MAGIC);
         let signed = Self::signed(way, count);

@@ -236,13 +236,15 @@ fn a_line_without_an_end_takes_no_more_memory_than_a_line() {
 fn a_probe_is_known_by_its_key_its_way_and_its_count_and_by_every_bit() {
     let keys = CallKeys::of(&[1; 32], CallId([7; 16]), 0);
     let probes = PathProbes::new(&keys.probe);
-    let probe = probes.written(ProbeWay::There, 5);
+    let probe = probes.written(ProbeWay::There, 5, 0);
+    let long = probes.written(ProbeWay::There, 5, 1_400);
+    assert_eq!((long.len(), probes.read(ProbeWay::There, &long)), (1_400, Some(5)));
     assert_eq!(probes.read(ProbeWay::There, &probe), Some(5));
     assert_eq!(probes.read(ProbeWay::Back, &probe), None, "sent back as it came");
     let others = CallKeys::of(&[2; 32], CallId([7; 16]), 0);
     assert_eq!(PathProbes::new(&others.probe).read(ProbeWay::There, &probe), None);
     for bit in 0..8 * PROBE_BYTES {
-        let mut flipped = probe;
+        let mut flipped = probe.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(probes.read(ProbeWay::There, &flipped), None, "bit {bit}");
     }

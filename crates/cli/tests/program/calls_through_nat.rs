@@ -144,6 +144,23 @@ fn a_call_moves_to_tcp_when_no_datagram_passes_and_back_when_some_do() {
 }
 
 #[test]
+fn a_call_stays_by_tcp_where_a_router_drops_datagrams_as_long_as_its_own() {
+    let _turn = beside();
+    let Some(mut talk) = CallThroughNat::begin_with("--ptime 5ms") else { return };
+    talk.sounds();
+    // Without ICMP; 5 ms of L24 are 1440 bytes.
+    talk.network.drops("udp length > 1288");
+    talk.call = talk.call.wait_for(said::BY_TCP);
+    let names = ["caller.wav", "heard.wav"];
+    names.iter().for_each(|name| grows(&talk.folder.file(name), 8_000));
+    assert!(!talk.call.said().any(|line| line.contains(said::BY_UDP)), "short probes passed");
+    for (name, heard) in talk.hang_up() {
+        let gaps = heard.silences(GAP);
+        assert_eq!(gaps.len(), 1, "{name}: there is one gap, and not {gaps:?}");
+    }
+}
+
+#[test]
 fn a_call_by_udp_alone_tells_by_which_way_no_datagram_passes() {
     let _turn = beside();
     let Some(mut talk) = CallThroughNat::begin_with("--transport udp") else { return };

@@ -14,6 +14,7 @@ use crate::latency::{LatencyRule, kept_latency};
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
+use crate::wire::PacketHeads;
 
 /// Entries of a list in an offer. More are not read: there are not that many of anything.
 pub const MOST_LISTED: usize = 16;
@@ -313,6 +314,17 @@ impl CallTerms {
     pub fn packets(&self) -> Result<(), NoPackets> {
         self.there.packets()?;
         self.back.packets().map(drop)
+    }
+
+    /// Bytes of the longest datagrams of sound, either way, encrypted: probes of a path are as long.
+    pub fn datagram_bytes(&self) -> usize {
+        // The tag of AEAD_AES_256_GCM (RFC 7714 §13.1).
+        const TAG: usize = 16;
+        let bytes = |terms: &StreamTerms| {
+            let format = terms.packets().ok()?;
+            Some(PacketHeads::rtp(true).datagram_bytes(&format) + TAG)
+        };
+        bytes(&self.there).max(bytes(&self.back)).unwrap_or_default()
     }
 
     /// The next of the usual lengths of packets, longer or shorter by `way`, that the codings of both directions have; `None`

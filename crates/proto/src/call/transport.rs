@@ -55,7 +55,8 @@ pub enum TransportStep {
     /// Make a connection: [`CallerTransport::connected`] and [`CallerTransport::goes_by_tcp`], or
     /// [`CallerTransport::not_connected`].
     Connect,
-    /// Send this probe by UDP: [`CallerTransport::probe_back`].
+    /// Send this probe by UDP, as long as the datagrams of sound
+    /// ([`CallTerms::datagram_bytes`](super::terms::CallTerms::datagram_bytes)): [`CallerTransport::probe_back`].
     Probe(u64),
     /// Report that nothing passes this way by UDP, though nothing else may be used.
     Report(SilentWay),

@@ -55,7 +55,8 @@ impl Path {
         let parts = (bytes + 28).div_ceil(self.model.mtu.max(64));
         // Every part meets its own luck, whether or not one before it was lost.
         let lost = (0..parts).filter(|_| self.loses()).count() > 0;
-        let out = self.model.outages.iter().any(|(from, to)| (*from..*to).contains(&now));
+        let out = self.model.outages.iter().any(|(from, to)| (*from..*to).contains(&now))
+            || self.model.black_hole.is_some_and(|most| bytes > most);
         let Some(queued) = self.queue(bytes + parts * FRAMING, now) else { return };
         let jitter = self.model.jitter.draw(&mut self.rng);
         let record = recorded.flatten().unwrap_or(Span::ZERO);

@@ -1,6 +1,7 @@
 //! Under test: by what the sound of a call goes where datagrams pass one way alone, and the caller, who decides, may hear
 //! all the while.
 
+use tautline_dsp::format::SampleFormat;
 use tautline_proto::time::Span;
 use tautline_sim::call::{Call, Network};
 use tautline_sim::clock::TrueTime;
@@ -48,4 +49,32 @@ fn sound_that_either_end_does_not_hear_goes_by_tcp_within_a_second_and_five_ways
     let none = minute([false; 2], Span::from_millis(80), 1);
     let moves = (none.when("by udp").len(), none.when("by tcp").len());
     assert_eq!(moves, (1, 0), "{:?}", none.log);
+}
+
+/// A minute of L24 in packets of 10 ms, 2880 bytes of sound, on a path that drops datagrams above so many bytes.
+fn on_a_black_hole(holes: [Option<usize>; 2]) -> Call {
+    let mut offer = offer();
+    for way in [&mut offer.there, &mut offer.back] {
+        way.codings = vec![SampleFormat::L24.into()];
+        way.ptimes.0 = Span::from_millis(10);
+    }
+    let way = Span::from_millis(20);
+    let path = |black_hole| PathModel { black_hole, ..PathModel::ideal(way) };
+    let network = Network { datagrams: holes.map(path), way, down: Vec::new() };
+    let mut call = Call::new(network, &offer, 1);
+    call.run(Span::from_secs(60));
+    call
+}
+
+#[test]
+fn sound_goes_by_tcp_for_good_where_the_path_drops_datagrams_as_long_as_its_own() {
+    for holes in [[Some(1_280); 2], [Some(1_280), None], [None, Some(1_280)]] {
+        let call = on_a_black_hole(holes);
+        let told = format!("{holes:?}: {:?}, {:?}", call.silences, call.log);
+        assert_eq!((call.when("by udp").len(), call.when("by tcp").len()), (1, 1), "{told}");
+        let enough = Span::from_millis(1_200);
+        assert!(call.silences.iter().all(|silence| *silence <= enough), "{told}");
+    }
+    let call = on_a_black_hole([Some(3_000); 2]);
+    assert_eq!(call.when("by tcp"), [], "{:?}", call.log);
 }
