@@ -47,7 +47,7 @@ pub const CALL_PORT: u16 = 17240;
 /// `[NAME=]HOST[:PORT]`, as that of a worker; the port is [`CALL_PORT`] where none is given. The second field is the
 /// destination of `ssh` where it forwards that address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallAddress(pub WorkerAddress, pub Option<String>);
+pub struct CallAddress(pub WorkerAddress, pub Option<Box<str>>);
 
 impl CallAddress {
     /// What users give to `taut pair`.

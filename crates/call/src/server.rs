@@ -565,10 +565,6 @@ fn left(until: LocalTime) -> Duration {
     Duration::from_nanos((until - clock::now()).max(Span::ZERO).as_nanos().unsigned_abs())
 }
 
-fn port(socket: &UdpSocket) -> u16 {
-    socket.local_addr().map_or(0, |at| at.port())
-}
-
 fn who(line: &CalledConnection) -> String {
     let address = line.from.ip().to_canonical();
     match &line.name {

@@ -65,7 +65,7 @@ pub enum DialError {
         /// Who was called.
         whom: CallAddress,
         /// Of this host.
-        name: String,
+        name: Box<str>,
         /// Of this host.
         key: HostKey,
     },
@@ -119,7 +119,7 @@ impl DialError {
             (HandshakeFault::Untrusted, None) => Self::Untrusted(whom),
             (HandshakeFault::NotTrustedThere, _) => {
                 let key = trust.identity().key();
-                Self::NotTrustedThere { whom, name: host_name(), key }
+                Self::NotTrustedThere { whom, name: host_name().into(), key }
             }
             (HandshakeFault::Other, _) => Self::Tls { whom, why: error.to_string() },
         }

@@ -64,7 +64,8 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     let flags = &*flags;
     let stop = stop_on_signals()?;
     let trust = TrustStore::usual()?;
-    let Some((hosts, mut tunnels)) = reached(&flags.hosts, &stop)? else { return Ok(()) };
+    let mut tunnels = Vec::new();
+    let Some(hosts) = reached(&flags.hosts, &mut tunnels, &stop)? else { return Ok(()) };
     // Several calls share devices, which run at one rate before all have answered.
     let choice = match several {
         false => device_choice(&flags.end, &flags.input, &flags.output)?,
@@ -128,12 +129,13 @@ const fn key(byte: u8) -> Option<Pressed<Command>> {
     }))
 }
 
-/// Where each host is reached, and the tunnels to those that are called through ssh; `None` once `stop` is requested.
+/// Where each host is reached; `None` once `stop` is requested. Those that are called through ssh have a tunnel.
 fn reached(
     hosts: &[CallHost],
+    tunnels: &mut Vec<Tunnel>,
     stop: &Stop,
-) -> Result<Option<(Vec<CallAddress>, Vec<Tunnel>)>, Failure> {
-    let (mut addresses, mut tunnels) = (Vec::new(), Vec::new());
+) -> Result<Option<Vec<CallAddress>>, Failure> {
+    let mut addresses = Vec::new();
     for host in hosts {
         addresses.push(match host {
             CallHost::At(address) => address.clone(),
@@ -143,11 +145,11 @@ fn reached(
                 };
                 tunnels.push(tunnel);
                 let (name, host) = (name.clone(), Ipv4Addr::LOCALHOST.to_string());
-                CallAddress(WorkerAddress { name, host, port }, Some(destination.clone()))
+                CallAddress(WorkerAddress { name, host, port }, Some(destination.as_str().into()))
             }
         });
     }
-    Ok(Some((addresses, tunnels)))
+    Ok(Some(addresses))
 }
 
 /// Each host is called once: of two calls the other end would hear the same twice.

@@ -166,7 +166,7 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     let told = ssh.stdout.take().and_then(|stdout| read_host(BufReader::new(stdout)));
     // Dropped without a line, `read` fails there, and nothing is stored.
     let go_on = ssh.stdin.take();
-    let mut accepted = || {
+    let accepted = || {
         let Some((mut peer, theirs)) = told else { return Ok(None) };
         if peer.key == own {
             return Err(failure(PairingError::SameHost));
