@@ -124,8 +124,8 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
     assert_eq!(catalogue(&offers).check(), Ok(()));
     assert_eq!(ids(&offers), ["good:odd", "odd:odd"]);
     let plugin = &offers.find("odd:odd").unwrap().plugin;
-    assert_eq!((&*plugin.copyright, &*plugin.ports[0].name), ("GPL ", "In put"));
-    assert_eq!(plugin.maker, "m".repeat(1024));
+    assert_eq!((&*plugin.copyright, &*plugin.ports[0].name), (r"GPL\n", r"In\tput"));
+    assert_eq!(plugin.maker, "m".repeat(1023) + "…");
     // By its label it is asked for: that is not changed.
     snapshot!(why(&found, "bell"));
 }

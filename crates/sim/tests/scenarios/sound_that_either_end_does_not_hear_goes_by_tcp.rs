@@ -60,7 +60,8 @@ fn on_a_black_hole(holes: [Option<usize>; 2]) -> Call {
     }
     let way = Span::from_millis(20);
     let path = |black_hole| PathModel { black_hole, ..PathModel::ideal(way) };
-    let network = Network { datagrams: holes.map(path), way, down: Vec::new() };
+    let network =
+        Network { datagrams: holes.map(path), way, down: Vec::new(), starved: Vec::new() };
     let mut call = Call::new(network, &offer, 1);
     call.run(Span::from_secs(60));
     call
