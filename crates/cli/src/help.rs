@@ -71,8 +71,8 @@ From one machine to another; the latency follows what the network needs:
   # On 10.0.0.1:
   taut send --input file:song.flac --to rtp://10.0.0.2:5004
 
-Any option of demo, send and recv can also stand in tautline.toml, by its long
-name:
+Any option of demo, send, recv, serve and call can also stand in tautline.toml,
+by its long name:
   latency = "20ms"                  # of every command that has it
   [send]
   to = ["rtp://10.0.0.2:5004", "rtp://10.0.0.3:5004"]

@@ -56,8 +56,8 @@ Without --rate and --channels the call has those of the other machine, as far
 as the devices here can: 8000 to 192000 Hz; a period lasts as long at any rate
 as its frames do at 48000. Several hosts are called at one rate.
 The caller connects, so it may be behind a NAT or a firewall: the other machine
-never connects back. Where the network goes away, the call is kept for a minute
-there, and goes on by itself once it is back; the sound does not wait for that.
+never connects back. Where the network goes away, the call goes on by itself
+once it is back: it is kept there while sound arrives, and for a minute after.
 Usual devices, where --input or --output names none, of the first that there is:
   pipewire:taut?as=stream   the user's defaults, where a PipeWire server runs
   jack:taut                 joined to the card, where a JACK server runs

@@ -17,17 +17,17 @@ For scripts, --report json; curl takes --pinnedpubkey sha256// and the pin:
 pub(crate) const PAIR: &str = r#"Examples:
   # On one machine, whose address is 10.0.0.2:
   taut pair
-  # On the other, which calls it "studio" from now on:
+  # On the other, which trusts it by the name "studio" from now on:
   taut pair studio=10.0.0.2
   # Both show a code of six digits. If they are equal, type y on both.
   # Where ssh can log in, one command does it all:
   taut pair studio=ssh:user@10.0.0.2
 
 Each machine then has the other's key in its list (taut trust --list), and
-trusts it for taut call, taut serve and taut work. If the codes differ, a machine
-in between may have answered: it has one guess in a million. The machine that
-waits needs TCP port 17250 open meanwhile. A taut serve or taut work that runs
-uses the new key at once.
+trusts it for taut call, taut serve and taut work; those that run use it at
+once. If the codes differ, a machine in between may have answered: type n, check
+the address and the network, and pair again. Each attempt is one guess in a
+million. The machine that waits needs TCP port 17250 open meanwhile.
 
 Exit status: 0 paired, 1 not confirmed or lost, 3 not reached."#;
 
@@ -64,8 +64,8 @@ pub(crate) const TRUST: &str = r#"Examples:
 Whoever is trusted may have this machine run any plugin that taut work offers
 here, and is believed in what it says. So both must trust each other. The list
 is trusted.toml, beside identity.pem (taut id); a worker that runs heeds a
-change at once. Whoever is removed opens no stream any more; those that are open
-go on until they are closed.
+change at once. Whoever is removed opens no stream of plugins any more; open
+ones go on until they are closed. Calls end within two seconds.
 
 For scripts, --list --report json:
   { "schema": 1, "trusted": [ { "name", "key", "pin" } ] }"#;
