@@ -10,8 +10,8 @@ fn a_file_that_stood_still_reports_what_it_took_late_as_late() {
     shared(|| {
         let (lab, onlooker) = (Lab::straight(), Onlooker::new());
         // At this latency there is room for all that comes meanwhile.
-        let recv = lab.recv("--latency 100ms");
-        let send = format!("--input file:{RECORDING} --latency 100ms --duration 4s");
+        let recv = lab.recv("--latency 200ms");
+        let send = format!("--input file:{RECORDING} --latency 200ms --duration 4s");
         let send = lab.send_call(&send).and(["--to", &onlooker.address()]).start();
         onlooker.hear(2_000);
         recv.signal("-STOP");
