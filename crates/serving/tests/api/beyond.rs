@@ -41,7 +41,7 @@ fn who_comes_from_elsewhere_needs_a_key_and_gets_no_cleartext() {
     write!(plain, "GET /v1/capacity HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
     let mut answer = String::new();
     plain.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("taut trust"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
 
     let address = format!("{own}:{}", at.1).parse().unwrap();
     let without = WorkerClient::new(&address, None).capacity().expect_err("no key");
