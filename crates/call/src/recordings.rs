@@ -51,8 +51,8 @@ impl Recordings {
     /// In this folder, which is created, or mixed into this file where it is named as a WAV.
     pub(crate) fn at(path: &Path, events: &Events) -> Result<Self, Error> {
         let mixed = is_mixed(path).then(|| path.to_owned());
-        let folder = mixed.as_deref().map_or(Some(path), Path::parent).unwrap_or(Path::new(""));
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = if mixed.is_some() { beside.unwrap_or(Path::new(".")) } else { path };
         std::fs::create_dir_all(folder).map_err(|error| {
             let folder = folder.display();
             Error::Open(format!("--record {folder}: {error}; name a folder that you may write to"))

@@ -8,6 +8,17 @@ fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
+/// A store in a folder of its own.
+pub(super) struct OpenedStore {
+    pub(super) store: Arc<TrustStore>,
+    _folder: tempfile::TempDir,
+}
+
+pub(super) fn opened() -> OpenedStore {
+    let folder = home();
+    OpenedStore { store: TrustStore::open(folder.path()).unwrap(), _folder: folder }
+}
+
 fn rights(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use rustix::termios::{QueueSelector, tcflush};
-
 use serde::Deserialize;
 use tautline_api::trust::pairing::{Pairing, PairingAddress, PairingError};
 use tautline_api::trust::{HostKey, TrustStore, host_name};
@@ -192,12 +191,9 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     }
     let status =
         ssh.wait().map_err(|error| Failure::running(format!("ssh {destination}: {error}")))?;
-    let Some(peer) = accepted? else {
+    let Some(peer) = accepted?.filter(|_| status.success()) else {
         return Err(ssh_failed(destination, status));
     };
-    if !status.success() {
-        return Err(ssh_failed(destination, status));
-    }
     store.trusted().trust(&peer.name, peer.key)?;
     peer.tell(Some(&format!("ssh:{destination}")));
     Ok(())

@@ -2,16 +2,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use super::*;
-
-struct Home {
-    store: Arc<TrustStore>,
-    _folder: tempfile::TempDir,
-}
-
-fn home() -> Home {
-    let folder = tempfile::tempdir().unwrap();
-    Home { store: TrustStore::open(folder.path()).unwrap(), _folder: folder }
-}
+use crate::trust::tests::{OpenedStore as Home, opened as home};
 
 type Paired = Result<Pairing, PairingError>;
 
@@ -112,43 +103,35 @@ fn caller_that(
     Err(PairingError::Protocol("a test's"))
 }
 
+/// What a waiting host makes of a caller that commits to one thing and reveals another.
+fn answered(committed: &[u8], revealed: &[u8]) -> Paired {
+    let (here, there) = (home(), home());
+    let speaks = |line: &mut dyn Line| {
+        line.write_all(commitment(committed).as_ref()).unwrap();
+        Revealed::read(&mut &mut *line).unwrap();
+        line.write_all(revealed).unwrap();
+        // Until the other end closed.
+        let _ = line.read(&mut [0]);
+    };
+    let caller = |line| caller_that(&here.store, line, speaks);
+    connected(caller, |line| Pairing::answer(line, &there.store)).1
+}
+
 #[test]
 fn a_number_or_name_that_was_not_committed_to_is_refused() {
-    let (here, there) = (home(), home());
-    for revealed in
-        [[[2; 32].as_slice(), b"\x04desk"].concat(), [[1; 32].as_slice(), b"\x04dusk"].concat()]
-    {
-        let lies = |line: &mut dyn Line| {
-            let committed = [[1; 32].as_slice(), b"\x04desk"].concat();
-            line.write_all(commitment(&committed).as_ref()).unwrap();
-            Revealed::read(&mut &mut *line).unwrap();
-            line.write_all(&revealed).unwrap();
-            // Until the other end closed.
-            let _ = line.read(&mut [0]);
-        };
-        let (_, answered) = connected(
-            |line| caller_that(&here.store, line, lies),
-            |line| Pairing::answer(line, &there.store),
-        );
+    let by = |number: u8, name: &[u8]| [[number; 32].as_slice(), name].concat();
+    let committed = by(1, b"\x04desk");
+    for revealed in [by(2, b"\x04desk"), by(1, b"\x04dusk")] {
+        let answered = answered(&committed, &revealed);
         assert!(matches!(answered, Err(PairingError::Protocol(_))), "{answered:?}");
     }
 }
 
 #[test]
 fn a_name_that_no_list_could_hold_is_refused() {
-    let (here, there) = (home(), home());
     for name in [&b"\x00"[..], b"\x03a/b", b"\x05a\x1b[2J", b"\x02\xff\xfe", &[255; 256]] {
-        let lies = |line: &mut dyn Line| {
-            let revealed = [&[1; 32], name].concat();
-            line.write_all(commitment(&revealed).as_ref()).unwrap();
-            Revealed::read(&mut &mut *line).unwrap();
-            line.write_all(&revealed).unwrap();
-            let _ = line.read(&mut [0]);
-        };
-        let (_, answered) = connected(
-            |line| caller_that(&here.store, line, lies),
-            |line| Pairing::answer(line, &there.store),
-        );
+        let revealed = [&[1; 32], name].concat();
+        let answered = answered(&revealed, &revealed);
         assert!(matches!(answered, Err(PairingError::Protocol(_))), "{name:?}: {answered:?}");
     }
 }

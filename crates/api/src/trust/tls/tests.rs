@@ -8,16 +8,7 @@ use rustls::{ClientConnection, ServerConnection};
 
 use super::*;
 use crate::trust::HostIdentity;
-
-struct Home {
-    store: Arc<TrustStore>,
-    _folder: tempfile::TempDir,
-}
-
-fn home() -> Home {
-    let folder = tempfile::tempdir().unwrap();
-    Home { store: TrustStore::open(folder.path()).unwrap(), _folder: folder }
-}
+use crate::trust::tests::{OpenedStore as Home, opened as home};
 
 /// Two that trust each other.
 fn friends() -> (Home, Home) {
