@@ -1,6 +1,7 @@
 //! What every kind of device is built with: none of these knows a device by its kind.
 
 pub(crate) mod callback;
+pub(crate) mod fading;
 pub(crate) mod supervise;
 pub(crate) mod tapped;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use tautline_api::srtp::Profile;
-use tautline_audio::{Notes, StreamLatency};
+use tautline_audio::{Notes, StreamLatency, fading};
 use tautline_codec::{coding_cost, decoder, encoders};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::resample::Quality;
@@ -40,7 +40,6 @@ use tautline_proto::wire::{PacketHeads, WireForm};
 use tautline_report::Report;
 
 use crate::devices::{DevicePair, Sound};
-use crate::fade::FadingDevice;
 use crate::recordings::Recordings;
 use crate::terms::adopt_coding;
 use crate::{Config, Ended, Error, Event, Events, NoteTeller, Side, Watched, running};
@@ -229,7 +228,7 @@ impl Endpoint {
                 Some(recordings) => recordings.of(device, direction)?,
                 None => device,
             };
-            let device = Box::new(FadingDevice::new(device, fades.clone()));
+            let device = fading(device, fades.clone());
             Ok::<_, Error>((device, notes, latency))
         };
 

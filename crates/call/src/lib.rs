@@ -18,7 +18,6 @@ mod callers;
 mod commands;
 mod devices;
 mod endpoint;
-mod fade;
 mod microphone;
 mod recordings;
 mod server;

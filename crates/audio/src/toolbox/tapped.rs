@@ -1,16 +1,22 @@
-//! A device whose every period goes by something else, too: what records it, or takes echo out.
+//! A device whose every period goes by something else, too: what records it, takes echo out, or fades it.
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
     Cycle, Device, Ended, Flow, Process, Settings, Stop, TimestampSource,
 };
+use tautline_proto::time::LocalTime;
 
 /// Code before and after the device's process. Real-time and not inlined: scripts/check-realtime looks for it by name.
 pub(crate) trait DeviceTap: Send {
     fn before(&mut self, _cycle: &mut Cycle<'_>) {}
 
     fn after(&mut self, _cycle: &mut Cycle<'_>) {}
+
+    /// Whether the device ends after this period, whatever its process says.
+    fn ends(&self, _now: LocalTime) -> bool {
+        false
+    }
 }
 
 pub(crate) struct TappedDevice<T> {
@@ -57,7 +63,7 @@ impl<T: DeviceTap> Process for TappedProcess<T> {
         self.tap.before(cycle);
         let flow = self.process.process(cycle);
         self.tap.after(cycle);
-        flow
+        if self.tap.ends(cycle.now) { Flow::Finished } else { flow }
     }
 
     fn finish(&mut self) {

@@ -2,13 +2,14 @@ use core::f64::consts::{PI, TAU};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use tautline_audio::shared;
 use tautline_io::thread::realtime;
-use tautline_proto::device::Direction;
+use tautline_proto::clock::ClockId;
+use tautline_proto::device::{Direction, Ended, Flow, Process};
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
 use super::*;
+use crate::shared;
 
 const PERIOD: usize = 48;
 const RATE: Rate = Rate::HZ_48000;
@@ -85,7 +86,7 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let (mut processes, parts) = shared(&Still, &Still, 2, true);
     let (fades, stop) = <(Stop, Stop)>::default();
     let run = |device: Box<dyn Device>, heard: Sender<Vec<f32>>, stop: &Stop| {
-        let mut device = FadingDevice::new(device, fades.clone());
+        let mut device = fading(device, fades.clone());
         let stop = stop.clone();
         std::thread::spawn(move || drop(device.run(Box::new(Tone { at: 0, heard }), &stop)))
     };
@@ -141,16 +142,12 @@ fn party_that_hangs_up_is_faded_out_for_the_other() {
 #[test]
 fn fade_is_played_before_the_device_ends() {
     let ends = Stop::default();
-    let mut process = FadingProcess {
-        inner: Box::new(Tone { at: 0, heard: channel().0 }),
-        settings: Still.settings(),
-        ends: ends.clone(),
-        volume: Volume::over(Gain::UNITY, RATE.frames_within(FADE).as_len()),
-        silent: LocalTime::NEVER,
-    };
+    let tone = Box::new(Tone { at: 0, heard: channel().0 });
+    // It hands its process back at once.
+    let (mut process, _) = fading(Box::new(Still), ends.clone()).run(tone, &Stop::default());
     let mut block = [0.0; PERIOD];
     let mut played = |turns| {
-        let flow = turn(&mut process, Direction::Playback, turns, &mut block);
+        let flow = turn(process.as_mut(), Direction::Playback, turns, &mut block);
         (flow, block.iter().fold(0.0_f32, |peak, sample| peak.max(sample.abs())))
     };
     assert!((0..20).all(|turns| played(turns).0 == Flow::Continue));
