@@ -1,4 +1,4 @@
-//! The wire form that the scenarios run over here: RTP.
+//! Wire format of the scenarios: RTP.
 
 use std::sync::Arc;
 
@@ -7,10 +7,9 @@ use tautline_proto::wire::rtp::RtpUnpack;
 
 pub(crate) use tautline_proto::wire::rtp::PACK;
 
-/// By how much numbers differ that begin anew: far off, a little ahead and a little behind.
+/// Shifts of restarted numbers: far, slightly ahead, slightly behind.
 pub(crate) const ANEW: [u16; 3] = [30_000, 500, 65_036];
 
-/// How its packets are read.
 pub(crate) fn unpack() -> Arc<dyn Unpack> {
     RtpUnpack::usual()
 }
