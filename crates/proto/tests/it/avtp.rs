@@ -275,8 +275,7 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
 
 #[test]
 fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
-    // An xrun of the listener's card, just below 30 ms so that no packet is dropped, reported at
-    // once or in parts.
+    // An xrun of the talker's card of 30 ms, reported at once or in parts.
     for parts in [1, 2, 3, 30] {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
         road.play(500, |_, _| true);
@@ -349,7 +348,7 @@ fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_re
 
 #[test]
 fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_told() {
-    // More in one block than packets of 125 us would carry: 960 of 2048, and 4800.
+    // More packets in flight than with 125 us: 960 for 2048 places, and 4800.
     for (latency, all) in [(LATENCY, true), (Span::from_millis(100), false)] {
         let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
         let mut road = Road::of(Encapsulation::Ethernet, format, latency);
