@@ -86,8 +86,8 @@ pub struct JitterBuffer {
     caught_up: bool,
     /// The presentation clock was set.
     stepped: bool,
-    /// Frames to return before the next look at what is due, and the predicted DAC time of the
-    /// first of them.
+    /// Frames to return before the next check of the due position, and the predicted DAC time of
+    /// the first of them.
     unlooked: (Frames, LocalTime),
     /// Basis of the placement of the last block.
     basis: Option<Basis>,

@@ -11,9 +11,9 @@ use crate::time::{Frames, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
 
 impl JitterBuffer {
-    /// Maximum interval between looks at what is due.
+    /// Maximum interval between checks of the due position.
     const LOOK: Span = Span::from_millis(20);
-    /// Maximum shift of the due position, or of the device's timestamps, before an extra look.
+    /// Maximum shift of the due position, or of the device's timestamps, before an extra check.
     const LITTLE: Span = Span::from_micros(100);
 
     /// Samples in the playout.
@@ -55,9 +55,10 @@ impl JitterBuffer {
         Pulled { media: Some(start), missing, concealed, resync }
     }
 
-    /// Brings the playout position near what is due. Looks every [`Self::LOOK`] while the position
-    /// is close and the step constant, otherwise before each block. Cards that differ by 500 ppm
-    /// move 10 µs apart in that time. Shifts of more than [`Self::LITTLE`] cause a look at once.
+    /// Keeps the playout position near the due one. Checks it every [`Self::LOOK`] while the
+    /// position is close and the step constant, otherwise before each block. Cards that differ by
+    /// 500 ppm move 10 µs apart in that time. Shifts of more than [`Self::LITTLE`] cause a check at
+    /// once.
     #[inline]
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
@@ -88,7 +89,7 @@ impl JitterBuffer {
         resync
     }
 
-    /// Whether no event requires a look at what is due.
+    /// Whether no event requires a check of the due position.
     fn goes_on(&self) -> bool {
         let playing = self.phase == Phase::Playing && !self.caught_up;
         playing && self.renderer.holds() && self.placement.moved() <= Self::LITTLE

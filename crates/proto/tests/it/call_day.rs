@@ -185,7 +185,7 @@ impl Talk {
         }
     }
 
-    /// Cuts the line: both ends notice at once if `told`, otherwise by timeout.
+    /// Cuts the line: both ends notice at once, or only by timeout.
     fn cut(&mut self, told: bool, span: Span) {
         self.up = false;
         self.there.clear();

@@ -266,8 +266,9 @@ proptest! {
     }
 }
 
-/// Number of moves of the place in ten minutes. It begins `beside` the due position. The clock
-/// precision is 200 µs, 5 µs after ten seconds, and times wander by `wander` within five seconds.
+/// Number of moves of the place in ten minutes. It begins at an offset from the due position. The
+/// clock precision is 200 µs, 5 µs after ten seconds, and times wander by `wander` within five
+/// seconds.
 fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
     let micros = Span::from_micros;
     card.due = RATE.point_after(card.due.frame, micros(beside));

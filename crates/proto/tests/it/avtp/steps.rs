@@ -97,7 +97,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
             });
             let (counters, told) = (*road.receiver.counters(), format!("{millis} from {first}"));
             assert_eq!((counters.doubted, counters.lost), (doubted, 0), "{told}: {counters:?}");
-            // Packets of the same period are placed before the next look at what is due.
+            // Packets of the same period are placed before the next check of the due position.
             let near = |counted: u64, is: u64| counted == is || (is - 8..is).contains(&counted);
             let (lates, earlies) = (near(counters.late, late), near(counters.early, early));
             assert!(lates && earlies, "{encapsulation:?} {told}: {counters:?}");
@@ -107,8 +107,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
 
 #[test]
 fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pause() {
-    // Half of 256 packets of class A is 16 ms. The limit of the 32-bit number is 20 ms, the
-    // latency.
+    // The limit is half of 256 packets of class A, 16 ms; with 32-bit numbers the tolerance, 20 ms.
     let doubted = [
         (Encapsulation::Ethernet, 15, 0),
         (Encapsulation::Ethernet, 17, 1),

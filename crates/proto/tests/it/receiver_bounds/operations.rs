@@ -217,8 +217,8 @@ impl Run {
     /// A block begins at the due position, within the clock uncertainty and a millisecond that is
     /// being corrected.
     fn check_in_time(&self, due: &Due, place: MediaPoint) {
-        // A new look follows when the line through the captures has moved 0.1 ms within a second of
-        // the newest: 1 ms at ten seconds. Nothing audible is further away.
+        // The due position is checked again when the line through the captures has moved 0.1 ms
+        // within a second of the newest: 1 ms at ten seconds. Nothing audible is further away.
         const NEAR: Span = Span::from_secs(10);
         let rate = self.config.format.rate;
         let newest = self.receiver.source().map(Source::end);

@@ -37,7 +37,8 @@ fn note(asked: Asked) {
 /// Sample used for concealment.
 pub(crate) const CONCEALED: f32 = 1.5;
 
-/// Payload: frames, number, samples of the first channel, then those of the packet before.
+/// Header bytes. Payload: frames, number, samples of the first channel, then those of the packet
+/// before.
 const HEAD: usize = 3;
 
 #[derive(Debug)]

@@ -251,7 +251,7 @@ impl World {
         self.play(self.scene.rate.span_of(self.scene.period).half());
     }
 
-    /// The receiver's card stalls for `span`, and reports the frames if `told`.
+    /// The receiver's card stalls for `span`, and reports the frames or not.
     pub(crate) fn stall(&mut self, span: Span, told: bool) {
         if told {
             self.starves = self.scene.rate.frames_within(span);
