@@ -1,4 +1,3 @@
-
 mod agreement;
 mod damage;
 mod losses;

@@ -1,4 +1,3 @@
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::codec::Codec;
 use tautline_proto::packetizer::Packetizer;

@@ -1,4 +1,3 @@
-
 use tautline_proto::device::Stop;
 
 #[test]

@@ -1,4 +1,3 @@
-
 use crate::offload::returns::{Cause, Damage, Returns, ReturnsConfig, StandIn};
 
 const STAND_IN: StandIn = StandIn::Dry;

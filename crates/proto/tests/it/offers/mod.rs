@@ -1,4 +1,3 @@
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::time::Span;
