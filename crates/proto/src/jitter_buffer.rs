@@ -59,7 +59,7 @@ enum Phase {
 pub struct JitterBuffer {
     config: JitterBufferConfig,
     format: StreamFormat,
-    /// Channels in the packets: those of the format, or one that is played on all of them.
+    /// Channels in packets: all, or one that is played on all.
     carried: Channels,
     /// Bits per second of the newest packet, if the sender chooses them.
     bitrate: Option<u32>,
@@ -77,38 +77,30 @@ pub struct JitterBuffer {
     placement: Placement,
     renderer: Renderer,
     phase: Phase,
-    /// Whether the requested block is the first of the stream.
     begins: bool,
-    /// Whether any block was requested.
     begun: bool,
-    /// Frames that were due before now were given up since the last block, because the device stood
-    /// still.
+    /// Overdue frames were given up since the last block, because the device stood still.
     caught_up: bool,
     /// The presentation clock was set.
     stepped: bool,
-    /// Frames to return before the next check of the due position, and the predicted DAC time of
-    /// the first of them.
+    /// Frames until the next check of the due position, and the predicted DAC time of the first.
     unlooked: (Frames, LocalTime),
-    /// Basis of the placement of the last block.
     basis: Option<Basis>,
     /// Relation of the two cards at that time.
     cards: Cards,
-    /// Whether the sender's clock was known while this stream played.
     was_mapped: bool,
     turns: Turns,
     /// `None` while not lent: see [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
-    /// For senders that request feedback on their path.
     transit: Option<TransitMeter>,
-    /// For senders without announcement.
     measuring: Option<Measuring>,
     proof: FormatProof,
     step: StepFinder,
     /// Late packets that proved the last step.
     stepped_by: Option<LateRun>,
-    /// Frames that were due after the newest packet: missing if the stream continues, not counted
-    /// if it ended there.
+    /// Frames due after the newest packet: missing if the stream continues, not counted if it
+    /// ended.
     tail_missing: u64,
     tail_concealed: u64,
     counters: Counters,
@@ -119,7 +111,7 @@ pub struct JitterBuffer {
     muted: bool,
 }
 
-/// Maximum latency for this capacity: half of it, after a reserve for senders that run ahead.
+/// Maximum latency: half the capacity, after a reserve for senders that run ahead.
 fn longest(room: Span) -> Span {
     (room - JitterBuffer::ROOM.divided(2)).divided(2)
 }
@@ -130,8 +122,7 @@ pub fn room_for(link_offset: Span, rate: Rate) -> Span {
 }
 
 impl JitterBuffer {
-    /// Capacity in addition to twice the link offset: for senders that run ahead and latency
-    /// changes while playing.
+    /// Additional capacity, for senders that run ahead and latency changes while playing.
     const ROOM: Span = Span::from_millis(250);
 
     /// Creates a jitter buffer for twice the link offset plus 250 ms. Only this allocates.
@@ -152,7 +143,7 @@ impl JitterBuffer {
         if !decoders.is_empty() {
             renderer.playout.decode_by(rate, decoders);
         }
-        // Packets in flight: at most those of the maximum latency and of a sender that runs ahead.
+        // Packets of the maximum latency and of a sender that runs ahead.
         let in_flight = longest(rate.span_of(renderer.playout.capacity())) + Self::ROOM.divided(8);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
@@ -270,15 +261,14 @@ impl JitterBuffer {
         self.apply_clock();
     }
 
-    /// Sets the announced delay from capture to presentation; `None` restores the value from the
-    /// configuration.
+    /// `None` restores the configured delay from capture to presentation.
     pub(crate) fn set_presented_after(&mut self, presented_after: Option<Span>) {
         self.presented_after = presented_after;
         self.placement.set_captures_told(presented_after.is_some() || self.config.captures_told);
     }
 
-    /// Applies the mapping if it belongs to the current source. The presentation clock applies
-    /// before there is a source, for the first packet.
+    /// Applies the current source's mapping. The presentation clock applies earlier, for the first
+    /// packet.
     fn apply_clock(&mut self) {
         let source = self.source.as_ref();
         let heard = |author| source.is_some_and(|source| source.is_told_by(author));
@@ -312,7 +302,6 @@ impl JitterBuffer {
         self.placement.set_link_offset(link_offset);
     }
 
-    /// Sets the number of channels in packets; a single one is played on all.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         let fits = carried == Channels::MONO || carried == self.format.channels;
         if fits && carried != self.carried {
@@ -322,8 +311,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Frames by which timestamps advance per packet, and the bytes per frame that this proves, if
-    /// packets contradict the format.
+    /// Frames by which timestamps advance per packet, and bytes per frame, if they contradict the
+    /// format.
     fn proven_frame(&self) -> Option<(Frames, usize)> {
         let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
         let step = source.odd_step()?;
@@ -332,7 +321,7 @@ impl JitterBuffer {
     }
 
     /// Changes to one channel, or back to all, if packets prove that. Returns whether it changed:
-    /// the packet that proved it was read in the wrong format.
+    /// the packet was then read in the wrong format.
     fn follow_carried(&mut self) -> bool {
         let Some((step, bytes)) = self.proven_frame() else { return false };
         let carries = |channels: &Channels| bytes == self.format.sample.bytes() * channels.count();
@@ -367,7 +356,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Restarts the playout: drops placed frames, fades the sound out and in again.
+    /// Drops placed frames, fades the sound out and in again.
     fn restart(&mut self, reason: Resync) {
         if self.phase == Phase::Playing {
             self.counters.resyncs += 1;

@@ -73,7 +73,6 @@ impl Due {
 struct RunTimes {
     media_clock: MediaClock,
     arrivals: Floor,
-    /// Newest frame with a capture time from the sender, and that time.
     newest: Option<(MediaTime, WallTime)>,
 }
 
@@ -102,12 +101,10 @@ impl RunTimes {
     }
 }
 
-/// A run received while an earlier one is playing.
 #[derive(Debug, Clone)]
 struct NextRun {
     run: RunTimes,
     begins: MediaTime,
-    /// End of the run before.
     end: MediaTime,
 }
 
@@ -120,20 +117,17 @@ pub struct Placement {
     run: RunTimes,
     /// Following runs, in order and without gaps in the array.
     next: [Option<NextRun>; Self::FOLLOWING],
-    /// Whether this card and the sender's share a clock.
     one_clock: bool,
-    /// Whether capture times are real, not substitutes.
     captures_told: bool,
     /// Whether the due position may have changed by any amount since the last query.
     anew: bool,
 }
 
 impl Placement {
-    /// Interval at which cards with a shared clock are checked: a card 100 ppm off the host clock
-    /// deviates by 0.1 ms in that time.
+    /// Check interval for a shared clock: 100 ppm against the host clock are 0.1 ms in that time.
     const SEEN: Span = Span::from_secs(1);
-    /// Maximum number of waiting runs. Restarting a talker takes longer than usual latencies; if
-    /// there are more, the last ones share one clock line.
+    /// Maximum waiting runs: restarting a talker takes longer than usual latencies. Beyond it the
+    /// last ones share a clock line.
     const FOLLOWING: usize = 3;
 
     /// Creates a placement of frames at `rate`, `link_offset` after their capture.
@@ -357,9 +351,9 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Arrival, cards: Cards::Apart })
     }
 
-    /// Position due at `meets` if both cards share a clock, which requires the same host. Uses only
-    /// the newest capture: errors of the card's timestamps are equal at both ends and cancel over
-    /// the short time between. A line through many captures would keep them.
+    /// Position due at `meets` with a shared clock, which requires the same host. Uses only the
+    /// newest capture: timestamp errors are equal at both ends and cancel over a short time, but
+    /// not in a line through many captures.
     fn due_by_one_clock(&self, meets: LocalTime) -> Option<Due> {
         let (frame, captured) = self.run.newest.filter(|_| self.one_clock)?;
         let clock = self.clock.filter(|clock| clock.source == ClockSource::Host)?;

@@ -36,13 +36,11 @@ pub enum Placed {
 #[derive(Debug)]
 pub struct Playout {
     channels: Channels,
-    /// Channels in packets: all, or one that is played on all.
     carried: Channels,
     samples: Box<[f32]>,
     /// State per frame of the ring: [`SOUND`], [`SEAM`], [`CONCEALED`] or 0.
     filled: Box<[u8]>,
     mask: usize,
-    /// Frames kept behind the cursor.
     history: Frames,
     /// Next frame to return; before the first pull, the first that can be placed.
     cursor: Option<MediaTime>,
@@ -51,8 +49,7 @@ pub struct Playout {
     concealer: Concealer,
     /// Missing frames in the output since the last clear.
     holes: Holes,
-    /// Frames before the cursor that were copied, and that the concealer receives only when it
-    /// needs them.
+    /// Copied frames before the cursor that the concealer receives only when needed.
     passed: usize,
     /// Payloads to be decoded at their turn, if there are decoders.
     coded: Option<Box<CodedPlayout>>,
@@ -102,7 +99,6 @@ impl Playout {
         }
     }
 
-    /// Sets the decoders for compressed packets. Allocates.
     pub(crate) fn decode_by(&mut self, rate: Rate, decoders: Vec<Box<dyn Decode>>) {
         self.coded =
             Some(Box::new(CodedPlayout::new(rate, self.channels, self.filled.len(), decoders)));
@@ -159,8 +155,8 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Sets the number of channels in packets: one, played on all, or all. Sound before was decoded
-    /// wrongly and is not used for concealment.
+    /// Packets have one channel, played on all, or all. Sound before was decoded wrongly: not used
+    /// for concealment.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };
         self.passed = 0;
@@ -312,8 +308,7 @@ impl Playout {
         Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
     }
 
-    /// Fast path for most blocks: no gap, no fade, contiguous. Returns the range, or `None` if it
-    /// does not apply.
+    /// Fast path for most blocks: no gap, no fade, contiguous. `None` if it does not apply.
     #[inline]
     pub(crate) fn pull_whole(&mut self, out: &mut [f32]) -> Option<Range<MediaTime>> {
         let (cursor, frames) = (self.cursor?, self.channels.frames_in(out.len()));
@@ -362,7 +357,6 @@ impl Playout {
         self.holes.clear();
     }
 
-    /// Finds the next gap from the cursor on.
     fn look_ahead(&mut self, cursor: MediaTime) {
         self.whole = self.whole.max(cursor);
         let ahead = (self.whole - cursor).as_len();
@@ -486,7 +480,7 @@ impl Playout {
     }
 }
 
-/// Length of the run of `kind` at the start. Checks eight at a time: packets and blocks are usually
+/// Length of the run of `kind` at the start, eight at a time: packets and blocks are usually
 /// complete.
 fn run_of(kind: u8, filled: &[u8]) -> usize {
     let (eights, _) = filled.as_chunks::<8>();

@@ -70,7 +70,6 @@ impl ReceivePolicyConfig {
 #[derive(Debug)]
 pub struct ReceivePolicy {
     config: ReceivePolicyConfig,
-    /// Initial latency.
     begins: Span,
     device: Settings,
     format: StreamFormat,
@@ -83,11 +82,9 @@ pub struct ReceivePolicy {
     /// SSRC of the current source, and since when.
     heard: Option<u32>,
     heard_since: LocalTime,
-    /// Time of the last packets. If they stop, another sender may follow, whose reports precede its
-    /// first packet.
+    /// Time of the last packets. If they stop, another sender may follow; its reports come first.
     recent: Recent,
     clock: Option<ClockMapping>,
-    /// Clock of this host for packets that carry presentation times.
     presentation_clock: Option<ClockMapping>,
     /// Last time a clock rate was sent to the receiver.
     paced: Option<LocalTime>,
@@ -100,13 +97,11 @@ pub struct ReceivePolicy {
     strangers: Vec<Host>,
     /// Last reported unexpected payload type.
     other_type_told: Option<u8>,
-    /// Reason for not playing the stream.
     refusal: Option<Refusal>,
     watch: FormatWatch,
     played: bool,
     /// Whether the sender said goodbye and no other followed.
     left: bool,
-    /// Whether the latency suffices for repair.
     repairable: Repairable,
     /// Restarts of the playout without a restart announced by the talker.
     jumps: Often,
@@ -114,7 +109,6 @@ pub struct ReceivePolicy {
     restarts: Often,
     /// Time of the last feedback on the path, by the receiver's clock.
     fed_back: u32,
-    /// Newest status.
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
 }
@@ -259,7 +253,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Sends path measurements to the sender.
     fn feed_back(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
         let (Some(feedback), Some(session)) = (status.feedback, &mut context.session) else {
             return;
@@ -270,8 +263,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Notes frequent restarts of the playout, and whether the talker reports that its media clock
-    /// restarts.
+    /// Notes frequent restarts, with or without a restart reported by the talker.
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
@@ -285,8 +277,8 @@ impl ReceivePolicy {
     /// Handles a packet whose turn came or is over. Returns `false` if the stream is not played and
     /// the packet not evaluated.
     pub fn take(&mut self, passage: &PacketTrace) -> bool {
-        // Packets before an announcement are not counted as played, since they may be noise. The
-        // same is true of an announcement before the first packet.
+        // Packets before an announcement do not count as played: they may be noise. The same holds
+        // for an announcement before the first packet.
         if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
@@ -467,7 +459,6 @@ impl ReceivePolicy {
         self.refusal.is_none() && self.is_heard_for(SETTLED)
     }
 
-    /// Whether packets of the current source have come for `long`.
     fn is_heard_for(&self, long: Span) -> bool {
         self.heard.is_some() && self.recent.last() - self.heard_since >= long
     }
@@ -509,7 +500,6 @@ impl Often {
     }
 }
 
-/// Reports once that the latency became too short for repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Repairable {
     /// Sufficient at the last check.

@@ -18,13 +18,11 @@ use crate::units::{Channels, FrameLength, Rate};
 pub(crate) struct Rendered {
     /// Position at the DAC with the block's first frame.
     pub(crate) start: MediaPoint,
-    /// Frames read from the buffer.
     pub(crate) read: Range<MediaTime>,
     /// Missing frames among them.
     pub(crate) missing: Frames,
     /// Concealed frames among the missing ones.
     pub(crate) concealed: Frames,
-    /// Whether the block was resampled.
     pub(crate) resampled: bool,
 }
 
@@ -35,11 +33,10 @@ pub(crate) struct Renderer {
     channels: Channels,
     pub(crate) playout: Playout,
     resampler: Resampler,
-    /// Minimum samples per block for deferring the resampler's history: as many as it keeps.
+    /// Minimum samples per block to defer the resampler's history.
     least: usize,
-    /// Whether the resampler has yet to receive the last frames before the cursor. It gets them
-    /// when it is needed, or when the cursor moves. Passing each block takes 52 instructions, and
-    /// most streams never need it.
+    /// Whether the resampler's history is deferred until needed or until the cursor moves. It would
+    /// take 52 instructions per block, and most streams never need it.
     untold: bool,
     pub(crate) servo: Servo,
     step: Step,
@@ -52,12 +49,11 @@ pub(crate) struct Renderer {
 impl Renderer {
     /// Maximum deviation corrected by resampling, within seconds; larger ones cause a jump.
     const FOLLOWED: Span = Span::from_millis(1);
-    /// Intended increases of the latency beyond this are jumps, since packets are late until they
-    /// are applied. Resampling by 0.2 ms takes a second.
+    /// Larger intended increases of the latency are jumps: packets are late until then, and
+    /// resampling by 0.2 ms takes a second.
     const AT_ONCE: Span = Span::from_micros(200);
     /// A quarter of [`Self::FOLLOWED`].
     const NEAR: Span = Span::from_micros(250);
-    /// Maximum frames rendered at once.
     const PIECE: usize = 512;
 
     /// Creates room for at least `frames` ahead. Only this allocates.
@@ -142,9 +138,8 @@ impl Renderer {
         (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
     }
 
-    /// Chooses the step for a block of `frames`, after the card inserted `skipped` frames of
-    /// silence. Valid for the following blocks, up to `next` frames in all, if it
-    /// [holds](Self::holds).
+    /// Chooses the step for a block of `frames`, after `skipped` frames of silence. Valid up to
+    /// `next` frames, if it [holds](Self::holds).
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames, next: Frames) {
         let Some(place) = self.place() else { return };
         if due.cards == Cards::Unseen {
@@ -174,7 +169,6 @@ impl Renderer {
         self.servo.holds() && !self.moved
     }
 
-    /// Duration of frames, for block lengths.
     pub(crate) fn length(&self, frames: Frames) -> Span {
         self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
     }
@@ -186,7 +180,7 @@ impl Renderer {
     }
 
     /// Moves the due position by `span` on purpose. Small changes are followed; larger ones are
-    /// jumped to at once, so that packets that are now in time find their place.
+    /// jumps, so that packets in time find their place.
     pub(crate) fn retarget(&mut self, span: Span) {
         self.servo.retarget(span);
         if -span <= Self::AT_ONCE && span <= Self::FOLLOWED {
@@ -197,8 +191,8 @@ impl Renderer {
         }
     }
 
-    /// Whether it jumped on purpose since the last call: the same fade can cover deviations that
-    /// were within clock uncertainty.
+    /// Whether it jumped on purpose since the last call: the same fade can correct deviations
+    /// within clock uncertainty.
     pub(crate) fn has_moved(&mut self) -> bool {
         core::mem::take(&mut self.moved)
     }
@@ -299,7 +293,6 @@ mod tests {
         Skip(i64),
         CatchUp(i64),
         Another(i64),
-        /// The same stream again.
         Again(i64),
     }
 
@@ -307,8 +300,8 @@ mod tests {
     /// Block lengths of cards: some long enough to defer the resampler's history, some not.
     const LENGTHS: [usize; 4] = [BLOCK, BLOCK, 5, 40];
 
-    /// Output of a stream that is copied for `blocks` blocks from `start` on, then resampled after
-    /// the event `then`. With `later` the resampler's history is deferred.
+    /// Output of a stream copied for `blocks` blocks from `start` on, then resampled after `then`;
+    /// `later` defers the resampler's history.
     fn heard(later: bool, start: i64, blocks: usize, then: Then) -> Vec<f32> {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
@@ -319,7 +312,6 @@ mod tests {
         renderer.begin(MediaTime::from_frames(start).into());
         let (mut heard, mut bytes, mut placed) = (Vec::new(), [0; 2 * BLOCK * 4], start);
         for block in 0..blocks + 8 {
-            // Provides the resampler's look-ahead.
             while renderer.place().is_some_and(|at| at.frame.as_frames() + 240 > placed) {
                 let sound: [f32; 2 * BLOCK] =
                     core::array::from_fn(|at| ((2 * placed + at as i64) as f32 * 0.07).sin());

@@ -50,7 +50,6 @@ impl JitterBufferConfig {
         }
     }
 
-    /// Creates the decoders for this stream. Allocates.
     pub(super) fn make_decoders(&self) -> Vec<Box<dyn Decode>> {
         let Some(make) = self.decoders else { return Vec::new() };
         let mut coders: Vec<Codec> = match self.wire.codings() {

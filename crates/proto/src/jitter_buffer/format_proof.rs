@@ -24,12 +24,12 @@ pub(super) struct FormatProof {
 }
 
 impl FormatProof {
-    /// Measuring time. Two in a row, or two halves if packets arrive evenly, must prove the same
-    /// rate: delayed packets or a jump distort one.
+    /// Two such times in a row, or halves if packets arrive evenly, must prove the same rate:
+    /// delayed packets or a jump distort one.
     const PACED: Span = Span::from_secs(1);
     /// Consecutive windows that must match before a muted stream sounds again.
     const FITTING: u8 = 8;
-    /// Wrong bytes per frame are proven within this many packets. That is the better reason to
+    /// Within this many packets, wrong bytes per frame are proven. That is the better reason to
     /// report, but one packet can prove wrong samples.
     const SURE: u8 = 16;
 
@@ -120,7 +120,6 @@ impl FormatProof {
     }
 }
 
-/// Sample formats to distinguish.
 const KINDS: [SampleFormat; 4] =
     [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
 /// Channels examined: a wrong sample format shows within the first few.
@@ -136,7 +135,6 @@ const HARMFUL: f32 = 1e6;
 /// Sound has floats of several exponents; a square wave read as floats has fewer.
 const EXPONENTS: u32 = 3;
 
-/// Statistics of a payload read as floats.
 struct Floats {
     sounding: u32,
     loud: u32,

@@ -16,11 +16,9 @@ use crate::source::{Admission, Source};
 use crate::stream::{MOST_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
-/// Payload of a silenced packet.
 static SILENCE: [u8; MOST_DATAGRAM_BYTES] = [0; MOST_DATAGRAM_BYTES];
 
-/// Length and format of a packet (the stream's, or another coding), and its relation to the packet
-/// before.
+/// Length and format of a packet, and its relation to the packet before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketMeasure {
     frames: Frames,
@@ -62,8 +60,8 @@ impl JitterBuffer {
     }
 
     /// Takes a packet whose position must be counted first. Its capture precedes its presentation
-    /// by the announced delay, or by that from the configuration. Later changes of the latency do
-    /// not affect this: they request another presentation.
+    /// by the announced or configured delay. Later latency changes request another presentation
+    /// instead.
     #[inline(never)]
     fn count<'a>(
         &mut self,
@@ -106,9 +104,8 @@ impl JitterBuffer {
         Received::Invalid(reason)
     }
 
-    /// Checks the packet against the stream's format. It may have another coding: a new source's,
-    /// valid once that becomes the current one, or, if each packet carries its coding, a change by
-    /// the current source (RFC 3550 §5.1).
+    /// Checks the packet against the stream's format. Another coding is valid for a new source, or
+    /// if each packet carries its coding (RFC 3550 §5.1).
     pub(super) fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
         let mut format = self.format;
         let (wire, coding) = (&self.config.wire, packet.head.coding);
@@ -161,8 +158,8 @@ impl JitterBuffer {
                 (sequence, media)
             }
             Admission::Resumed { sequence, media } => {
-                // Frames sent before are played to the end. New frames get a clock line of their
-                // own, since a card drifts while its talker is silent.
+                // Frames sent before are played to the end. A card drifts while its talker is
+                // silent, so new frames get their own clock line.
                 let playing = self.phase == Phase::Playing;
                 let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
                 self.placement.begin_run(media, end, heard);
@@ -304,8 +301,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Gives up frames due before `now`, for when no block was requested for so long that packets
-    /// no longer fit. Returns whether there were any.
+    /// Gives up frames due before `now`, when packets no longer fit since no block was requested.
+    /// Returns whether there were any.
     fn catch_up(&mut self, now: LocalTime) -> bool {
         let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
             return false;
@@ -372,8 +369,7 @@ impl JitterBuffer {
         passage
     }
 
-    /// Measures the transit time, if the sender requests it and the packet carries its departure
-    /// time.
+    /// Measures the transit time, if requested and the packet carries its departure time.
     fn observe_transit(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let Some(meter) = &mut self.transit else { return };
         let (Some(source), Some(capture)) = (&self.source, packet.head.capture) else { return };

@@ -12,7 +12,6 @@ pub(super) struct Measuring {
     need: Option<Need>,
     /// SSRC whose packets need no measuring.
     announced: Option<u32>,
-    /// Whether to raise the latency.
     raises: bool,
 }
 
@@ -31,8 +30,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Look-ahead of the resampler: an unknown sender's card never shares our clock, so its sound
-    /// is resampled eventually.
+    /// An unknown sender's card never shares our clock: its sound is resampled eventually.
     fn look_ahead(&self) -> Span {
         self.format.rate.span_of(Frames::from_len(self.config.resampler.half()))
     }
@@ -43,8 +41,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Stops measuring the sender `ssrc`, which announced its stream; it need not be the current
-    /// source yet.
+    /// Stops measuring the sender `ssrc`, which may not be the current source yet.
     pub(crate) fn hear_announcement(&mut self, ssrc: u32) {
         if let Some(measuring) = &mut self.measuring {
             measuring.announced = Some(ssrc);
@@ -83,8 +80,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Call before a packet is placed. Ignores packets that carry presentation times: their latency
-    /// is the talker's, and unknown here.
+    /// Call before a packet is placed. Ignores packets with presentation times: their latency is
+    /// the talker's, and unknown.
     pub(super) fn measure_length(&mut self, frames: Frames) {
         if self.config.wire.presents() {
             return;
@@ -110,7 +107,6 @@ impl JitterBuffer {
             return;
         };
         measuring.need = Some(need);
-        // The talker determines presentation times.
         if measuring.raises && !self.config.wire.presents() {
             self.set_link_offset(need.latency);
         }

@@ -55,10 +55,9 @@ impl JitterBuffer {
         Pulled { media: Some(start), missing, concealed, resync }
     }
 
-    /// Keeps the playout position near the due one. Checks it every [`Self::LOOK`] while the
-    /// position is close and the step constant, otherwise before each block. Cards that differ by
-    /// 500 ppm move 10 µs apart in that time. Shifts of more than [`Self::LITTLE`] cause a check at
-    /// once.
+    /// Keeps the playout position near the due one. Checks every [`Self::LOOK`] while it is close
+    /// and the step constant (500 ppm drift: 10 µs), otherwise before each block, and at once after
+    /// shifts of more than [`Self::LITTLE`].
     #[inline]
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
@@ -72,7 +71,7 @@ impl JitterBuffer {
         self.look(times, frames)
     }
 
-    /// Not inlined, since most blocks do not need it: saves each 30 instructions.
+    /// Not inlined: saves most blocks 30 instructions.
     #[inline(never)]
     fn look(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         let place = self.renderer.place()?;
@@ -132,7 +131,6 @@ impl JitterBuffer {
         None
     }
 
-    /// Moves to the due position with a fade.
     fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
         // Nothing was audible before the first frame was due: not a jump.
         let begun = self.source.as_ref().map(Source::begin_media);
@@ -154,7 +152,7 @@ impl JitterBuffer {
         self.renderer.servo.is_out_of_reach()
     }
 
-    /// Ends the turn of every packet that begins in the frames read. When the stream begins,
+    /// Ends the turn of every packet that begins in the frames read. At the start of the stream,
     /// earlier packets were due before the first request.
     fn take_turns(
         &mut self,
@@ -194,8 +192,8 @@ impl JitterBuffer {
         self.counters.unheard += unheard;
     }
 
-    /// Counts the missing frames of a block between the first and the newest packet. Those after
-    /// the newest are counted when another packet arrives.
+    /// Counts missing frames between the first and the newest packet; later ones when another
+    /// packet arrives.
     fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames, concealed: Frames) {
         let Some(source) = &self.source else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();
@@ -230,8 +228,8 @@ impl JitterBuffer {
         self.tail_missing > 0
     }
 
-    /// Counts the missing tail now that a packet arrived, unless the packet begins a new run of
-    /// sound. `between` is the distance in frames to the packet whose number it follows.
+    /// Counts the missing tail now that a packet arrived, unless a new run begins. `between`:
+    /// frames since the end of the packet before.
     pub(super) fn settle_tail(&mut self, between: Frames) {
         let tail = core::mem::take(&mut self.tail_missing);
         let concealed = core::mem::take(&mut self.tail_concealed);

@@ -162,7 +162,6 @@ impl JitterBuffer {
         self.muted || self.proof.has_wrong_samples() || self.source.as_ref().is_some_and(odd)
     }
 
-    /// Contradiction between the packets and the format.
     fn contradiction(&self) -> Option<Contradiction> {
         if let Some((_, bytes)) = self.proven_frame() {
             return Some(Contradiction::FrameBytes(bytes));

@@ -16,8 +16,7 @@ pub struct LateRun {
 }
 
 impl LateRun {
-    /// Joins this run with the one before if they are close: the ordinary thread polls only the
-    /// last run, and must not miss one.
+    /// Joins close runs: the ordinary thread polls only the last one, and must not miss any.
     pub(crate) fn after(self, before: Option<Self>) -> Self {
         let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
         Self { from: joins.map_or(self.from, |before| before.from), ..self }
@@ -51,15 +50,13 @@ impl StepFinder {
         self.0 = None;
     }
 
-    /// Whether late packets may prove to be a step.
     pub(super) const fn is_suspicious(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Adds a late packet that arrived `behind` the fastest; `spread` is the usual variation of
-    /// arrivals. Once packets agree, returns the step and the arrival of the first late packet.
-    /// Packets before those that agree were late by the step plus another cause, such as a busy
-    /// host.
+    /// Adds a late packet that arrived `behind` the fastest; `spread` is the usual variation. Once
+    /// packets agree, returns the step and the arrival of the first late packet: those before the
+    /// agreeing ones were late by the step plus another cause, such as a busy host.
     fn observe(
         &mut self,
         arrival: LocalTime,
@@ -84,7 +81,7 @@ impl StepFinder {
 }
 
 impl JitterBuffer {
-    /// Adds a late packet. Places the stream again if its sender stepped; returns whether it did.
+    /// Adds a late packet. Places the stream again after a step; returns whether it did.
     pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
         let Some(behind) = self.placement.behind(media, frames, at) else { return false };
         // A packet with the marker begins a run of sound: one is enough.

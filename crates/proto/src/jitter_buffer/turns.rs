@@ -12,7 +12,6 @@ use crate::placement::Placement;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
-/// Record of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) sequence: i64,
@@ -22,10 +21,9 @@ pub(super) struct Slot {
     pub(super) instants: Option<Instants>,
     pub(super) arrival: LocalTime,
     pub(super) read: LocalTime,
-    /// Whether all frames were in time.
     pub(super) whole: bool,
-    /// Whether the packet was restored instead of received. Its instants are then those of the
-    /// packet that restored it, and no trace is reported.
+    /// Restored instead of received. The instants are those of the restoring packet, and no trace
+    /// is reported.
     pub(super) repaired: bool,
 }
 
@@ -75,8 +73,8 @@ impl PackedSlot {
         Self { sequence, media, whole: true, repaired: true, ..self }
     }
 
-    /// Trace of the packet, whose turn came at `now` and whose first frame meets the DAC at `dac`.
-    /// `resample` is the delay due to the resampler's look-ahead.
+    /// Trace of a packet whose turn came at `now` and whose first frame meets the DAC at `dac`;
+    /// `resample` is the resampler's look-ahead.
     #[inline]
     pub(super) fn passage(
         &self,
@@ -148,13 +146,11 @@ impl From<&PackedSlot> for Slot {
     }
 }
 
-/// Converts to 32-bit ns, clamped to 0 to 4.29 s.
 #[inline]
 fn nanos(span: Span) -> u32 {
     u32::try_from(span.as_nanos()).unwrap_or_else(|_| end_of_nanos(span))
 }
 
-/// Clamps a span that does not fit 32 bits.
 #[cold]
 #[inline(never)]
 fn end_of_nanos(span: Span) -> u32 {
@@ -172,19 +168,17 @@ enum PacketPlace {
 /// Packets whose turns ended before they were requested.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct GivenUp {
-    /// Packets not received.
     pub(super) lost: u64,
     /// Packets received in time but not played.
     pub(super) unheard: u64,
-    /// Packets received in time that will be played, but not traced: packets are too short for the
-    /// number of places.
+    /// Packets received in time that will be played, but not traced: there are too many for the
+    /// places.
     pub(super) unfollowed: u64,
 }
 
 /// Result of the turns that a block ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
-    /// Packets not received.
     pub(super) lost: u64,
     /// Frames of the block in gaps between consecutive packets.
     pub(super) skipped: u64,
@@ -195,14 +189,13 @@ pub(super) struct Turns {
     places: Box<[PacketPlace]>,
     /// Extended sequence number of the next packet in turn.
     next: i64,
-    /// Frame after the last packet whose turn ended. The next packet begins there unless the sender
-    /// left a gap.
+    /// Frame after the last packet whose turn ended: start of the next, unless the sender left a
+    /// gap.
     follows: Option<MediaTime>,
 }
 
 impl Turns {
-    /// Maximum distance of the search for a received packet after a missing one: bounds the work
-    /// even if thousands are missing.
+    /// Bounds the search for a received packet after a missing one.
     const LOOK_AHEAD: i64 = 64;
 
     /// Creates room for at least `packets`. Only this allocates.
@@ -215,7 +208,6 @@ impl Turns {
         self.places.fill(PacketPlace::Empty);
     }
 
-    /// Sets the first packet in turn.
     pub(super) fn begin(&mut self, sequence: i64) {
         (self.next, self.follows) = (sequence, None);
     }
@@ -229,9 +221,8 @@ impl Turns {
         self.kept(sequence).is_some()
     }
 
-    /// Ends the turns of packets whose places are needed up to `sequence`: so many arrived at once
-    /// that the first were not requested in time. Frames from `place` on, the next to be played,
-    /// are played nevertheless.
+    /// Ends the turns of packets whose places are needed up to `sequence`, since too many arrived
+    /// at once. Frames from `place` on are played nevertheless.
     pub(super) fn make_room(
         &mut self,
         sequence: i64,
@@ -276,8 +267,8 @@ impl Turns {
         was_lost
     }
 
-    /// Ends the turn of every packet that begins before the end of `frames`, including skipped
-    /// ones. Reports those received in time to `tell`, counts missing ones.
+    /// Ends the turn of every packet that begins before the end of `frames`. Reports those in time
+    /// to `tell`, counts missing ones.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,
@@ -322,8 +313,8 @@ impl Turns {
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
-    /// Start of the next packet, which is missing: the end of the packet before it, but ahead of
-    /// the first received packet after it.
+    /// Start of the next packet, which is missing: the end of the one before, but ahead of the next
+    /// received one.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);

@@ -246,7 +246,6 @@ impl BlockSet {
         }
     }
 
-    /// Swaps the bytes of all numbers of an iteration.
     pub(crate) fn rearrange(&self, leg: BlockLeg, frames: u32, bytes: &mut [u8]) {
         for (index, place) in self.placed(leg, frames) {
             let Some(block) = bytes.get_mut(place) else { return };

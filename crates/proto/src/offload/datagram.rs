@@ -210,7 +210,6 @@ impl Head {
     }
 }
 
-/// Reads numbers from the beginning of a body.
 pub(super) fn numbers<const N: usize>(body: &[u8]) -> Result<[u64; N], InvalidBlock> {
     let (places, _) = body.as_chunks();
     let places: &[[u8; 8]; N] = places.first_chunk().ok_or(InvalidBlock::Short)?;

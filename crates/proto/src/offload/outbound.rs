@@ -70,18 +70,16 @@ pub(crate) struct OutboundBlocks {
     epoch: u32,
     next: u64,
     position: u64,
-    /// Frames of the next block, as reserved.
     frames: u32,
     queue: OutboundQueue,
     counters: OutboundCounters,
 }
 
 impl OutboundBlocks {
-    /// Maximum iterations sent again per new one and per request: 256 missing ones take four more
-    /// rounds. Sending 64 takes a host's thread about 100 us.
+    /// Maximum iterations sent again per new one and per request (64 take a host's thread about 100
+    /// us).
     pub(crate) const REPLAYS: u32 = 64;
-    /// Maximum bytes sent again, but at least two iterations, without which a worker never catches
-    /// up. 2 ms at 1 Gbit/s.
+    /// Maximum bytes sent again (2 ms at 1 Gbit/s), but at least two iterations, to catch up.
     pub(crate) const REPLAYED_BYTES: usize = 256 << 10;
     /// Iterations sent to a worker that cannot get all: it has then caught up with the next one.
     pub(crate) const CAUGHT_UP: u64 = 32;
@@ -123,7 +121,6 @@ impl OutboundBlocks {
         (Self::REPLAYED_BYTES / bytes.max(1)).clamp(2, Self::REPLAYS as usize) as u32
     }
 
-    /// Begins an epoch at block 0 and frame 0; clears the history.
     pub(crate) fn begin(&mut self, epoch: u32) {
         self.slots.iter_mut().for_each(|slot| (slot.block, slot.asked) = (NOTHING, false));
         self.bytes.clear();
@@ -148,9 +145,8 @@ impl OutboundBlocks {
         self.stream
     }
 
-    /// Sends the same blocks as another stream, to another worker, which must request earlier ones.
-    /// If the first of them are gone, it cannot get all: only the last [`Self::CAUGHT_UP`] are
-    /// kept, so that it soon answers in time.
+    /// Sends the same blocks to another worker, which must request earlier ones. If some are gone,
+    /// only the last [`Self::CAUGHT_UP`] are kept, so that it soon answers in time.
     pub(crate) fn retarget(&mut self, stream: u32) {
         self.stream = stream;
         if self.next > self.history {
@@ -270,7 +266,6 @@ impl OutboundBlocks {
         self.queue.allow();
     }
 
-    /// Sends a block again, if it is kept.
     pub(crate) fn send_again(&mut self, block: u64) {
         if self.kept(block).is_some() {
             self.mark_asked(block);
@@ -303,7 +298,6 @@ impl OutboundBlocks {
         bytes
     }
 
-    /// Chooses what to send next. Returns `false` if there is nothing.
     fn choose(&mut self) -> bool {
         if self.queue.choose_new() {
             return true;

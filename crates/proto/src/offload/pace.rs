@@ -11,12 +11,12 @@ const LOOK: Span = Span::from_millis(250);
 const STOPPED: Span = Span::from_secs(10);
 /// Reserve left to a host with deep buffers after an unanswered wait.
 const LEFT: Span = Span::from_millis(50);
-/// A tenth of the elapsed time is subtracted from a host's lag. A host that misses a period now and
-/// then never catches up, and may render later.
+/// A tenth of the elapsed time is subtracted from the lag: a host that misses periods never catches
+/// up, and may render later.
 const FORGIVEN: i64 = 10;
 
-/// One part in 1000 of the sound does not count as lead. No card is that much faster than this
-/// host's clock, but any fast card would be 250 ms ahead some day.
+/// A thousandth of the sound does not count as lead: no card is that fast, but any fast card would
+/// be 250 ms ahead some day.
 const SURELY: i64 = 1000;
 
 /// Time for which waiting delayed a run of the host.
@@ -100,7 +100,6 @@ impl RunPace {
         self.faster
     }
 
-    /// Reduces the lag by `span`.
     fn forgive(&mut self, span: Span) {
         if self.ahead < Span::ZERO {
             self.ahead = (self.ahead + span).min(Span::ZERO);

@@ -2,14 +2,12 @@
 
 use super::{MOST_KEPT_BYTES, OffloadError};
 
-/// Slots of kept blocks, as dense as the longest block so far allows. A host's blocks are much
-/// shorter than the agreed maximum, and sparse ones would always miss the cache.
+/// Slots of kept blocks, as dense as the longest block so far allows. The agreed maximum is much
+/// longer and would always miss the cache.
 #[derive(Debug, Clone)]
 pub(super) struct SlotBytes {
     bytes: Box<[u8]>,
-    /// Maximum bytes of a block.
     most: usize,
-    /// Distance of slots in bytes.
     stride: usize,
 }
 
@@ -18,8 +16,7 @@ impl SlotBytes {
     pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
         let all = slots.checked_mul(most).filter(|all| *all <= MOST_KEPT_BYTES);
         let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: most })?;
-        // Not zeros: the system provides zero pages at first access, which would be on a real-time
-        // thread.
+        // Not zeros: the system would provide zero pages at first access, on a real-time thread.
         Ok(Self { bytes: vec![0xFF; all].into(), most, stride: 0 })
     }
 

@@ -20,7 +20,6 @@ const SAMPLE: usize = size_of::<f32>();
 /// ([`Codec::LEAST_FRAMES`]).
 const GRAIN: i64 = Codec::LEAST_FRAMES.count();
 
-/// A payload waiting for its turn.
 #[derive(Debug, Clone, Copy)]
 struct WaitingPayload {
     first: MediaTime,
@@ -41,18 +40,15 @@ impl WaitingPayload {
     }
 }
 
-/// Kind of decoded frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// Sound of a packet, or recovered from another.
     Sound,
     /// Sound after a change of encoder: it does not continue the sound before.
     Seam,
-    /// Concealment by the decoder.
     Concealed,
 }
 
-/// Waiting payloads and their decoders.
 #[derive(Debug)]
 pub(crate) struct CodedPlayout {
     decoders: Box<[Box<dyn Decode>]>,
@@ -61,7 +57,6 @@ pub(crate) struct CodedPlayout {
     bytes: Box<[u8]>,
     /// Waiting payload per [`GRAIN`].
     waiting: Box<[WaitingPayload]>,
-    /// Frames of the ring minus one.
     mask: usize,
     /// Buffer for the longest packet: half of the playout.
     samples: Box<[f32]>,
@@ -93,9 +88,7 @@ pub(crate) struct CodedPlayout {
     reach: Frames,
     /// End of the received frames.
     end: MediaTime,
-    /// Whether the source has ended.
     ended: bool,
-    /// Payloads that could not be decoded.
     undecodable: u64,
 }
 
@@ -140,7 +133,6 @@ impl CodedPlayout {
         }
     }
 
-    /// Whether a decoder reads this codec.
     pub(crate) fn reads(&self, coder: Codec) -> bool {
         self.decoder(coder).is_some()
     }
@@ -155,12 +147,10 @@ impl CodedPlayout {
         self.done.is_some() && first < self.read
     }
 
-    /// End of the received frames.
     pub(super) const fn end(&self) -> MediaTime {
         self.end
     }
 
-    /// Number of payloads that could not be decoded.
     pub(crate) const fn undecodable(&self) -> u64 {
         self.undecodable
     }
@@ -210,8 +200,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes all frames before `until`; those before `cursor` are no longer needed. Passes each
-    /// run of frames to `lay`.
+    /// Decodes all frames before `until` for `lay`; those before `cursor` are no longer needed.
     pub(super) fn decode_until(
         &mut self,
         cursor: MediaTime,
@@ -373,7 +362,6 @@ impl CodedPlayout {
         });
     }
 
-    /// Copies the payload into one piece.
     fn gather(&mut self, waiting: &WaitingPayload) {
         let (start, len) = (self.byte_of(waiting.first), usize::from(waiting.bytes));
         let before_wrap = len.min(self.bytes.len() - start);
@@ -382,7 +370,6 @@ impl CodedPlayout {
         tail.copy_from_slice(&self.bytes[..tail.len()]);
     }
 
-    /// Packet that begins at this frame.
     fn at(&self, first: MediaTime) -> Option<WaitingPayload> {
         Some(self.waiting[self.grain(first)]).filter(|waiting| waiting.first == first)
     }
@@ -392,7 +379,6 @@ impl CodedPlayout {
         self.all_from(from, until).next()
     }
 
-    /// Packets that begin in the range, in order.
     fn all_from(
         &self,
         from: MediaTime,
@@ -410,8 +396,8 @@ impl CodedPlayout {
         grains.min(self.waiting.len() as i64)
     }
 
-    /// Start of decoding for the frames from `cursor` to `until`: one packet earlier if available,
-    /// so that the decoder has settled.
+    /// Start of decoding for `cursor` to `until`: one packet earlier if available, for the
+    /// decoder's state.
     fn first_heard(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
         let (mut from, mut before) = (cursor - self.reach, None);
         loop {

@@ -24,8 +24,8 @@ impl FormatWatch {
 }
 
 impl ReceivePolicy {
-    /// Mutes an unannounced stream whose packets arrive at another rate than played. The device's
-    /// thread itself mutes wrong samples or bytes per frame until packets are correct.
+    /// Mutes an unannounced stream that arrives at another rate than played. The device's thread
+    /// itself mutes wrong samples or bytes per frame.
     pub(super) fn follow_contradiction(
         &mut self,
         status: &StreamStatus,

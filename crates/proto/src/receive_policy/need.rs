@@ -10,19 +10,16 @@ use crate::unannounced::{Need, tenths};
 pub(super) struct Needs {
     /// Time that the device needs.
     ring: Span,
-    /// Start of the current source.
     since: LocalTime,
     newest: Option<Need>,
-    /// Last reported need.
     told: Option<Need>,
 }
 
 impl Needs {
-    /// Reports repeat within half a second: a sender silent for twice as long announces nothing. By
-    /// then the initial need is known too, and fits in one note.
+    /// Reports repeat within half a second: after twice as long there is no announcement, and the
+    /// initial need is known.
     const PATIENCE: Span = Span::from_secs(1);
 
-    /// Creates the state for a source since `since`, and a device with a ring of this length.
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
         Self { ring, since, newest: None, told: None }
     }
@@ -42,7 +39,6 @@ impl Needs {
 }
 
 impl ReceivePolicy {
-    /// Follows the latency that the device's thread derived.
     pub(super) fn follow_need(&mut self, status: &StreamStatus) {
         if self.announced.is_some() || status.need == self.needs.newest {
             return;

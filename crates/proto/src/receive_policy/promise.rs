@@ -14,8 +14,7 @@ use crate::wire::rtcp::Announcement;
 const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl ReceivePolicy {
-    /// Applies an announcement. Returns whether the device's thread took all commands; if not, the
-    /// next report repeats it.
+    /// Applies an announcement. Returns whether the device's thread took all commands.
     pub(super) fn keep_promise(
         &mut self,
         announcement: Announcement,
@@ -55,9 +54,8 @@ impl ReceivePolicy {
         least_latency(Span::ZERO, &self.device)
     }
 
-    /// Updates the time that the device needs from its measured lead. If it needs more, the latency
-    /// may be raised as at the beginning. If it needs less, the latency stays, but a shorter one
-    /// can be requested.
+    /// Updates the time that the device needs. If it rises, the latency may rise; if it falls, a
+    /// shorter latency can be requested.
     pub(super) fn follow_device(
         &mut self,
         status: &StreamStatus,
@@ -119,9 +117,8 @@ impl ReceivePolicy {
 /// Packets with another payload type before a report: more than strays.
 const FEW: u64 = 10;
 
-/// Reason why an announced stream cannot be played where `ours` is expected; `None` if it can.
-/// Another rate changes the pitch, other channels mix up the sound, another coding is full-scale
-/// noise.
+/// Reason why an announced stream cannot be played as `ours`. Another rate changes the pitch, other
+/// channels mix up the sound, another coding is full-scale noise.
 pub(super) fn refusal(
     theirs: &StreamFormat,
     ours: &StreamFormat,
@@ -141,7 +138,6 @@ impl ReceivePolicy {
         Some(WrongType { came, codings: self.wire.codings(), format: self.format })
     }
 
-    /// Notes once which payload type arrives instead.
     pub(super) fn note_other_type(&mut self, status: &StreamStatus) {
         let Some(wrong) = self.wrong_type_of(status).filter(|_| !self.recent.is_lively()) else {
             return;

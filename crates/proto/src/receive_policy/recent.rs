@@ -16,7 +16,6 @@ pub struct Recent {
     received: u64,
     /// First time this count was known.
     since: LocalTime,
-    /// Time of the last update.
     looked: LocalTime,
 }
 

@@ -9,8 +9,8 @@ use crate::wire::rtcp::Announcement;
 const MOST_STRANGERS: usize = 4;
 
 impl ReceivePolicy {
-    /// Whether messages of `ssrc` concern the current stream, or the next before its first packet.
-    /// Those of a successor are recalled at its first packet.
+    /// Whether messages of `ssrc` concern the current stream, or the next before its first packet;
+    /// those of a successor are recalled then.
     pub(super) fn concerns(&self, ssrc: u32) -> bool {
         let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
         sounds.is_none_or(|heard| heard == ssrc)
@@ -69,7 +69,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Applies an announcement, if new.
     pub(super) fn heed(
         &mut self,
         author: Author,

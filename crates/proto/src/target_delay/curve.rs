@@ -130,7 +130,6 @@ impl Advice {
 
 const TENTH: Span = Span::from_micros(100);
 
-/// Rounds `span` up to a multiple of `unit`.
 fn up_to(span: Span, unit: Span) -> Span {
     let units = (span.as_nanos() + unit.as_nanos() - 1).div_euclid(unit.as_nanos());
     unit.times(units)

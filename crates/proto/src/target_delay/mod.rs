@@ -94,11 +94,10 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Number and length of parts in the short memory: 10 to 12 s. Older spikes are over; rarer
-    /// ones are handled each time.
+    /// Parts and their length in the short memory: 10 to 12 s. Rarer spikes are handled each time.
     const RECENT: (usize, Span) = (5, Span::from_secs(2));
-    /// Number and length of parts in the long memory: 100 to 110 s, in which 0.01 % of 1000 packets
-    /// a second are ten.
+    /// Parts and their length in the long memory: 100 to 110 s, in which 0.01 % of 1000 packets a
+    /// second are ten.
     const MEMORY: (usize, Span) = (10, Span::from_secs(10));
     /// Packets that suffice as a measurement.
     const ENOUGH: u64 = 100;
@@ -113,10 +112,9 @@ impl Depth {
     const SLACK: Span = Span::from_micros(50);
     /// Minimum time before a fall: the short memory must be full.
     const KNOWN_FOR: Span = Self::RECENT.1.times(Self::RECENT.0 as i64);
-    /// Minimum reduction, to avoid changes by microseconds. The band is an eighth of the spread;
-    /// four bands are reduced at once.
+    /// Minimum reduction. The band is an eighth of the spread; four bands are reduced at once.
     const BAND: Span = Span::from_micros(100);
-    /// Wait before a reduction by one band: the need of the newest packets varies by chance.
+    /// Wait before a reduction by one band: the need varies by chance.
     const PATIENT: Span = Span::from_secs(60);
     /// Maximum rise made by resampling, which takes about a second.
     const CREEP: Span = Span::from_micros(200);
@@ -173,9 +171,8 @@ impl Depth {
     }
 
     /// Sets a limit for the link offset, beyond which packets are late; `None` for the capacity. If
-    /// the path itself takes longer, all packets would be late. Then the limit is the need of the
-    /// fastest packet in the last ten seconds plus a fifth of `most`, until a packet shows a
-    /// shorter path.
+    /// the path takes longer, the limit is the fastest packet's need in the last ten seconds plus a
+    /// fifth of `most`, since otherwise all packets are late.
     pub(crate) fn set_most(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
@@ -189,9 +186,8 @@ impl Depth {
         most.max(way).min(longest)
     }
 
-    /// Sets the share of `lost` packets (10⁻⁹ units), each repaired within `budget` of its
-    /// departure if at all. While more are lost than the target allows, the offset includes the
-    /// time for repair.
+    /// Sets the share of `lost` packets (10⁻⁹), each repaired within `budget` of its departure.
+    /// While more are lost than the target allows, the offset includes the repair time.
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.repair = Repair::new(budget, lost);
     }
@@ -220,9 +216,8 @@ impl Depth {
         Some(wanted.max(self.config.least).min(self.longest()))
     }
 
-    /// Number of late packets allowed among the newest. Once the long memory knows the tail, adds
-    /// two standard deviations of a Poisson distribution, exceeded by chance in one of forty such
-    /// stretches: they do not indicate a change of the network.
+    /// Allowed late packets among the newest. Once the long memory knows the tail, plus two
+    /// standard deviations of a Poisson distribution (chance in one of forty stretches).
     fn allowed_recently(&self) -> u64 {
         let (target, count) = (self.config.loss_target, self.recent.all().count());
         if target.allowed(self.memory.all().count()) < Self::KNOWN {
@@ -271,8 +266,8 @@ impl Depth {
             return;
         }
         let (before, wanted) = (self.offset, self.rest(wanted));
-        // A tenth of a second is a short measurement, and cuts are audible: falls within reach of
-        // resampling are left to it.
+        // A tenth of a second is a short measurement, and cuts are audible: small falls are left to
+        // resampling.
         let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let first = if near { before.max(wanted) } else { wanted };
         (self.offset, self.course) = (first, DepthState::Resting);
@@ -345,14 +340,12 @@ impl Depth {
 /// Repair of lost packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Repair {
-    /// Maximum time after their departure.
     budget: Span,
     /// Their share, in 10⁻⁹.
     lost: u32,
 }
 
 impl Repair {
-    /// Returns `None` if no packets are repaired.
     fn new(budget: Span, lost: u32) -> Option<Self> {
         (budget > Span::ZERO).then_some(Self { budget, lost })
     }
@@ -396,7 +389,6 @@ impl SlidingHistogram {
         self.all.record(span);
     }
 
-    /// Drops parts that are too old at `now`.
     fn roll(&mut self, now: LocalTime) {
         let opened = *self.opened.get_or_insert(now);
         let passed = (now - opened).as_nanos() / self.length.as_nanos();

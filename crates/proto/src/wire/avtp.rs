@@ -50,7 +50,6 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
-    /// Bytes before the AVTPDU.
     const fn bytes(self) -> usize {
         match self {
             Self::Ethernet => 0,
@@ -69,7 +68,6 @@ impl Encapsulation {
         }
     }
 
-    /// Bits of the sequence number.
     const fn number_bits(self) -> u32 {
         match self {
             Self::Ethernet => 8,

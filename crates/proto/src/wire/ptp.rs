@@ -23,7 +23,6 @@ use core::fmt;
 
 use crate::time::Span;
 
-/// Bytes of a query.
 pub(crate) const QUESTION_BYTES: usize = 54;
 /// Maximum response length read: the daemon stays within an Ethernet frame.
 pub const MOST_BYTES: usize = 1500;

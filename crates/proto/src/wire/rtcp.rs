@@ -17,7 +17,6 @@ use crate::congestion::PathFeedback;
 
 use super::ntp::{CompactNtp, CompactSpan, NtpTime};
 
-/// Packet types (RFC 3550 §12.1, RFC 3611 §2).
 mod packet_type {
     pub(super) const SENDER_REPORT: u8 = 200;
     pub(super) const RECEIVER_REPORT: u8 = 201;

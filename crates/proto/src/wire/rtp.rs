@@ -23,7 +23,6 @@ pub(crate) const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 
 /// Profile number of one-byte header extensions (RFC 8285 §4.2).
 const ONE_BYTE_FORM: u16 = 0xBEDE;
-/// Data bytes of [`CAPTURE_URI`].
 const CAPTURE_BYTES: usize = 8;
 /// Data bytes of [`INSTANTS_URI`]: three big-endian `u32` and a `u16`, which fills the word.
 const INSTANTS_BYTES: usize = 14;
@@ -33,7 +32,6 @@ const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
 const ELEMENTS_END: usize = 1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES;
 /// Version 2, no padding, no contributing sources (RFC 3550 §5.1).
 const VERSION: u8 = 2 << 6;
-/// Version 2 with an extension.
 const PLAIN_WITH_EXTENSION: u8 = VERSION | 1 << 4;
 /// Extension header: profile number and length in words.
 const ELEMENTS_HEAD: [u8; 4] = {
@@ -45,7 +43,6 @@ const ELEMENTS_HEAD: [u8; 4] = {
 const CAPTURE_HEAD: u8 = 1 << 4 | (CAPTURE_BYTES as u8 - 1);
 const INSTANTS_HEAD: u8 = 2 << 4 | (INSTANTS_BYTES as u8 - 1);
 
-/// Bits of the sequence number.
 const NUMBER_BITS: u32 = 16;
 /// Header bytes without stamps.
 pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
@@ -91,7 +88,6 @@ pub struct SenderStamps {
 /// Profile number of the two-byte form; its last four bits are application-specific (RFC 8285
 /// §4.3).
 const TWO_BYTE_FORM: u16 = 0x1000;
-/// Bits of the profile number that select the form.
 const FORM_BITS: u16 = 0xFFF0;
 /// Bytes before each element: identifier and length.
 const ELEMENT_HEAD: usize = 2;

@@ -4,9 +4,8 @@ use core::ops::Range;
 
 use crate::time::{LocalTime, Span};
 
-/// Wait for an answer before the first retry: a round trip on a local network plus the period of
-/// the host's thread, at usual rates and block sizes. 1024 frames at 48 kHz take 21 ms: then the
-/// retry is superfluous and costs one datagram.
+/// Wait before the first retry: a local round trip plus the period of the host's thread. 1024
+/// frames at 48 kHz (21 ms) cost a superfluous datagram.
 const FIRST_WAIT: Span = Span::from_millis(5);
 /// Maximum wait after unanswered requests while the sender is active.
 const LONGEST_WAIT: Span = Span::from_millis(40);
@@ -48,8 +47,8 @@ impl BlockAsking {
         (self.wait, self.again) = (FIRST_WAIT, LocalTime::NEVER);
     }
 
-    /// Records a datagram of the sender. After a silence the next request is due as if it had been
-    /// active all the time.
+    /// Records a datagram of the sender. After a silence the next request is due as if there had
+    /// been none.
     pub(super) fn heard(&mut self) {
         if self.wait > LONGEST_WAIT {
             if !self.again.is_never() {
@@ -63,8 +62,8 @@ impl BlockAsking {
         self.wait = FIRST_WAIT;
     }
 
-    /// Returns the blocks of `among` to request now. If `open`, more blocks follow beyond its end
-    /// that will fit later; then a few at the end are not worth a request of their own.
+    /// Returns the blocks of `among` to request now. If `open`, more will follow: a few at the end
+    /// are not worth a request.
     pub(super) fn next(
         &mut self,
         among: Range<u64>,

@@ -18,18 +18,15 @@ struct AssemblySlot {
     missing: u16,
 }
 
-/// Properties of a complete block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Whole {
     pub(super) position: u64,
     pub(super) frames: u32,
     pub(super) flags: Flags,
     pub(super) latency: u32,
-    /// Arrival of the last part.
     pub(super) came: LocalTime,
 }
 
-/// Ring of blocks under assembly, indexed by block number.
 #[derive(Debug, Clone)]
 pub(super) struct Assembly {
     set: BlockSet,

@@ -49,9 +49,7 @@ pub(crate) struct OrderedInbound {
     stream: u32,
     memory: Option<u64>,
     epoch: Option<u32>,
-    /// Block awaited or running.
     next: u64,
-    /// Its expected position.
     position: u64,
     /// Complete blocks from `next` on.
     complete: u64,
@@ -104,12 +102,10 @@ impl OrderedInbound {
         self.counters
     }
 
-    /// Known blocks that have not run.
     pub(crate) const fn behind(&self) -> u64 {
         self.heard.saturating_sub(self.next)
     }
 
-    /// Takes a datagram that arrived at `now`.
     pub(crate) fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
@@ -161,8 +157,8 @@ impl OrderedInbound {
             return if again { Handled::Again(head.block) } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
-            // A distant number counts only if a second one is near it. A worker that starts in the
-            // middle of an epoch has no other yet.
+            // A distant number counts only with a second one near it, or for a worker that starts
+            // in the middle of an epoch.
             let far = self.far.replace(head.block);
             if self.heard == 0
                 || far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold())
@@ -251,7 +247,6 @@ impl OrderedInbound {
         self.since = 0;
     }
 
-    /// Bytes of the current block; empty between turns.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.turn.map_or(&[], |turn| self.assembly.bytes(turn.block, turn.frames))
     }
@@ -267,7 +262,6 @@ impl OrderedInbound {
         self.turn.as_ref()
     }
 
-    /// Ends the turn of the current block.
     pub(crate) fn finish(&mut self) -> Option<BlockTurn> {
         let turn = self.turn.take()?;
         self.next = turn.block + 1;

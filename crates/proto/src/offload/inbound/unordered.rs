@@ -40,7 +40,6 @@ pub(crate) struct UnorderedInbound {
 }
 
 impl UnorderedInbound {
-    /// Creates an empty state. Only this allocates.
     pub(crate) fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
         Ok(Self {
             assembly: Assembly::new(config)?,
@@ -53,7 +52,6 @@ impl UnorderedInbound {
         })
     }
 
-    /// Begins an epoch and drops the old one.
     pub(crate) fn begin(&mut self, epoch: u32) {
         self.assembly.clear();
         (self.epoch, self.from, self.newest) = (epoch, 0, 0);
@@ -122,7 +120,6 @@ impl UnorderedInbound {
         self.assembly.take(head, body, now)
     }
 
-    /// Returns a block, if complete and not over.
     pub(crate) fn get(&self, block: u64) -> Option<ArrivedBlock<'_>> {
         let whole = self.assembly.whole(block).filter(|_| block >= self.from)?;
         Some(ArrivedBlock {

@@ -66,7 +66,6 @@ impl OutboundQueue {
         self.allow();
     }
 
-    /// Permits more requested blocks.
     pub(super) fn allow(&mut self) {
         self.allowed = self.replays;
     }

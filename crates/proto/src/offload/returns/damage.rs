@@ -9,7 +9,6 @@ use super::entries::{Cause, Damage, DamageRing};
 /// Maximum unread entries.
 const MOST_ENTRIES: usize = 1024;
 
-/// Bounded ledger, ordered by position.
 #[derive(Debug, Clone)]
 pub(super) struct DamageLedger {
     entries: DamageRing,

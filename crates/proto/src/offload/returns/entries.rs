@@ -41,7 +41,6 @@ impl Damage {
         self.from + u64::from(self.frames)
     }
 
-    /// Whether `next` continues this entry.
     pub(super) fn goes_on_in(&self, next: &Self) -> bool {
         (self.epoch, self.cause, self.end()) == (next.epoch, next.cause, next.from)
             && self.frames.checked_add(next.frames).is_some()

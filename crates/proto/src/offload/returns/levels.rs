@@ -1,6 +1,5 @@
 //! Recent loudness of a plugin, and its input at that level, so that concealment is never louder.
 
-/// Peak and energy of a stretch of sound.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loudness {
     peak: f32,
@@ -81,12 +80,11 @@ pub(super) struct Levels {
     /// Frames per stretch of each kind, and frames in the current ones.
     spans: [usize; 2],
     frames: [usize; 2],
-    /// Frames over which the gain changes.
     fade: usize,
 }
 
-/// Recent input below this part of the energy of a ten times longer stretch, 30 dB below its level,
-/// is ignored: a gate is probably closed.
+/// Recent input 30 dB below the level of a ten times longer stretch is ignored: a gate is probably
+/// closed.
 const TELLING: f32 = 1e-4;
 
 impl Levels {
@@ -113,7 +111,6 @@ impl Levels {
         }
     }
 
-    /// Advances by frames added in all channels.
     pub(super) fn advance(&mut self, frames: usize) {
         for (kind, (passed, span)) in self.frames.iter_mut().zip(self.spans).enumerate() {
             *passed += frames;
@@ -127,8 +124,8 @@ impl Levels {
         }
     }
 
-    /// Begins concealment: input at the plugin's average level, below its peak. Silence if the
-    /// plugin was not heard, since its level is unknown.
+    /// Begins concealment: input at the plugin's average level, below its peak; silence if the
+    /// level is unknown.
     pub(super) fn begin_hole(&mut self) {
         for levels in &mut self.channels {
             let ChannelLevels { long, short, .. } = levels;

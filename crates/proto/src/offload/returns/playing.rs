@@ -26,10 +26,8 @@ pub(super) struct RunPiece<'a> {
     /// Channels, each with room for `most` frames.
     pub(super) run: &'a mut [f32],
     pub(super) most: usize,
-    /// Offset of the piece in the run.
     pub(super) at: usize,
     pub(super) len: usize,
-    /// Position of the piece in the epoch.
     pub(super) position: u64,
 }
 
@@ -45,7 +43,6 @@ pub(super) struct StoodIn {
     state: PlayingState,
     /// Fade-in gain per frame.
     rise: Box<[f32]>,
-    /// Gain of repeated sound per frame.
     fall: Box<[f32]>,
     /// Last frame before the gap.
     held: Box<[f32]>,
@@ -213,8 +210,8 @@ impl StoodIn {
         }
     }
 
-    /// Passes a received piece, cross-faded first if concealment precedes it. Returns the number of
-    /// cross-faded frames.
+    /// Passes a received piece, cross-faded after concealment. Returns the number of cross-faded
+    /// frames.
     pub(super) fn come_back(
         &mut self,
         piece: &mut RunPiece<'_>,
@@ -292,7 +289,6 @@ impl StoodIn {
         }
     }
 
-    /// Repeats the last frames before the gap, backward and forward.
     fn repeat(&self, channel: usize, age: usize, out: &mut [f32]) {
         let last = &self.last[channel * self.last_frames..][..self.last_frames];
         for (ahead, sample) in out.iter_mut().enumerate() {
@@ -318,7 +314,6 @@ fn handed((dry, latency): Handed<'_>, channel: usize, position: u64, out: &mut [
     }
 }
 
-/// Deinterleaves frames into the channels of a piece.
 fn spread(frames: &[f32], piece: &mut RunPiece<'_>, channels: usize) {
     for channel in 0..channels {
         let out = piece.channel(channel);
@@ -328,7 +323,6 @@ fn spread(frames: &[f32], piece: &mut RunPiece<'_>, channels: usize) {
     }
 }
 
-/// Interleaves the first frames of a piece.
 fn gather(frames: &mut [f32], piece: &mut RunPiece<'_>, channels: usize) {
     for channel in 0..channels {
         let from = piece.channel(channel);

@@ -40,7 +40,7 @@ impl ChannelRing {
         });
     }
 
-    /// Lets `write` fill `count` samples from `position` on, up to the size of the ring: one or two
+    /// Lets `write` fill `count` samples from `position` on, up to the ring's size, in one or two
     /// pieces, each with the samples before it.
     #[inline]
     pub(super) fn write_by(
@@ -75,7 +75,6 @@ impl ChannelRing {
         [&ring[at..at + head], &ring[..count - head]]
     }
 
-    /// Samples from `position` on, if contiguous.
     #[inline]
     pub(super) fn slice(&self, channel: usize, position: u64, frames: usize) -> Option<&[f32]> {
         let at = self.index(position);

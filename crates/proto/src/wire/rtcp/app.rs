@@ -10,9 +10,7 @@ use crate::units::{Channels, Rate};
 
 /// Name of tautline's APP packets.
 pub(super) const NAME: &str = "taut";
-/// Subtype of an [`Announcement`].
 pub(super) const ANNOUNCEMENT: u8 = 0;
-/// Subtype of an [`Effective`].
 pub(super) const EFFECTIVE: u8 = 1;
 
 /// Sender to receivers: the stream and its announced latency.
@@ -41,7 +39,6 @@ pub struct Announcement {
 
 impl Announcement {
     pub(super) const BYTES: usize = 52;
-    /// Offset of the clock fields.
     const CLOCKS: usize = 28;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -170,7 +167,6 @@ fn span(bytes: [u8; 8]) -> Span {
     i64::try_from(u64::from_be_bytes(bytes)).map_or(Span::MAX, Span::from_nanos)
 }
 
-/// Subtype of a [`DisciplinedClock`].
 pub(super) const KEPT: u8 = 3;
 pub(super) const KEPT_BYTES: usize = 20;
 
@@ -201,10 +197,8 @@ pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
     })
 }
 
-/// Subtype of a [`PathFeedback`](crate::congestion::PathFeedback).
 pub(super) const FEEDBACK: u8 = 4;
 
-/// Subtype of a [`LossReport`].
 pub(super) const LOSSES: u8 = 2;
 
 /// Receiver to sender: losses of its stream before and after repair, since the first packet.

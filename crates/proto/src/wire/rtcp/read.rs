@@ -16,7 +16,6 @@ use super::{
 
 use crate::congestion::PathFeedback;
 
-/// Bytes of the common header.
 const HEADER_BYTES: usize = 4;
 
 /// Reason why a datagram is not RTCP (RFC 3550 A.2).
@@ -193,7 +192,6 @@ fn block_of(block: &rtcp_types::ReportBlock<'_>) -> ReportBlock {
     }
 }
 
-/// Chunks of a source with items (RFC 3550 §6.5).
 fn read_description<'a>(body: &'a [u8], count: usize, visitor: Visitor<'_, 'a>) -> Option<()> {
     let mut at = 0;
     for _ in 0..count {

@@ -10,7 +10,6 @@ pub const PACK: &dyn Pack = &RtpPack;
 #[derive(Debug)]
 struct RtpPack;
 
-/// Header with or without instants, for its length.
 const fn any_header(stamps: bool) -> Header {
     let capture = SenderStamps { capture: NtpTime::from_bits(0), instants: None };
     Header {

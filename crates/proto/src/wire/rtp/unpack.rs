@@ -122,9 +122,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Fast path for packets that [`Header::write`] writes with stamps: all elements in place, no
-    /// others. `None` only means that another layout is used. Handles most packets of tautline
-    /// senders, in a fifth of the instructions of [`Self::parse_any`].
+    /// Fast path for packets of [`Header::write`] with stamps, which most tautline senders send: a
+    /// fifth of the instructions of [`Self::parse_any`]. `None` means another layout.
     #[inline]
     fn parse_usual(datagram: &'a [u8], ids: ExtensionIds) -> Option<Self> {
         let (header, payload) = datagram.split_first_chunk::<STAMPED_HEADER_BYTES>()?;
@@ -261,7 +260,6 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Reads the elements of a two-byte extension.
 fn elements_in(data: &[u8], ids: ExtensionIds) -> (Option<SenderStamps>, Option<Carried<'_>>) {
     let (mut capture, mut instants, mut carried) = (None, None, None);
     let mut elements = Elements(data);

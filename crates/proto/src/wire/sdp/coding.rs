@@ -7,7 +7,6 @@ use super::{DescriptionError, SdpFault, SdpOddity};
 use crate::codec::{Codec, Coding};
 use crate::units::{Channels, Rate};
 
-/// Meaning of a payload type.
 pub(super) struct SdpCoding {
     pub(super) rate: Rate,
     pub(super) channels: Channels,

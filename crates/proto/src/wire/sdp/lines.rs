@@ -13,7 +13,6 @@ const LETTERS: &str = "vosiuepcbtrzkam";
 /// Maximum characters of a line in a warning.
 const SHOWN: usize = 60;
 
-/// A line of the form `X=VALUE`.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: usize,
@@ -99,7 +98,6 @@ pub(super) fn shown(text: &str) -> String {
     printable(text, SHOWN)
 }
 
-/// A description, split into lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// Lines before the first `m=`.
@@ -111,7 +109,6 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Splits `bytes` into lines.
     pub(super) fn of(bytes: &[u8]) -> Result<Self, DescriptionError> {
         let whole = |fault| DescriptionError { line: None, fault };
         if bytes.len() > MOST_BYTES {
@@ -186,7 +183,6 @@ pub(super) struct Section<'a> {
     pub(super) session: &'a [Line],
     pub(super) media: &'a Line,
     pub(super) lines: &'a [Line],
-    /// Warnings about invalid lines.
     pub(super) warnings: Vec<SdpWarning>,
 }
 

@@ -18,7 +18,6 @@ const RTP_HEADER: i64 = 12;
 /// Maximum packet length in a description, in frames.
 const LONGEST_PACKET: i64 = u16::MAX as i64;
 
-/// Value, or reason for ignoring the line.
 pub(super) type Read<T> = Result<T, SdpOddity>;
 
 impl Description {
@@ -57,7 +56,6 @@ impl Description {
     }
 }
 
-/// A receivable section.
 struct ReadSection {
     description: Description,
     warnings: Vec<SdpWarning>,
@@ -113,7 +111,6 @@ impl<'a> Section<'a> {
         Ok(ReadSection { description, warnings: self.warnings, passed_over })
     }
 
-    /// First session line with this letter.
     fn line(&self, letter: char) -> Option<&'a Line> {
         self.session.iter().find(|line| line.letter == letter)
     }
@@ -351,7 +348,6 @@ impl<'a> Section<'a> {
     }
 }
 
-/// IP address in a `c=` line, and the text after its `/`.
 fn address_of(value: &str) -> Option<(IpAddr, Option<&str>)> {
     value.split_whitespace().find_map(ip)
 }
