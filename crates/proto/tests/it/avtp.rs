@@ -76,7 +76,6 @@ fn time_at(encapsulation: Encapsulation) -> usize {
 struct Road {
     wire: &'static dyn Pack,
     latency: Span,
-    /// Talker's clock minus ours.
     wall: Span,
     /// Number of reported packet traces.
     passages: u64,
@@ -197,7 +196,6 @@ impl Road {
             *passage = Some(newest);
         });
         self.concealed += pulled.concealed.count();
-        // There is no frame before the first is due.
         let begun = meets >= START + self.latency;
         self.missing += if begun { pulled.missing.count() } else { 0 };
         for (index, value) in out.iter().enumerate() {
@@ -385,7 +383,6 @@ fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation
     road.receiver.apply(ReceiveCommand::PresentedAfter(Some(LATENCY)));
     road.play(100, |_, _| true);
     assert_eq!(road.passage.unwrap().total(), Some(LATENCY));
-    // Another talker without an announcement follows.
     road.receiver.apply(ReceiveCommand::PresentedAfter(None));
     road.play(100, |_, _| true);
     assert_eq!(road.passage.unwrap().origin, None);

@@ -24,7 +24,6 @@ fn offer() -> CallOffer {
     offers::offer(&[SampleFormat::L24, SampleFormat::L16])
 }
 
-/// Log of actions with times.
 type Said = Vec<(i64, String)>;
 
 struct CallingEnd {

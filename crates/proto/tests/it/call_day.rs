@@ -16,7 +16,6 @@ use tautline_trial::live_bytes;
 use crate::offers;
 
 const WAY: Span = Span::from_millis(40);
-/// Pauses between actions, in turn.
 const PAUSES: [Span; 5] = [
     Span::from_millis(3_100),
     Span::from_millis(700),
@@ -29,7 +28,6 @@ fn offer() -> CallOffer {
     offers::offer(&[SampleFormat::L24, SampleFormat::L16])
 }
 
-/// Counts of the day.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     begun: u32,
@@ -47,7 +45,6 @@ struct Tally {
 
 type OnTheWay = VecDeque<(LocalTime, CallMessage)>;
 
-/// Next message that has arrived.
 fn due(way: &mut OnTheWay, now: LocalTime) -> Option<CallMessage> {
     let (due, _) = way.front()?;
     if *due > now {
@@ -56,7 +53,6 @@ fn due(way: &mut OnTheWay, now: LocalTime) -> Option<CallMessage> {
     way.pop_front().map(|(_, message)| message)
 }
 
-/// Both ends and the network.
 struct Talk {
     now: LocalTime,
     caller: CallerEnd,

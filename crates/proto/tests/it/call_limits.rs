@@ -1,5 +1,3 @@
-//! Limits on calls and on calls with sound.
-
 use tautline_trial::snapshot;
 
 use crate::offers;

@@ -22,7 +22,6 @@ fn offer(latency: Option<CallLatency>) -> CallOffer {
     CallOffer { latency, ..offers::offer(&[SampleFormat::L24, SampleFormat::L16]) }
 }
 
-/// Messages sent so far.
 fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
     core::iter::from_fn(|| caller.step())
         .filter_map(|step| match step {
@@ -43,7 +42,6 @@ fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
     }
 }
 
-/// In a call with a peer of this version.
 fn calling(version: u32) -> (CallerEnd, CallTerms) {
     let mut caller = CallerEnd::new(offer(None), NOW);
     let terms = dialled(&mut caller, version, NOW).choose(&offer(None)).unwrap();

@@ -15,10 +15,8 @@ const EPOCH: i64 = 1_795_000_000_000_000_000;
 /// Local time of the first sample.
 const START: LocalTime = LocalTime::from_nanos(5_000_000_000);
 
-/// A talker with a clock error, and the follower.
 struct Talker {
     head: CrfHead,
-    /// Times per packet.
     times: i64,
     ppm: f64,
     /// Number of packets, and TAI of the next.
@@ -75,7 +73,6 @@ impl Talker {
         }
     }
 
-    /// Packets that are lost.
     fn lose(&mut self, packets: i64) {
         (0..packets).for_each(|_| drop(self.packet()));
     }

@@ -20,7 +20,6 @@ fn truth(answered: LocalTime) -> Exchange {
     }
 }
 
-/// Peer's clock.
 fn wall(local: LocalTime) -> WallTime {
     let gained = (local - LocalTime::ZERO).divided(50_000);
     WallTime::of_local(local + gained, WALL)

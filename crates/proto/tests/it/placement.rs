@@ -14,7 +14,6 @@ fn at(micros: i64) -> LocalTime {
     LocalTime::from_nanos(2_000_000_000) + Span::from_micros(micros)
 }
 
-/// Sender's wall clock at that time.
 fn wall(micros: i64) -> WallTime {
     WallTime::of_local(at(micros), WALL)
 }
@@ -155,7 +154,6 @@ fn runs_that_wait_for_their_turn_are_each_placed_by_their_own_captures_up_to_the
     assert_eq!(placement.presentation(frame(400_000)), Some(at(9_000_000) + OFFSET));
 }
 
-/// Eighths of a frame.
 fn part(eighths: i64) -> Span {
     RATE.span_of(Frames::new(1)).times(eighths).divided(8)
 }

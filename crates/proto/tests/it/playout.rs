@@ -16,14 +16,11 @@ const FADE: usize = 48;
 enum Step {
     /// Packet: distance from the cursor, frames.
     Place(i64, usize),
-    /// Number of frames.
     Pull(usize),
-    /// Distance of the move.
     Move(i64),
     Clear,
 }
 
-/// Frames by media time, and the rules of the buffer.
 #[derive(Default)]
 struct Model {
     frames: BTreeMap<i64, i16>,

@@ -23,11 +23,8 @@ const PERIOD: Frames = Frames::new(40);
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Frames of a block.
     Push(i64),
-    /// Frames lost by the card.
     Skip(i64),
-    /// New packet length in frames.
     Packet(i64),
     Sample(SampleFormat),
 }
@@ -49,7 +46,6 @@ enum Frame {
         at: LocalTime,
         taken: LocalTime,
     },
-    /// Lost by the card.
     Lost,
 }
 

@@ -10,7 +10,6 @@ use tautline_proto::units::Rate;
 const PERIOD: i64 = 48;
 const RATE: Rate = Rate::HZ_48000;
 
-/// A card driven by the servo.
 struct Card {
     rate: Rate,
     servo: Servo,
@@ -247,7 +246,6 @@ fn jump() -> impl Strategy<Value = i64> {
     prop_oneof![2 => -900..900_i64, 1 => -500..-480_i64, 1 => 480..500_i64]
 }
 
-/// Any size, and often close to the maximum.
 fn drift() -> impl Strategy<Value = f64> {
     prop_oneof![1 => -150.0..150.0_f64, 1 => -150.0..-148.0_f64, 1 => 148.0..150.0_f64]
 }

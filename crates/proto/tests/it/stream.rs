@@ -20,7 +20,6 @@ fn format(rate: Rate, packet: i64) -> StreamFormat {
     }
 }
 
-/// Maximum age over all phases of packet and period, by simulation.
 fn oldest(format: StreamFormat, period: i64) -> Span {
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,

@@ -24,7 +24,6 @@ const IDENTITY: Identity = Identity { stream: StreamId(1), sequence: 0, timestam
 const HERTZ: f64 = 997.0;
 const AMPLITUDE: f64 = 0.5;
 
-/// Sound at the sender's microphone.
 fn tone(at: LocalTime) -> f32 {
     (AMPLITUDE * (TAU * HERTZ * (at.as_nanos() as f64 / 1e9)).sin()) as f32
 }

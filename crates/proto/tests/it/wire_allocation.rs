@@ -153,7 +153,6 @@ const REFUSED: [Refusal; 13] = [
     ("channels", |pdu| but(pdu, 18, 2)),
 ];
 
-/// Changes one byte.
 fn but(pdu: &mut [u8], at: usize, is: u8) -> usize {
     pdu[at] = is;
     42

@@ -74,7 +74,6 @@ fn what_lies_is_refused_by_its_reason() {
     ] {
         assert_eq!(read(&bytes).map(|packet| packet.head), Err(reason), "{bytes:02x?}");
     }
-    // A padded frame.
     let padded = but(&|b| b.extend([0; 20]));
     assert_eq!(read(&padded).map(|packet| packet.times().len()), Ok(6));
     assert!(CrfInvalid::NAMES[CrfInvalid::Times.index()] == "times");

@@ -44,7 +44,6 @@ fn read(text: &str) -> Description {
     Description::read(text.as_bytes()).unwrap().0
 }
 
-/// Warnings, one per line.
 fn warnings(text: &str) -> String {
     let (_, warnings) = Description::read(text.as_bytes()).unwrap();
     warnings.iter().map(|warning| format!("{warning}\n")).collect()

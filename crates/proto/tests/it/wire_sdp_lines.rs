@@ -7,7 +7,6 @@ use tautline_proto::time::Frames;
 use tautline_proto::wire::sdp::*;
 use tautline_trial::snapshot;
 
-/// Description of an AES67 device.
 const BASE: [&str; 10] = [
     "v=0",
     "o=- 1311738121 1311738121 IN IP4 10.77.0.1",

@@ -19,7 +19,6 @@ impl Road {
         }
     }
 
-    /// The talker stays silent until all its frames were due.
     fn end(&mut self) {
         for _ in 0..40 {
             self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));

@@ -1,5 +1,3 @@
-//! Exact cost of lost packets.
-
 use tautline_dsp::conceal::Concealer;
 
 use super::*;

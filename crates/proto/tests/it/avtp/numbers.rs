@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Sets the number before each packet.
 fn carried(number: impl Fn(u32) -> u32) -> impl Fn(i64, &mut [u8]) {
     move |packet, bytes| bytes[..4].copy_from_slice(&number(packet as u32).to_be_bytes())
 }

@@ -6,14 +6,12 @@ use super::*;
 const AROUND: Span = Span::from_nanos((400_000_000 << 32) - 1_520_000_000);
 const ROUND: i64 = 4000;
 
-/// A step of the talker's clock.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     encapsulation: Encapsulation,
     millis: i64,
     /// First packet after the step.
     first: i64,
-    /// A lost packet.
     lost: Option<i64>,
 }
 

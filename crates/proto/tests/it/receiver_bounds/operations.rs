@@ -116,7 +116,6 @@ impl Run {
             9 => self.garbage(bytes),
             10..=12 => {
                 let frames = match bytes.byte() {
-                    // A block of many seconds.
                     u8::MAX => usize::from(bytes.short()) * 2,
                     few => usize::from(few) * 4,
                 };
@@ -133,7 +132,6 @@ impl Run {
         }
     }
 
-    /// Next packet of a stream, sometimes another's.
     fn packet(&mut self, bytes: &mut Bytes<'_>) {
         self.write(bytes);
         let arrival = match bytes.byte() {

@@ -212,7 +212,6 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
         let mut world = World::new(Scene { latency: Span::from_millis(50), ..Scene::default() });
         for period in 0..3000 {
             if period == 1000 {
-                // One second, reported by the device or not.
                 world.stall(Span::from_secs(1), told);
             }
             world.period(perfect);

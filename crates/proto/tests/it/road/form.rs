@@ -1,5 +1,3 @@
-//! Wire format of the scenarios: RTP.
-
 use std::sync::Arc;
 
 use tautline_proto::packet::Unpack;

@@ -18,7 +18,6 @@ impl Recut {
         Self { pending: vec![], next: None }
     }
 
-    /// Takes a packet; returns the complete recut ones.
     fn cut(&mut self, datagram: &Datagram, mut size: impl FnMut() -> usize) -> Vec<Datagram> {
         let first = datagram.head();
         let number = Wrapped::of(65_500, first.number.bits);

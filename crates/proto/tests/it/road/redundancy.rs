@@ -35,7 +35,6 @@ pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
     }
 }
 
-/// A sender, and the packets that its link keeps.
 pub(crate) struct Sending {
     sender: Packetizer,
     repeats: Repeats,
@@ -60,7 +59,6 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(1000 + millis)
 }
 
-/// Sample of frame `index`, never zero.
 fn sample(index: i64) -> f32 {
     (2 * (index % 8000) + 1) as f32 / 16_384.0
 }

@@ -60,7 +60,6 @@ impl Sent {
     }
 }
 
-/// Unique bytes.
 fn payload(sequence: i64, payload_type: u8, bytes: usize) -> Vec<u8> {
     let mut state = (sequence as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(payload_type);
     let mut next = || {
@@ -111,7 +110,6 @@ fn short_or_long() -> impl Strategy<Value = usize> {
     prop_oneof![20 => 1..9_usize, 1 => 110..150_usize]
 }
 
-/// Whether each packet arrives.
 fn comes(outages: &[(usize, usize)]) -> impl Iterator<Item = bool> {
     let states = outages.iter().flat_map(|(up, down)| {
         std::iter::repeat_n(true, *up).chain(std::iter::repeat_n(false, *down))

@@ -4,7 +4,6 @@ use tautline_proto::time::Span;
 
 use super::world::{Datagram, Scene, World, perfect};
 
-/// Plays packets and returns them.
 fn recorded(world: &mut World, packets: usize) -> Vec<Datagram> {
     let mut record = Vec::new();
     for _ in 0..packets {
@@ -16,7 +15,6 @@ fn recorded(world: &mut World, packets: usize) -> Vec<Datagram> {
     record
 }
 
-/// Repeats an old packet now.
 fn again(old: &Datagram, now: &Datagram) -> Datagram {
     Datagram { arrives: now.arrives + Span::from_micros(20), ..old.clone() }
 }
@@ -82,7 +80,6 @@ fn an_outage_is_in_all_that_a_receiver_reports_of_its_losses() {
         assert_eq!(losses.tally.missing + losses.tally.beyond, swallowed, "{losses:?}");
         // The basis for sizing redundancy excludes irreparable runs.
         assert_eq!(losses.tally.missing, if swallowed > 64 { 0 } else { swallowed }, "{losses:?}");
-        // The standard RTCP report.
         let source = world.receiver.source().unwrap();
         assert_eq!(source.expected() - source.received(), swallowed);
     }

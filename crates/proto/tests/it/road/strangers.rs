@@ -36,7 +36,6 @@ fn forged(datagram: &Datagram) -> Datagram {
     forged
 }
 
-/// A forged packet ahead of time.
 fn ahead(datagram: Datagram, packets: u16) -> Datagram {
     datagram.saying(|head| {
         head.number = head.number.plus(packets.into());

@@ -9,14 +9,11 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-/// A call of the decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Packet number.
     Decode(u16),
     /// Number of the recovered packet.
     Recover(u16),
-    /// Number of concealed frames.
     Conceal(usize),
     Reset,
 }
@@ -25,7 +22,6 @@ thread_local! {
     static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls since the last query.
 pub(crate) fn asked() -> Vec<Asked> {
     ASKED.take()
 }

@@ -21,7 +21,6 @@ pub(crate) const WALL: Span = Span::from_secs(1_000_000_000);
 
 pub(crate) const SSRC: u32 = 0x7461_7574;
 
-/// Parameters of a scenario.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) rate: Rate,
@@ -32,9 +31,7 @@ pub(crate) struct Scene {
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
     pub(crate) latency: Span,
-    /// Whether the receiver knows the sender's clock.
     pub(crate) mapped: bool,
-    /// Whether packets carry the sender's instants.
     pub(crate) stamps: bool,
     /// Rate error of the receiver's card.
     pub(crate) card: Ppm,
@@ -76,7 +73,6 @@ impl Scene {
     }
 }
 
-/// A datagram under way.
 #[derive(Clone)]
 pub(crate) struct Datagram {
     pub(crate) number: usize,
@@ -101,11 +97,9 @@ pub(crate) struct World {
     pub(crate) heard: Heard,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
-    /// Sender's address.
     pub(crate) place: Endpoint,
     /// Silence that the receiver's card inserts before its next wake-up.
     starves: Frames,
-    /// Next wake-up of the receiver's card.
     wakes: LocalTime,
     sent: usize,
     captured: i64,
@@ -135,7 +129,6 @@ impl Datagram {
         Self { bytes, ..self }
     }
 
-    /// A copy with a changed header.
     pub(crate) fn saying(self, change: impl FnOnce(&mut PacketHead)) -> Self {
         let (mut head, payload) = (self.head(), self.payload());
         change(&mut head);
@@ -181,7 +174,6 @@ impl World {
         world
     }
 
-    /// Informs the receiver that both ends share a host and a card clock.
     pub(crate) fn share_clock(&mut self) {
         self.scene.one_clock = true;
         let host = Choice::default().same_host(WALL, self.now).expect("the first mapping");
@@ -225,7 +217,6 @@ impl World {
         self.play(span.half());
     }
 
-    /// A period without sending.
     pub(crate) fn pause(&mut self) {
         let span = self.scene.rate.span_of(self.scene.period);
         self.now += span;
@@ -300,7 +291,6 @@ impl World {
         self.wakes += span;
     }
 
-    /// Samples without their times.
     pub(crate) fn sound(&self) -> Vec<f32> {
         self.heard.samples.iter().map(|(_, sample)| *sample).collect()
     }
@@ -348,7 +338,6 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
     Packetizer::compressing(config, encoder.into_iter().collect())
 }
 
-/// A network without faults.
 pub(crate) fn perfect(datagram: Datagram) -> Vec<Datagram> {
     vec![datagram]
 }
@@ -357,7 +346,6 @@ pub(crate) fn perfect(datagram: Datagram) -> Vec<Datagram> {
 pub(crate) struct Chance(pub(crate) u32);
 
 impl Chance {
-    /// A number in `0..limit`.
     pub(crate) fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (self.0 >> 8) % limit

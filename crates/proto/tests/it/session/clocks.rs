@@ -1,5 +1,3 @@
-//! Clock estimation at both ends.
-
 use proptest::prelude::*;
 use tautline_proto::clock::{ClockMapping, ClockSource, DisciplinedClock, HostClock};
 use tautline_proto::endpoint::Host as From;

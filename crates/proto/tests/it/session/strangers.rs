@@ -1,5 +1,3 @@
-//! Reports from outside the session.
-
 use tautline_proto::endpoint::{Endpoint, Host as From, SourceEndpoints};
 use tautline_proto::rtcp_session::{Event, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};

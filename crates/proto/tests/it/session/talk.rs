@@ -1,5 +1,3 @@
-//! Two hosts with a simulated path.
-
 use std::collections::BTreeMap;
 
 use tautline_dsp::format::SampleFormat;
@@ -22,7 +20,6 @@ pub(crate) const FORMAT: StreamFormat = StreamFormat {
     payload_type: 97,
 };
 
-/// A host: session, clock, and received events.
 pub(crate) struct Host {
     pub(crate) session: Session,
     /// Rate error of its clock.
@@ -42,7 +39,6 @@ impl Host {
         Self { session, drift, origin, wall_offset, events: vec![], reports: vec![] }
     }
 
-    /// Its monotonic clock at this true time.
     pub(crate) fn local(&self, at: LocalTime) -> LocalTime {
         LocalTime::ZERO + self.origin + self.drift.stretch(at - LocalTime::ZERO)
     }
@@ -51,7 +47,6 @@ impl Host {
         WallTime::of_local(self.local(at), self.wall_offset)
     }
 
-    /// True time of its deadline.
     pub(crate) fn wakes(&self) -> LocalTime {
         let deadline = self.session.deadline();
         if deadline.is_never() {

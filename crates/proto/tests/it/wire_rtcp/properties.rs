@@ -1,5 +1,3 @@
-//! Properties of every report and every datagram.
-
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
