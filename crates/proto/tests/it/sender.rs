@@ -46,6 +46,7 @@ enum Frame {
         at: LocalTime,
         taken: LocalTime,
     },
+    /// Lost by the card.
     Lost,
 }
 
