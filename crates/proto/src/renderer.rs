@@ -52,7 +52,7 @@ impl Renderer {
     /// Larger intended increases of the latency are jumps: packets are late until then, and
     /// resampling by 0.2 ms takes a second.
     const AT_ONCE: Span = Span::from_micros(200);
-    /// A quarter of [`Self::FOLLOWED`].
+    /// A quarter of `FOLLOWED`.
     const NEAR: Span = Span::from_micros(250);
     const PIECE: usize = 512;
 

@@ -108,7 +108,7 @@ impl Master {
         self.there.room(frames)
     }
 
-    /// Commits the block written to [`Self::room`], to be sent next. Returns its number.
+    /// Commits the block written to `room`, to be sent next. Returns its number.
     pub fn commit(&mut self, flags: Flags) -> u64 {
         self.there.commit(BlockMeta { flags, latency: 0 })
     }

@@ -35,7 +35,7 @@ pub enum StandIn {
     LastGood,
 }
 
-/// Configuration of [`Returns`].
+/// Configuration of `Returns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnsConfig {
     /// Channels sent.

@@ -27,7 +27,7 @@ pub use curve::{Advice, CurvePoint};
 pub use histogram::Histogram;
 pub use target::{LossTarget, TargetError};
 
-/// Configuration of [`Depth`].
+/// Configuration of `Depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepthConfig {
     /// Accepted share of late packets.
@@ -101,7 +101,7 @@ impl Depth {
     const MEMORY: (usize, Span) = (10, Span::from_secs(10));
     /// Packets that suffice as a measurement.
     const ENOUGH: u64 = 100;
-    /// Time after which fewer packets suffice, at least [`Self::FEW`].
+    /// Time after which fewer packets suffice, at least `FEW`.
     const PATIENCE: Span = Span::from_millis(250);
     const FEW: u64 = 8;
     /// Packets in the tail for which the long memory is reliable, to a third.

@@ -63,7 +63,7 @@ impl FrameReader {
         &mut self.bytes[self.until..]
     }
 
-    /// Records bytes written to [`Self::room`].
+    /// Records bytes written to the [room](Self::room).
     pub fn filled(&mut self, count: usize) {
         self.until = (self.until + count).min(self.bytes.len());
     }
