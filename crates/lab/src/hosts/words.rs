@@ -63,6 +63,7 @@ pub(super) enum AgentAsk {
     Listen {
         pairs: u16,
     },
+    /// Sets the SCHED_RR time slice until the agent ends.
     Slice {
         slice_ms: u32,
     },

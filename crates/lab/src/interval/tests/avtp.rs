@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// An AAF packet: 6 frames of 16 bits and two channels at 48 kHz, as ALSA's plugin `aaf` writes it.
