@@ -36,7 +36,7 @@ pub(super) struct MasterLog {
     pub(super) slack: Series,
     pub(super) missed: Vec<MissedBlock>,
     pub(super) due: u64,
-    /// Periods that ended before the call: the card's own xruns.
+    /// Periods that ended before the call returned: the card's own xruns.
     pub(super) overrun: u64,
     pub(super) cpu: Span,
     /// CPU time in user mode and in the kernel, from the kernel's ticks.
