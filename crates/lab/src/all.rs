@@ -212,7 +212,6 @@ fn once(
                 interrupt(&mut child);
             }
             Some(since) if since.elapsed() > GRACE => {
-                // Fails if it has just ended.
                 let _ = child.kill();
             }
             _ => {}

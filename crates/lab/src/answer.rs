@@ -25,7 +25,6 @@ pub(crate) struct Reporting {
     pub(crate) report_file: Vec<ReportPath>,
 }
 
-/// Destinations of the report, opened before the experiment.
 pub(crate) struct Answer {
     kind: ReportKind,
     files: ReportFiles,

@@ -216,7 +216,6 @@ fn name([first, second]: [usize; 2]) -> String {
     format!("channel {first} to {second}")
 }
 
-/// Settings of a comparison of two taps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BetweenOptions {
     pub rate: Rate,
@@ -236,9 +235,7 @@ impl BetweenOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapDelays {
     pub rate: Rate,
-    /// Frames per delay.
     pub window: Frames,
-    /// Consecutive windows without gaps.
     pub windows: Vec<TapWindow>,
     /// Sudden changes of the delay, by rising frame.
     pub steps: Vec<DelayStep>,
@@ -257,7 +254,6 @@ pub struct TapWindow {
 pub struct TapDelay {
     /// How much later the second tap has the sound.
     pub delay: FineFrames,
-    /// 95 % bound, in either direction.
     pub uncertainty: FineFrames,
     /// Change of the delay within the window, with its uncertainty.
     pub drift: DelayDrift,
@@ -301,9 +297,7 @@ pub enum Void {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tap {
-    /// The reference for all times.
     First,
-    /// The later or earlier tap.
     Second,
 }
 
@@ -331,7 +325,6 @@ pub fn between(first: &[f32], second: &[f32], options: &BetweenOptions) -> TapDe
 
 /// Frames, rounded to 2⁻³² frame.
 fn fine(frames: f64) -> FineFrames {
-    // The cast saturates.
     FineFrames::from_parts((frames * FineFrames::ONE as f64).round() as i64)
 }
 

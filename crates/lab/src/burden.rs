@@ -137,7 +137,6 @@ pub struct BurdenReport {
     pub duration_ns: i64,
     /// Its own CPU time; unknown for a program that it ran.
     pub cpu_ns: i64,
-    /// Packets sent or read; for TCP, the calls.
     pub packets: u64,
     /// Datagrams without headers; for multicast, whole IP packets.
     pub bytes: u64,
@@ -187,7 +186,6 @@ pub enum BurdenError {
     NoStressNg(io::Error),
     #[error("stress-ng {words} ended with {status}: {said}")]
     StressNg { words: String, status: String, said: String },
-    /// A thread could not get its processor or scheduler.
     #[error("a rival of {scheduler} on processor {core}: {why}")]
     Rival { scheduler: Scheduler, core: usize, why: String },
     #[error("{what}: {error}")]
@@ -233,7 +231,6 @@ impl Burden {
         }
     }
 
-    /// Arguments after `taut lab burden`.
     pub fn words(&self) -> Vec<String> {
         let own = match self {
             Self::Cpu { threads } => format!("--threads {threads}"),

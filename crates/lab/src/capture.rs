@@ -78,9 +78,7 @@ pub(crate) fn read_frames(
 
 #[derive(Debug, Clone, Copy)]
 struct CaptureInterface {
-    /// `None` if unsupported.
     link: Option<LinkType>,
-    /// Timestamp units per second.
     units: u64,
     offset: i64,
 }
@@ -154,7 +152,6 @@ impl CaptureBlocks<'_> {
                 let frame = packet.data.get(..length).unwrap_or_default();
                 self.frame(interface, stamp, packet.origlen, frame);
             }
-            // Blocks without timestamp or frame.
             PcapBlockOwned::NG(_) => {}
         }
     }

@@ -43,7 +43,6 @@ pub struct Compared {
     pub outcome: ComparedOutcome,
     /// Reasons, one sentence each: regressions, or items that could not be compared.
     pub because: Vec<String>,
-    /// Number of compared figures that could have differed.
     pub tested: usize,
     /// In the order of the first report; rows of only the second come last.
     pub rows: Vec<ComparedRow>,
@@ -82,7 +81,6 @@ pub struct ComparedFigure {
     pub second: f64,
     /// 95 % bootstrap interval of second minus first; absent for counts and with too few values.
     pub interval: Option<[f64; 2]>,
-    /// Smaller time differences are ignored.
     pub threshold_ns: Option<f64>,
     /// Probability that a second of the second report exceeds one of the first; ties count half
     /// (Vargha and Delaney 2000).
@@ -92,7 +90,6 @@ pub struct ComparedFigure {
     pub p: f64,
     /// The same, corrected for all figures; absent if it is not judged or could not have differed.
     pub p_of_all: Option<f64>,
-    /// More is slower, or more missed.
     pub verdict: ComparedVerdict,
     pub why: Option<String>,
 }
@@ -100,12 +97,10 @@ pub struct ComparedFigure {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedVerdict {
-    /// Too few seconds.
     #[default]
     Unknown,
     /// Reported but not judged: it follows from the streams' settings, or from the other parts.
     Follows,
-    /// No difference beyond noise and threshold.
     None,
     Less,
     More,

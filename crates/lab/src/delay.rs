@@ -308,7 +308,6 @@ fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Fail
 
 #[derive(Debug, Clone, Copy)]
 pub struct DelayOptions {
-    /// The configured latency, for comparison.
     pub configured: Option<Span>,
     /// Marks played within this time from the start do not count: streams begin and servos lock.
     pub settle: Span,
@@ -338,7 +337,6 @@ impl DelayOptions {
         self.duration.map_or(LocalTime::NEVER, |span| begun + self.settle + span)
     }
 
-    /// The judge of a measurement that starts at `begun`.
     fn judge(&self, begun: LocalTime, rate: Rate) -> Judge {
         let judge = Judge::new(rate, begun + self.settle)
             .with_marks(self.mark.spacing(rate), self.level_db)

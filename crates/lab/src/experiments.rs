@@ -1,7 +1,6 @@
 use crate::report::LabReport;
 use crate::{between, delay, quality};
 
-/// An experiment, or a preparation in `taut lab all`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Experiment {
     /// Name after `taut lab`.
@@ -35,7 +34,6 @@ const SENT: Experiment = Experiment {
     ..ALONE
 };
 
-/// In listing order.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "delay",

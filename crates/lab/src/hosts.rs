@@ -46,13 +46,11 @@ pub use words::{ChildEnded, ChildState};
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Tries of each address: at 5 % packet loss, all are lost once in 160,000 times.
 const KNOCKS: u32 = 4;
-/// Maximum wait for a child per request.
 const TURN: Duration = Duration::from_secs(2);
 /// The same while the user may request a stop, which an agent cannot see during a request.
 const SHORT_TURN: Duration = Duration::from_millis(100);
 /// Timeout for an agent to end its children after its input ended.
 const GOODBYE: Duration = Duration::from_secs(6);
-/// The same after the user requested a stop.
 const HURRIED: Duration = Duration::from_secs(1);
 /// Wait per request during a measured stream, which the agent must not disturb.
 const HEEDING: Duration = Duration::from_millis(500);
@@ -217,7 +215,6 @@ impl LabHost {
         }
     }
 
-    /// Interrupts a child like Ctrl-C; its report follows.
     pub fn interrupt(&mut self, child: u32) -> Result<(), HostError> {
         self.ask(AgentAsk::Interrupt { child }).map(|_| ())
     }

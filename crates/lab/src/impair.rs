@@ -225,7 +225,6 @@ pub enum UdpPort {
 pub struct DatagramCounters {
     pub received: u64,
     pub lost: u64,
-    /// Number of runs of consecutively lost datagrams.
     pub bursts: u64,
     pub duplicated: u64,
     /// Datagrams dropped because memory was full: the relay's fault, not the path's.

@@ -220,7 +220,6 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
     )
 }
 
-/// Why none of these modes was measured, if so.
 fn nothing_of(modes: &[PacingMode], report: &LabReport) -> Option<String> {
     let whys = modes.iter().map(|mode| {
         let row = report.rows.iter().find(|row| row.name == mode.name());
@@ -268,7 +267,6 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     let sent = bare::send(flags, format, &stop).map_err(Failure::open)?;
     std::fs::write(&flags.ledger, sent.ledger())
         .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
-    // In the form of the `taut send` report.
     let pacing = serde_json::json!({ "lead_ns": sent.lead.as_nanos() });
     let report = serde_json::json!({ "streams": [{ "pacing": pacing }] });
     screen::print(&format!("{report}\n"));

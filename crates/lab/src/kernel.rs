@@ -205,7 +205,6 @@ pub struct KernelOptions {
     pub packets: Vec<PacketShape>,
     pub most: usize,
     pub duration: Span,
-    /// Period of the device that polls the direct link.
     pub period: Span,
     /// The receiver's core, and the sender's if different.
     pub cores: Vec<usize>,
@@ -217,7 +216,6 @@ pub struct KernelOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketShape {
     pub ptime: Span,
-    /// Audio bytes per packet.
     pub payload: usize,
 }
 
@@ -267,7 +265,6 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
     report
 }
 
-/// Time for the threads to start before the schedule.
 const AHEAD: Span = Span::from_millis(20);
 
 fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<ReportRow, String> {

@@ -92,7 +92,6 @@ pub struct LeastOptions {
     pub first: Span,
     pub step: Span,
     pub most: Span,
-    /// Duration of the hold.
     pub hold: Span,
 }
 
@@ -135,7 +134,6 @@ pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
         let over = cases.is_over();
         tries.tell(&mut cases.report, options, over);
         if !cases.report.rows.iter().any(|row| row.name == LEAST) && !answer.stop.is_requested() {
-            // The last note contains the reason.
             cases.unanswered = cases.report.notes.last().cloned();
         }
     })
@@ -181,7 +179,6 @@ struct LeastTries {
     search: LeastSearch,
     /// Failed latencies and their misses, in run order.
     failed: Vec<(u32, String)>,
-    /// Row of the last hold that passed.
     held: Option<String>,
     /// Failed holds, and those failed only by xruns.
     failed_holds: u32,

@@ -89,7 +89,6 @@ impl LoadSearch {
         }
     }
 
-    /// Records a try without a result.
     pub fn void(&mut self) {
         self.unknown += 1;
     }

@@ -266,7 +266,6 @@ pub struct CallHosts {
     clock: HostTimeline,
     /// Calls so far, to give the cables of a run unique names.
     calls: u32,
-    /// Why this host cannot cap the processor, if so.
     uncapped: Option<String>,
 }
 

@@ -169,7 +169,6 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
         }
     }
     let report = &mut cases.report;
-    // Rows of one kind form one table.
     if let Some(first) = report.rows.iter().position(|row| row.name.starts_with(ambient::NAME)) {
         report.rows.splice(first + 1..first + 1, more_ambient);
     }
@@ -177,7 +176,6 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
         report.rows.extend(rows);
     }
     let found = found::sentences(&report.rows);
-    // Notes shared by all cases appear once.
     for note in notes {
         if !report.notes.contains(&note) {
             report.notes.push(note);

@@ -50,7 +50,6 @@ const KINDS: [(&str, &[&str]); 4] = [
 /// out.
 pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     let (plan, rounds) = (flags.streams.shaped(&flags.shape)?, flags.rounds);
-    // Rows combine many runs, so they come last.
     flags.streams.run(
         "overhead",
         |_| None,
@@ -117,7 +116,6 @@ const NOTE: &str = "processor time is that of the stream while packets count, wi
                     against those of one packet in 64";
 
 struct OverheadRun {
-    /// CPU time of both ends per period, in nanoseconds.
     per_period: f64,
     /// The median in nanoseconds, if measured; the error is why it is unusable.
     latency: Result<Option<f64>, String>,

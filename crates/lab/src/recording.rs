@@ -17,7 +17,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::kept::lock_memory;
 
-/// Progress interval, after the first second.
 const TOLD: Span = Span::from_secs(10);
 const BEAT: Span = Span::from_millis(20);
 
@@ -35,7 +34,6 @@ pub struct DeviceRecording {
     /// Time when its first frame met the ADC, as reported by the device; `None` for an empty
     /// recording.
     pub begins: Option<LocalTime>,
-    /// Notes on its reliability, one sentence each.
     pub notes: Vec<String>,
 }
 

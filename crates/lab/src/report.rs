@@ -31,7 +31,6 @@ pub struct LabReport {
     pub question: Cow<'static, str>,
     pub command: String,
     pub duration_ns: i64,
-    /// The machines, the local one first.
     pub hosts: Vec<HostDescription>,
     #[serde(deserialize_with = "bounded::rows")]
     pub rows: Vec<ReportRow>,
@@ -90,7 +89,6 @@ fn processor() -> Option<String> {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReportRow {
     pub name: String,
-    /// Why its figures are unusable, as a sentence.
     pub void: Option<String>,
     #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
@@ -177,7 +175,6 @@ pub struct Worst {
     pub value_ns: i64,
     /// Known cause, such as the longest stages or a freeze of the host.
     pub because: Option<String>,
-    /// Its known parts, in the order of travel.
     pub stages: Vec<WorstPart>,
 }
 
@@ -188,7 +185,6 @@ pub struct WorstPart {
 }
 
 impl Worst {
-    /// Sets its stages; the longest are the cause.
     pub(crate) fn made_of<N: Into<Cow<'static, str>>>(
         &mut self,
         stages: impl Iterator<Item = (N, i64)>,
@@ -339,7 +335,6 @@ impl ReportRow {
         }
     }
 
-    /// Adds a figure; replaces one with the same key.
     pub fn add(&mut self, key: &'static str, words: &'static str, value: impl Into<Value>) {
         self.figures.retain(|figure| figure.key != key);
         self.figures.push(Figure { key, words, value: value.into(), error: None });

@@ -54,7 +54,6 @@ pub struct SchedulerFlags {
 pub struct SchedulerCase {
     pub name: String,
     schedulers: [String; 2],
-    /// SCHED_RR time slice, if set.
     slice: Option<Span>,
     /// Whether to use the stream of the thesis's first test, for which its deadlines are made:
     /// periods and packets of 20 ms at 100 ms. With shorter ones, a thread sleeps until its next
@@ -232,7 +231,6 @@ fn rival(
     Ok(())
 }
 
-/// The sender's processor for both; by default the first.
 fn together(plan: &LabStream) -> [Vec<usize>; 2] {
     let one = plan.cpus[0].first().copied().unwrap_or(0);
     [vec![one], vec![one]]

@@ -74,7 +74,6 @@ impl StallFlags {
         if self.cpus.is_empty() { usable_cores() } else { self.cpus.clone() }
     }
 
-    /// Total number of values, of 16 bytes each.
     fn values(&self) -> usize {
         let period = self.period.as_nanos().max(1);
         let each = (self.duration.as_nanos() / period).max(0) as usize + 1;
@@ -89,7 +88,6 @@ struct CoreLog {
     cost: Span,
 }
 
-/// Time for the threads to start before the schedule.
 const AHEAD: Span = Span::from_millis(20);
 
 /// Monitors the cores; one whose thread is refused is a void row.
@@ -251,7 +249,6 @@ fn period(late: &Series) -> Span {
     }
 }
 
-/// In percent of the monitored time.
 fn share(cost: Span, late: &Series) -> f64 {
     let watched = match (late.values().first(), late.values().last()) {
         (Some((first, _)), Some((last, lateness))) => *last + *lateness - *first,

@@ -25,7 +25,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// With preallocated, touched memory.
     pub fn with_room(most: usize) -> Self {
         let mut values = vec![(LocalTime::ZERO, Span::ZERO); most];
         values.clear();
@@ -207,7 +206,6 @@ fn upper(missed: u64, due: u64) -> f64 {
     if missed >= due {
         return 1.0;
     }
-    // Closed form without misses.
     if missed == 0 {
         return 1.0 - 0.05_f64.powf(1.0 / due as f64);
     }

@@ -40,7 +40,6 @@ use messages::StreamPath;
 pub struct LabStream {
     pub rate: u32,
     pub period: u32,
-    /// Periods in both device buffers.
     pub periods: u32,
     pub ptime: Span,
     pub latency: Span,
@@ -56,13 +55,10 @@ pub struct LabStream {
     pub duration: Span,
     /// Sender's input; by default noise on a virtual card.
     pub input: Option<String>,
-    /// Receiver's output; by default a virtual card.
     pub output: Option<String>,
-    /// Transport. Ethernet has no copies.
     pub wire: LabWire,
     /// Address of the receiver; detected by default.
     pub at: Option<IpAddr>,
-    /// Processors of sender and receiver; all if empty.
     pub cpus: [Vec<usize>; 2],
     /// Rows with a greater uncertainty of one-way times are void; `None` accepts any.
     pub max_uncertainty: Option<Span>,
@@ -107,12 +103,10 @@ pub struct StreamOutcome {
     pub heard: Report,
     /// The sender's packets, in order of media time.
     pub departures: Vec<SentPacket>,
-    /// The receiver's packets, in order of arrival.
     pub arrivals: Vec<HeardPacket>,
     /// Usage of sender and receiver while packets counted; `None` if unreadable.
     pub used: [Option<UsedBetween>; 2],
     pub machines: SampledMachines,
-    /// Why a requested scheduler was refused.
     pub refused: Option<String>,
     pub shape: CarriedShape,
     pub settle: Span,
@@ -120,7 +114,6 @@ pub struct StreamOutcome {
 }
 
 impl StreamOutcome {
-    /// The measured stream: the receiver's first.
     fn stream(&self) -> Option<&StreamReport> {
         self.heard.streams.first()
     }
@@ -144,7 +137,6 @@ pub struct StreamEnds {
     pub receiver: LabHost,
     /// Freezes that each end's stall monitor saw during streams; `None` without one.
     stalls: [Option<u64>; 2],
-    /// Whether both read one clock, once known.
     one_clock: Option<bool>,
     ending: StreamEnding,
 }
@@ -396,7 +388,6 @@ impl LabStream {
         u32::try_from(lasts.as_nanos() / 1_000_000_000 + 1).unwrap_or(u32::MAX)
     }
 
-    /// Whether it is longer than the default noise input.
     pub fn outlasts_noise(&self) -> bool {
         self.input.is_none() && self.noise() > LONGEST_NOISE
     }
@@ -427,7 +418,6 @@ impl LabStream {
         least_latency(format.ptime(), &device).max(format.packing_age(device.period))
     }
 
-    /// Packet format and device settings, as `taut` chooses them.
     pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {
         let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
         let packet = rate.frames_nearest(self.ptime);

@@ -77,7 +77,6 @@ pub struct TrafficInterface {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct WatchedTraffic {
     pub schema: u32,
-    /// The stream's interface, if known.
     pub interface: Option<String>,
     pub samples: Vec<TrafficSample>,
     pub tap: Option<TappedTraffic>,
@@ -134,7 +133,6 @@ impl TrafficSample {
     }
 }
 
-/// Traffic in one direction, in frames with headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CarriedTraffic {
     pub bytes: u64,

@@ -115,7 +115,6 @@ impl TapDelays {
     pub fn cause(&self) -> Option<&Void> {
         let reasons = self.reasons();
         let telling = |(void, _, count): &&(&Void, Frames, usize)| (void.weight(), *count);
-        // The first of equals.
         reasons.iter().rev().max_by_key(telling).map(|(void, ..)| *void)
     }
 

@@ -12,7 +12,6 @@ fn options() -> BetweenOptions {
     BetweenOptions::new(Rate::HZ_48000)
 }
 
-/// A generator unrelated to those of other seeds.
 fn rng(seed: u64) -> Rng {
     Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -35,7 +34,6 @@ fn voids(told: &TapDelays) -> Vec<&Void> {
     told.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
 }
 
-/// Error of each window.
 fn errors(told: &TapDelays, truth: impl Fn(f64) -> f64) -> Vec<f64> {
     let error = |(at, delay): (Frames, &TapDelay)| delay.delay.as_f64() - truth(at.count() as f64);
     told.found().map(error).collect()

@@ -72,7 +72,6 @@ fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
     Ok((UdpSocket::bind((own, 0))?, group))
 }
 
-/// Maximum burst of announcements.
 const BURST: u32 = 16;
 
 pub(super) fn chatter(

@@ -44,7 +44,6 @@ impl PeriodCycle for BareCycle {
             if socket.recv_from(&mut self.room).is_ok() {
                 self.answered += 1;
             }
-            // A datagram that the kernel rejects gets no answer.
             let _ = socket.send_to(&self.datagram, far);
         }
     }
@@ -60,7 +59,6 @@ pub(super) fn echo(
     let mut room = vec![0; MOST_BYTES];
     while !stop.is_requested() {
         if let Ok((bytes, from)) = socket.recv_from(&mut room) {
-            // A lost echo counts as unanswered.
             let _ = socket.send_to(&room[..bytes], from);
         }
     }

@@ -22,7 +22,6 @@ pub(super) fn row(
     one.push(LocalTime::ZERO, usable);
     let mut row = ReportRow::named(name).with(&one);
     row.of_rounds = true;
-    // A single value has no distribution.
     (row.intervals, row.histogram, row.worst) = (Vec::new(), Vec::new(), Vec::new());
     (row.configured, row.uncertainty) = (Some(period), Some(options.fine));
     row.published = published::of(point);
@@ -240,7 +239,6 @@ mod tests {
         let beyond = BothDetectors { missed: 20, jack_xruns: Some(19) };
         let both = row_of(UNDER_JACK, Some(beyond));
         assert_eq!(told(&both), [3, 20, 19].map(|count| Some(json!(count))));
-        // With no cost that was too much.
         let whole = row_of(UNDER_JACK, None);
         assert_eq!(told(&whole), [Some(json!(3)), Some(Value::Null), Some(Value::Null)]);
         let by_a_timer = BothDetectors { jack_xruns: None, ..UNDER_JACK };

@@ -35,13 +35,11 @@ pub(super) struct JackClient {
 
 pub(super) type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
 
-/// Name by which JACK 2 identifies itself.
 const JACK_2: &str = "jackdmp";
 
 pub(super) struct JackMaster {
     open: OpenJackClient,
     version: String,
-    /// The server of the latest point.
     running: Option<(JackPace, DummyServer)>,
 }
 
@@ -70,7 +68,6 @@ impl JackMaster {
         let (mut process, ended) = client.device.run(Box::new(process), stop);
         process.finish();
         if let Ended::Gone(error) = ended {
-            // The next point starts another server.
             self.running = None;
             return Err(error.to_string());
         }

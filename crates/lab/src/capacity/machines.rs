@@ -44,7 +44,6 @@ pub(super) struct MachinesOptions {
     /// Rate of each network namespace's link to a switch, in bits per second; without it, each has
     /// a cable without a limit.
     pub(super) link_rate: Option<u64>,
-    /// Scheduler of the echo threads.
     pub(super) scheduler: Scheduler,
 }
 
@@ -66,7 +65,6 @@ pub(super) struct OpenedWorkers {
 }
 
 pub(super) trait OpenedWorker {
-    /// PIDs of its programs, except this one.
     fn pids(&self) -> Vec<u32>;
 }
 

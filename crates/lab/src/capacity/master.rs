@@ -30,9 +30,7 @@ pub(super) trait PeriodCycle: Send {
 pub(super) struct MasterLog {
     /// Durations of the calls that a host would have made.
     pub(super) called: Series,
-    /// Times from handing out a block to its answer.
     pub(super) exchanges: Series,
-    /// Time left when each answer arrived.
     pub(super) slack: Series,
     pub(super) missed: Vec<MissedBlock>,
     pub(super) due: u64,
@@ -59,9 +57,7 @@ impl MasterLog {
         }
     }
 
-    /// Records a block without an answer. Never allocates.
     pub(super) fn miss(&mut self, from: LocalTime, until: LocalTime) {
-        // The capacity covers all due blocks.
         if self.missed.len() < self.missed.capacity() {
             self.missed.push(MissedBlock { from, until });
         }
@@ -193,7 +189,6 @@ impl MasterPace {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PeriodDue {
     Now(LocalTime),
-    /// Ended before it could begin.
     Lost(LocalTime),
 }
 

@@ -12,7 +12,6 @@ struct PaperPoint {
     window: u32,
     workers: usize,
     source: &'static str,
-    /// Usable percentage of the period.
     usable: i64,
 }
 

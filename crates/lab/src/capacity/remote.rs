@@ -16,7 +16,6 @@ const REMEMBERED: usize = 64;
 struct RemotePlugin {
     offloaded: Offloaded,
     attendant: Attendant,
-    /// Begin of the latest runs, indexed by number.
     began: [LocalTime; REMEMBERED],
     runs: u64,
 }

@@ -11,7 +11,6 @@ use tautline_proto::time::Span;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CapacitySteps {
     pub(super) step: Span,
-    /// Precision of the result.
     pub(super) fine: Span,
     pub(super) most: Span,
     /// Tries with a miss before a cost fails: other programs cause a miss now and then, too great a
@@ -126,7 +125,6 @@ impl CapacitySearch {
     fn fails(&mut self, cost: Span) {
         self.bad = Some(cost);
         if self.good.is_none() {
-            // Even zero cost fails.
             self.phase = SearchPhase::Ended(None);
         } else {
             self.settle();

@@ -60,7 +60,6 @@ impl ReadCounts {
         }
     }
 
-    /// Counts of seconds with any.
     fn per_second(&self) -> Vec<f64> {
         self.counts.iter().map(|count| *count as f64).collect()
     }
@@ -156,7 +155,6 @@ fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
     enough || 2.0 * least[0].min(least[1]) < CHANCE
 }
 
-/// Misses of two runs without times.
 pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
     let share = |missed: Missed| missed.missed.min(missed.due) as f64 / missed.due.max(1) as f64;
     let p = fisher(first, second);
@@ -192,7 +190,6 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let ln = |of_first: u64| {
         ln_binomial(n, of_first) + ln_binomial(m, missed - of_first) - ln_binomial(all, missed)
     };
-    // Tolerance for rounding.
     let limit = ln(found) + 1e-7;
     let (least, most) = (missed.saturating_sub(m), missed.min(n));
     let mean = (u128::from(missed) + 1) * (u128::from(n) + 1) / (u128::from(all) + 2);

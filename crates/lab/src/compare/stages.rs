@@ -12,7 +12,6 @@ pub struct ComparedStage {
     pub name: String,
     pub first_ns: Option<i64>,
     pub second_ns: Option<i64>,
-    /// Second minus first.
     pub difference_ns: Option<i64>,
     /// Whether the difference exceeds the threshold and the uncertainty of both medians.
     pub differs: bool,

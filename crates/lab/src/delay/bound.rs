@@ -16,7 +16,6 @@ use crate::statistics::median;
 /// Maximum number of groups, and minimum number of values in each.
 const GROUPS: usize = 20;
 const IN_GROUP: usize = 5;
-/// Maximum correlation assumed for neighbouring groups.
 const MOST_ALIKE: f64 = 0.9;
 /// Fewer values give no estimate of the spread.
 const FEWEST: usize = 3;

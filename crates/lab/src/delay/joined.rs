@@ -31,9 +31,7 @@ pub struct DelayBetween {
 const BURST: usize = 32;
 const BURST_APART: Span = Span::from_millis(5);
 const APART: Span = Span::from_millis(200);
-/// Timeout for a device to begin.
 const BEGINNING: Duration = Duration::from_secs(20);
-/// Timeout for an interrupted program to write its log.
 const WRITING: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// Extra room in a log, as devices begin and end.
@@ -75,7 +73,6 @@ struct DelayHosts {
 
 impl DelayHosts {
     fn at([player, hearer]: [HostPlace; 2], stop: &Stop) -> Result<Self, HostError> {
-        // The end that is likelier to refuse comes first.
         let mut hearer = LabHost::at(hearer, stop)?;
         let mut player = LabHost::at(player, stop)?;
         let clocks = match player.shares_clock(&mut hearer)? {
@@ -169,7 +166,6 @@ impl DelayHosts {
     }
 }
 
-/// Command of each end, after `taut`.
 const ROLES: [&str; 2] = ["lab play", "lab hear"];
 
 impl DelayBetween {
@@ -314,11 +310,8 @@ fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = 
 
 struct OntoTimeline<'a> {
     clock: &'a HostTimeline,
-    /// Time from which marks count.
     counts: LocalTime,
-    /// Maximum uncertainty of counted marks, in either direction.
     uncertainty: Span,
-    /// Marks whose time could not be translated.
     unknown: u64,
 }
 
@@ -338,5 +331,4 @@ impl OntoTimeline<'_> {
     }
 }
 
-/// Reason for times that another clock cannot place.
 const UNKNOWN: &str = "its agent did not say how its clock stands for 10 s; run it again";

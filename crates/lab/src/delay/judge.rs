@@ -84,13 +84,10 @@ pub struct Outcome {
     pub delay: Distribution,
     /// The same delays, each at the time its mark was played, as many as there was room for.
     pub delays: Series,
-    /// Uncertainty of each delay.
     pub uncertainty: Distribution,
     /// Its parts: the player's device, the recorder's device, and the mark's position in the sound.
     pub parts: [Distribution; 3],
-    /// Uncertainty due to the clocks of both hosts.
     pub clocks: Distribution,
-    /// Marks played in time to be received.
     pub played: u64,
     /// Played marks that were not received.
     pub missed: u64,
@@ -109,7 +106,6 @@ pub struct Outcome {
     pub least_confidence: Option<f64>,
     pub least_clear_db: Option<f64>,
     pub gain: Option<f64>,
-    /// Marks received with inverted polarity.
     pub turned: u64,
     pub exactness: Option<Exactness>,
     /// Low-bit words between the first and the last mark received.
@@ -141,7 +137,6 @@ impl CameWords {
 const CUT_WORDS: f64 = 1.5;
 /// Words cut at the beginning and end of an xrun.
 const WORDS_OF_AN_XRUN: f64 = 2.0;
-/// Minimum number of words for a verdict.
 const FEWEST_WORDS: f64 = 16.0;
 /// With this confidence, only the gain or the rate differs.
 const CLEAR: f64 = 0.99;
@@ -167,7 +162,6 @@ pub struct Judge {
     /// Marks played before `from`, or from `until` on, do not count.
     from: LocalTime,
     until: LocalTime,
-    /// Marks played since `from`, in order.
     waiting: VecDeque<DueMark>,
     first: Option<u64>,
     newest: u64,
@@ -175,7 +169,6 @@ pub struct Judge {
     /// Recent frames heard per frame played, minus one.
     drift: f64,
     even: Stretches,
-    /// Frames between marks, and their peak level.
     spacing: usize,
     peak: f64,
     /// Whether only the time distinguishes the marks, as for sweeps.
@@ -203,7 +196,6 @@ struct Stretches {
 }
 
 impl Stretches {
-    /// In ppm, for frames at this rate.
     fn drift_ppm(&self, rate: Rate) -> Option<f64> {
         (self.played >= f64::from(rate.hertz())).then(|| self.more / self.played * 1e6)
     }
@@ -352,7 +344,6 @@ impl Judge {
         }
     }
 
-    /// Finishes; nothing more was heard after `end`.
     pub fn finish(mut self, end: LocalTime) -> Outcome {
         let delay = self.last.map_or(Span::ZERO, |(_, played, heard)| heard.at - played.at);
         // A mark is found after all of it, and part of the next, was heard.

@@ -57,7 +57,6 @@ const IMPOSSIBLE: &str = "its log has a mark that cannot be";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LogEnd {
-    /// Time when the last frame met the ADC.
     pub(super) end_ns: i64,
     pub(super) xruns: u64,
     pub(super) skipped: i64,

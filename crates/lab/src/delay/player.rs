@@ -15,7 +15,6 @@ use super::judge::Played;
 use super::off_rate;
 use super::sweep::Sweeper;
 
-/// Faults that a device reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct DeviceFaults {
     pub(super) xruns: u64,

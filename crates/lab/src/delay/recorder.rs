@@ -49,7 +49,6 @@ pub(super) struct MarkReader {
 }
 
 pub(super) enum MarkSearch {
-    /// Marks with a code in their lowest bits.
     Marks(Box<Finder>, BitReader),
     Sweeps(Box<SweepFinder>),
 }

@@ -16,7 +16,6 @@ use crate::statistics::Missed;
 #[derive(Debug, Clone)]
 pub struct MeasuredDelay {
     pub marks: Outcome,
-    /// Of output and input, like `faults`.
     settings: [Settings; 2],
     pub(super) configured: Option<Span>,
     pub(super) faults: [DeviceFaults; 2],
@@ -24,9 +23,7 @@ pub struct MeasuredDelay {
     pub best_unclear_db: Option<f64>,
     /// The machines; for a local measurement, this one.
     pub(super) hosts: Vec<HostDescription>,
-    /// Uncertainty between the clocks of two hosts.
     pub(super) clocks: Option<JoinedClocks>,
-    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -46,7 +43,6 @@ impl MeasuredDelay {
         }
     }
 
-    /// Adds the faults that the devices reported.
     pub(super) fn devices(&mut self, output: DeviceFaults, input: DeviceFaults, unread: i64) {
         self.faults = [output, input];
         let xruns = output.xruns + input.xruns;
@@ -62,7 +58,6 @@ impl MeasuredDelay {
         }
     }
 
-    /// Adds the number of marks received from other runs.
     pub(super) fn foreign(&mut self, marks: u64) {
         self.marks.foreign = marks;
         if marks > 0 {
@@ -188,7 +183,6 @@ impl Outcome {
         bound_95(self.delays.values(), &shared, clocks)
     }
 
-    /// Polarity shared by at least three of four marks.
     pub(super) fn polarity(&self) -> Option<&'static str> {
         let (turned, marks) = (self.turned, self.delay.count());
         (marks > 0).then(|| match () {

@@ -82,10 +82,8 @@ impl Sweeper {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FoundSweep {
-    /// Frame where it begins, and the fraction after it.
     pub(super) frame: i64,
     pub(super) fraction: f64,
-    /// Uncertainty of the position in frames, in either direction.
     pub(super) uncertainty: f64,
     /// Match with the sound: 1 if it is only the sweep.
     pub(super) confidence: f64,

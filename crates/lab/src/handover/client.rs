@@ -12,7 +12,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) at: LocalTime,
-    /// Xruns since the previous call.
     pub(super) xruns: u32,
     pub(super) capture: HandedBlock,
     pub(super) playback: HandedBlock,

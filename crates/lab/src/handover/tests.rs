@@ -81,7 +81,6 @@ fn a_freeze_counts_for_every_period_that_the_device_skipped() {
     assert_eq!(rows[0].figures[0].value, 1, "xruns");
 }
 
-/// Calls this many times at once, then fails.
 struct Goes(i64);
 
 impl Device for Goes {

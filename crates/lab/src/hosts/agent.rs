@@ -105,7 +105,6 @@ impl Agent {
                 Ok(AgentAnswer::Done)
             }
             AgentAsk::Slice { slice_ms } => {
-                // Restores the original value, from before the first change.
                 match &self.slice {
                     Some(_) => Slice::write(slice_ms)?,
                     None => self.slice = Some(Slice::set(slice_ms)?),

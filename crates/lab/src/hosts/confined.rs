@@ -22,9 +22,7 @@ pub struct ChildLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
     pub cpu_ns: Option<u64>,
-    /// Quota periods in which a program was runnable.
     pub periods: u64,
-    /// Periods in which it was throttled.
     pub throttled: u64,
     /// Throttled time, summed over processors.
     pub throttled_ns: u64,
@@ -224,7 +222,6 @@ impl Used {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group still in use cannot be removed.
         self.folders.iter().for_each(|folder| drop(fs::remove_dir(folder)));
     }
 }

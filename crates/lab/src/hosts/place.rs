@@ -11,7 +11,6 @@ pub enum HostPlace {
     Local,
     /// A network namespace of this machine, as named by `ip netns`.
     Namespace(String),
-    /// Another machine, as named for `ssh`.
     Ssh(String),
 }
 

@@ -129,7 +129,6 @@ pub enum ChildState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildEnded {
-    /// Exit status; absent after a signal.
     pub status: Option<i32>,
     /// Standard output, read separately.
     #[serde(skip)]

@@ -211,7 +211,6 @@ impl RelayWorker {
     }
 
     fn report(&self, seed: u64) -> RelayReport {
-        // Datagrams towards the destination leave by the onward sockets.
         let port = |leg, port, leaves: usize| {
             let refused = self.sockets[leaves].counters().send_errors;
             let counters = self.impairer.counters(leg, port);

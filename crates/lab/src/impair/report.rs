@@ -35,7 +35,6 @@ pub struct RelayReport {
     pub back: LegReport,
     /// Lateness of forwarding caused by the relay.
     pub lateness: Summary,
-    /// Datagrams that came faster than the relay read them.
     pub kernel_drops: u64,
     /// Datagrams that came back before any sender was known.
     pub unaddressed: u64,

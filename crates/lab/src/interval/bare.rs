@@ -40,7 +40,6 @@ pub(super) struct BareDepartures {
     /// Whether a kernel queue holds each packet until then.
     launches: bool,
     packet: u32,
-    /// Due time and hand-over time of each packet.
     handed: Vec<(LocalTime, LocalTime)>,
 }
 

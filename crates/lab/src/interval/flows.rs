@@ -83,7 +83,6 @@ impl TimestampUnit {
     }
 }
 
-/// A packet as seen, in the observer's clock.
 #[derive(Debug, Clone, Copy)]
 struct SeenPacket {
     flow: u32,
@@ -299,7 +298,6 @@ const IPV6: u16 = 0x86dd;
 const UDP: u8 = 17;
 /// Maximum number of VLAN tags in a frame (IEEE 802.1Q has two).
 const TAGS: usize = 4;
-/// Maximum number of extension headers in a packet.
 const EXTENSIONS: usize = 8;
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {

@@ -29,9 +29,7 @@ pub(super) struct KernelCase {
     pub(super) way: Way,
     pub(super) sender: CaseSender,
     pub(super) count: usize,
-    /// Interval of reading the direct link.
     pub(super) tick: Span,
-    /// Identifies packets of this case.
     pub(super) run: u32,
 }
 

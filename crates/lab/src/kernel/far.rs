@@ -91,7 +91,6 @@ pub(super) fn run_all<H: CaseHosts>(
 
 pub(super) enum Unmeasured {
     Case(String),
-    /// The sending host failed.
     Host(HostError),
 }
 

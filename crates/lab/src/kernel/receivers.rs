@@ -19,7 +19,6 @@ use crate::schedule::OpenSchedule;
 /// A packet that was read; its index in the log is its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeardArrival {
-    /// The kernel's timestamp.
     pub(super) arrival: LocalTime,
     /// Uncertainty of `arrival`; [`Span::MAX`] without a timestamp.
     pub(super) uncertainty: Span,
@@ -40,7 +39,6 @@ pub(super) struct Log {
     pub(super) error: i32,
 }
 
-/// Timeout for packets in flight.
 const PATIENCE: Span = Span::from_millis(50);
 
 pub(super) struct KernelReceiver {

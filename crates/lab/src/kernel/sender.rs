@@ -15,7 +15,6 @@ use crate::schedule::OpenSchedule;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SentDatagram {
     pub(super) due: LocalTime,
-    /// Time of the call to the kernel.
     pub(super) handed: LocalTime,
     pub(super) taken: bool,
 }
@@ -24,7 +23,6 @@ pub(super) struct SentDatagram {
 pub struct PacketRun {
     pub packets: PacketShape,
     pub count: usize,
-    /// Number that identifies the packets.
     pub run: u32,
 }
 

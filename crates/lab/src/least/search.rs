@@ -49,7 +49,6 @@ pub struct LeastSearch {
 
 /// Maximum number of tries with freezes.
 pub const FROZEN_TRIES: u32 = 3;
-/// Maximum number of void tries, as in `load`.
 const VOID_TRIES: u32 = 2;
 
 impl LeastSearch {
@@ -57,7 +56,6 @@ impl LeastSearch {
         Self { most, besides: true, ..Self::default() }
     }
 
-    /// Next run; `None` when the search has ended.
     pub fn next(&self) -> Option<LeastTry> {
         let steps = match self.good {
             _ if self.gave_up() => return None,

@@ -165,7 +165,6 @@ fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
     assert_eq!(whole_steps(Span::from_micros(2001), step), Span::from_micros(2100));
 }
 
-/// A stream of 4 s, half of which counts.
 fn carried(lost: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(4000, lost);
     outcome.sent = read(json!({"role": "send", "streams": [{}]}));

@@ -17,12 +17,10 @@ use crate::report::ReportRow;
 use crate::streams::TRIES;
 
 pub const BULK: &str = "bulk_mbit_per_s";
-/// Row name without a call.
 pub(super) const ALONE: &str = "bulk TCP alone";
 /// A sink whose port is taken has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
 const WRITING: Duration = Duration::from_secs(20);
-/// Time the flow continues beyond a call.
 const BEYOND: Span = Span::from_secs(60);
 
 impl CallHosts {

@@ -23,7 +23,6 @@ pub(super) struct MeasuredCall {
     pub(super) used: Option<UsedBetween>,
     /// Cap of its processor time in percent of one processor, if any.
     pub(super) cap: Option<u32>,
-    /// Throughput of a parallel bulk TCP flow in Mbit/s.
     pub(super) bulk: Option<f64>,
     pub(super) notes: Vec<String>,
 }
@@ -33,7 +32,6 @@ const ENDING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 /// Extra room of a tap: the other is started and ended meanwhile.
 const SPARE: Span = Span::from_secs(30);
-/// Range searched beyond the configured latency.
 const BEYOND: Span = Span::from_millis(200);
 /// Maximum latency searched for a call whose latency follows its packets.
 const LONGEST_AUTO: Span = Span::from_secs(1);

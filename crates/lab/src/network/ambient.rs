@@ -36,7 +36,6 @@ pub(super) fn watch(
         }
     };
     let sender = counted(&mut ends.sender, at_sender, lasts);
-    // Ends both, even after an error.
     let receiver = counted(&mut ends.receiver, at_receiver, Duration::ZERO);
     Ok(vec![("sender", sender?), ("receiver", receiver?)])
 }

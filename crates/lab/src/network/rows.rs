@@ -60,7 +60,6 @@ impl SeenTraffic {
         packets.filter(|packet| (begin..=end).contains(&packet.handed)).count() as u64
     }
 
-    /// Audio bytes per packet, from the sender's report.
     fn payload(&self) -> Option<usize> {
         let stream = self.outcome.sent.streams.first()?;
         let formats = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];

@@ -131,7 +131,6 @@ pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
     Some(chart)
 }
 
-/// A vertical line of `tall` pixels up and down.
 fn tick(chart: &mut Chart, (x, y): (i32, i32), tall: i32, ink: Ink) {
     chart.path([(x, y - tall * FINE), (x, y + tall * FINE)], ink, 2 * FINE);
 }

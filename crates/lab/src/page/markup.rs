@@ -55,7 +55,6 @@ pub(crate) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> Str
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Durations in nanoseconds.
     Time,
     Count,
     Share,
@@ -93,7 +92,6 @@ pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
     }
 }
 
-/// A duration with three significant digits.
 pub(super) fn span(nanos: f64) -> String {
     rounded(nanos, 3)
 }

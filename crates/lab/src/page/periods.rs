@@ -14,7 +14,6 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::median;
 
 const HEIGHT: i32 = 230;
-/// Minimum number of values.
 const LEAST: usize = 256;
 /// Maximum grid size: temporarily four megabytes.
 const MOST: usize = 1 << 18;
@@ -34,7 +33,6 @@ pub(super) struct Swing {
 #[derive(Debug, Clone)]
 pub(super) struct Periods {
     all: Vec<Swing>,
-    /// Periods beyond noise, the strongest first.
     pub(super) named: Vec<Swing>,
 }
 
@@ -170,7 +168,6 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
         Axis::linear(0.0, most * 1.15, Unit::Time),
     );
     let plot = Plot::whole(&mut chart, axes, [0, 0]);
-    // The maximum of each column.
     let mut places: Vec<Place> = Vec::new();
     for swing in &periods.all {
         let place = plot.at(swing.period, swing.height);

@@ -46,7 +46,6 @@ impl Axis {
         Self::linear(from - room, to + room, unit)
     }
 
-    /// The value at this fraction of the length.
     fn value(&self, share: f64) -> f64 {
         match self.log {
             true => self.from * (self.to / self.from).powf(share),
@@ -100,7 +99,6 @@ impl Axis {
         marks.into_iter().map(move |mark| (mark, told(mark, unit, step, greatest)))
     }
 
-    /// Width of its labels in steps.
     pub(super) fn room(&self) -> i32 {
         self.named().map(|(_, name)| width(&name)).max().unwrap_or(0) + 8 * FINE
     }
@@ -198,7 +196,6 @@ impl Plot {
         (self.x(x), self.y(y))
     }
 
-    /// Vertical lines at these values, without duplicates.
     pub(super) fn rules(&self, chart: &mut Chart, across: impl Iterator<Item = f64>) {
         let places: BTreeSet<i32> = across.map(|value| self.x(value)).collect();
         for x in places {

@@ -109,7 +109,6 @@ fn name_lines(chart: &mut Chart, plot: &Plot, lines: &[(&str, Values<'_>)]) {
         *at = (*at).max(lowest);
         lowest = *at + tall;
     }
-    // Moves labels up from below the axis.
     let mut highest = plot.bottom;
     for (at, _) in ends.iter_mut().rev() {
         *at = (*at).min(highest);

@@ -14,7 +14,6 @@ fn count(bins: &[Bin]) -> u64 {
     bins.iter().map(|bin| bin.count).sum()
 }
 
-/// Quantile.
 fn share(bins: &[Bin], share: f64) -> f64 {
     let rank = (count(bins) as f64 * share).ceil().max(1.0) as u64;
     let mut seen = 0;

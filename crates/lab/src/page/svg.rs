@@ -67,7 +67,6 @@ pub(super) struct Chart {
     /// In steps.
     pub(super) height: i32,
     pub(super) body: String,
-    /// Point size in steps.
     pub(super) dot: i32,
     pub(super) points: Vec<(Ink, Place)>,
 }
@@ -115,7 +114,6 @@ impl Chart {
         self.body += &format!("{end}\"/>");
     }
 
-    /// `radius` is in pixels.
     pub(super) fn disc(&mut self, (x, y): Place, radius: i32, ink: Ink) {
         let (radius, ink) = (radius * FINE, ink.0);
         self.body += &format!("<circle class=\"f{ink}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>");
@@ -180,7 +178,6 @@ impl Chart {
 
 const CSS: &str = include_str!("page.css");
 const FONTS: &str = "system-ui,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif";
-/// Margin around charts, and line height, in pixels.
 const MARGIN: i32 = 12;
 const LINE: i32 = 20;
 const TITLE: usize = 56;
@@ -232,7 +229,6 @@ pub(super) fn standalone(title: &str, charts: &[Chart]) -> String {
     )
 }
 
-/// Light-mode colour of the page.
 fn light(name: &str) -> &'static str {
     let begin = CSS.find(&format!("--{name}:")).map_or(0, |at| at + name.len() + 3);
     CSS[begin..].split([';', '}']).next().unwrap_or("#000")

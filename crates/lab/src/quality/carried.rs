@@ -24,7 +24,6 @@ pub(super) struct CarriedCase {
 }
 
 pub(super) const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
-/// Clock deviation of that card.
 const FAST_PPM: u32 = 100;
 
 impl CarriedCase {

@@ -36,7 +36,6 @@ impl<'a> Judged<'a> {
         })
     }
 
-    /// Whether the recording has every sent frame (`taut compare`).
     fn is_whole(self) -> bool {
         matches!(self.verdict, "identical" | "all_there")
     }

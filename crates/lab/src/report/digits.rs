@@ -16,7 +16,6 @@ fn step_nanos(error: i64) -> i64 {
     step
 }
 
-/// Rounds to the nearest multiple, halves away from zero.
 fn to_nearest(nanos: i64, step: i64) -> Span {
     let (nanos, step) = (i128::from(nanos), i128::from(step));
     let rounded = (nanos.abs() + step / 2) / step * step * nanos.signum();

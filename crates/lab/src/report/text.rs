@@ -94,7 +94,6 @@ pub(crate) fn measured(row: &ReportRow) -> Option<String> {
     Some(within(middle, row.uncertainty.map(Span::as_nanos)))
 }
 
-/// A duration rounded to its error, with the error.
 pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
     match error.filter(|error| *error > 0) {
         Some(error) => format!("{} ± {}", digits::by_error(middle, error), digits::bound(error)),
@@ -314,7 +313,6 @@ pub(crate) fn shown(figure: &Figure) -> String {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
-        // Such as one per device.
         Value::Array(values) => {
             let values: Vec<String> = values.iter().map(Value::to_string).collect();
             values.join(", ")

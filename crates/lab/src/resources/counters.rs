@@ -9,12 +9,10 @@ pub(super) struct MachineCounters {
     pub(super) switches: Option<u64>,
     pub(super) interrupts: Option<u64>,
     pub(super) runnable: Option<u64>,
-    /// Present number of processes waiting for a disk.
     pub(super) blocked: Option<u64>,
     pub(super) blocks_read: Option<u64>,
     pub(super) blocks_written: Option<u64>,
     pub(super) faults: Option<u64>,
-    /// Faults that needed a disk read.
     pub(super) major_faults: Option<u64>,
     /// Memory now used by programs, in KiB (proc_meminfo(5)).
     pub(super) memory_used: Option<u64>,
@@ -74,7 +72,6 @@ pub(super) fn context_switches(status: &str) -> Option<u64> {
 }
 
 impl MachineCounters {
-    /// From `/proc/stat`, `/proc/vmstat`, `/proc/meminfo` and `/proc/net/dev`.
     pub(super) fn read(stat: &str, vmstat: &str, meminfo: &str, net: &str) -> Self {
         let cores =
             stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));

@@ -102,7 +102,6 @@ impl Sampling {
     }
 }
 
-/// Open files; each reading starts from the beginning.
 struct ProcReader {
     stat: File,
     vmstat: Option<File>,

@@ -22,9 +22,7 @@ pub use ranks::{Ranked, ranked};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SeriesComparison {
-    /// Median of the second minus that of the first.
     pub difference: f64,
-    /// 95 % bootstrap interval of the difference.
     pub interval: [f64; 2],
     /// Probability of such a difference by chance.
     pub p: f64,
@@ -37,7 +35,6 @@ pub struct SeriesComparison {
 #[serde(rename_all = "snake_case")]
 pub enum SeriesDifference {
     Unknown,
-    /// Within chance and the runs' own uncertainty.
     None,
     Less,
     More,
@@ -45,7 +42,6 @@ pub enum SeriesDifference {
 
 /// Minimum number of intervals of a run.
 pub const LEAST: usize = 8;
-/// Significance level.
 pub(crate) const CHANCE: f64 = 0.01;
 /// Cliff's delta below which a difference is negligible.
 const NEGLIGIBLE: f64 = 0.147;

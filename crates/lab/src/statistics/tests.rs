@@ -22,7 +22,6 @@ fn chance_and_delta_are_those_of_the_reference() {
     let found = compare(&first, &more, 0.0);
     assert!((found.p - 0.079_825_912_128_027_4).abs() < 1e-10, "{found:?}");
     assert!((found.delta - 0.173_541_666_666_666_7).abs() < 1e-10, "{found:?}");
-    // With many ties.
     let tens =
         |values: &[f64]| values.iter().map(|value| (value / 100.0).floor()).collect::<Vec<_>>();
     let found = compare(&tens(&first), &tens(&more), 0.0);

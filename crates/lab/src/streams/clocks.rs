@@ -16,7 +16,6 @@ impl StreamOutcome {
         self.stream().and_then(|one| one.clock.as_ref()).is_some_and(|clock| clock.source == "host")
     }
 
-    /// Uncertainty of the measured median, in either direction.
     pub(super) fn uncertainty(&self) -> Option<Span> {
         self.stream()?.latency.uncertainty_ns.map(Span::from_nanos)
     }

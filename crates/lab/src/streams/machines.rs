@@ -81,7 +81,6 @@ struct MachineNames {
     key: &'static str,
     words: &'static str,
     busy: &'static str,
-    /// Key and label of a failed sampler.
     unread: (&'static str, &'static str),
 }
 

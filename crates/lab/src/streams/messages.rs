@@ -81,7 +81,6 @@ impl LabStream {
         all.extend(path.from.iter().flat_map(|from| words(["--from", from])));
         // The receiver starts before the sender and ends after it.
         all.extend(self.common(1, lasts + READY + TAIL));
-        // Ethernet has no goodbye.
         if self.wire == LabWire::Rtp {
             all.push("--until-bye".to_owned());
         }

@@ -322,7 +322,6 @@ fn all_that_is_read_of_machines_is_told_and_what_pages_have_room_for_is_drawn() 
     let at = |begin: i64| [(begin + 1, 3.0), (begin + 1_000_000_001, 4.0)];
     let read = |begin| {
         let all = machine_quantities().map(|(key, _)| sampled(key, &at(begin)));
-        // A quantity of another version.
         Ok(all.chain([sampled("of_another_version", &at(begin))]).collect::<Vec<_>>())
     };
     outcome.machines = SampledMachines::Two([read(7_002_000_000_000), read(2_000_000_000)]);
@@ -390,11 +389,9 @@ fn seconds_in_which_packets_were_missed_are_marked() {
     assert!(outcome(4000, &[]).row("test").meanwhile.is_empty());
 }
 
-/// Between two machines, with this clock uncertainty.
 pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
     let mut outcome = outcome(4000, &[]);
     for packet in &mut outcome.departures {
-        // On a clock that started long before.
         packet.capture += 7_000_000_000_000;
         packet.handed = packet.capture + 1_020_000;
     }

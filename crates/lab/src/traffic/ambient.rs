@@ -22,7 +22,6 @@ pub struct AmbientTraffic {
     /// Begin and end of counting, on the scale of the seconds; at least a second for a capture.
     pub range_ns: [i64; 2],
     pub parts: Vec<AmbientPart>,
-    /// Frames dropped by the tap.
     pub dropped: u64,
     /// Whether the packets within one frame of the kernel are counted individually.
     pub sized: bool,
@@ -31,11 +30,9 @@ pub struct AmbientTraffic {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientPart {
     pub interface: String,
-    /// Whether this host sent it; `None` for captures.
     pub outgoing: Option<bool>,
     pub protocol: Protocol,
     pub cast: Cast,
-    /// Seconds with traffic.
     pub seconds: Vec<(i64, Carried)>,
 }
 
@@ -61,7 +58,6 @@ impl AmbientTraffic {
         Span::from_nanos(end.saturating_sub(begin).max(1))
     }
 
-    /// Interfaces by falling number of bytes.
     pub fn interfaces(&self) -> Vec<String> {
         let names: BTreeSet<&String> = self.parts.iter().map(|part| &part.interface).collect();
         let mut names: Vec<String> = names.into_iter().cloned().collect();

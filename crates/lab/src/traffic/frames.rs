@@ -45,13 +45,11 @@ named_enum! {
     #[serde(rename_all = "snake_case")]
     pub enum TrafficKind {
         Udp = "other UDP",
-        /// Multicast DNS (RFC 6762).
         Mdns = "mDNS",
         Multicast = "other multicast",
         Broadcast = "broadcast",
         Tcp = "TCP",
         Icmp = "ICMP",
-        /// Neighbour discovery (RFC 4861).
         NeighbourDiscovery = "neighbour discovery",
         /// Group membership: IGMP, and MLD (RFC 3810).
         Membership = "IGMP and MLD",
@@ -73,7 +71,6 @@ pub struct LayerBytes {
     pub packets: u64,
     /// Packets without subsequent fragments.
     pub datagrams: u64,
-    /// With link headers, without checksums.
     pub link: u64,
     pub ip: u64,
     pub transport: u64,
@@ -115,7 +112,6 @@ pub struct ReadFrame {
     pub kind: TrafficKind,
     pub protocol: Protocol,
     pub cast: Cast,
-    /// UDP source and destination.
     pub ends: Option<[SocketAddr; 2]>,
     pub part: FramePart,
     pub rtp: Option<RtpHead>,
@@ -131,9 +127,7 @@ pub struct RtpHead {
     pub ssrc: u32,
 }
 
-/// Ethernet header (IEEE 802.3 §3.1.1).
 const ETHERNET: usize = 14;
-/// IPv6 header (RFC 8200 §3).
 const IPV6: usize = 40;
 /// mDNS port (RFC 6762 §3).
 const MDNS: u16 = 5353;

@@ -30,9 +30,7 @@ pub struct Sizes {
     pub payload: usize,
     pub rtp: usize,
     pub udp: usize,
-    /// All fragments.
     pub ip: usize,
-    /// All frames, with checksums.
     pub ethernet: usize,
     /// As counted by interfaces.
     pub counted: usize,

@@ -117,7 +117,6 @@ impl TrafficTap<TrafficMix> {
     }
 }
 
-/// Parts of a network's traffic, in report order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MixPart {
     Sound,

@@ -115,7 +115,6 @@ fn the_stream_is_known_by_its_port_and_its_control_by_the_next() {
     assert_eq!(parts[&MixPart::Control][0].payload, 80);
     assert_eq!(window.per_second(2), 5.0);
     assert!(all.within([190_000_000, 390_000_000]).is_none());
-    // Without a known port it is just UDP.
     let parts = &window.parts(None)[&("eth0".to_owned(), true)];
     let names: Vec<_> = parts.keys().map(|part| part.name()).collect();
     assert_eq!(names, ["other UDP"]);

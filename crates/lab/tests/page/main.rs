@@ -222,7 +222,6 @@ fn of_many_xruns_the_first_are_told_and_the_rest_is_counted() {
 #[test]
 fn each_machine_of_a_stream_has_a_chart_over_time() {
     let mut row = stream(5_000, 5_000.0, 1);
-    // Far more samples than pixels.
     let values: Vec<_> = (0..50_000).map(|at| (at * 100_000, f64::from(at as i32 % 97))).collect();
     row.meanwhile = ["sender_", "receiver_"]
         .iter()

@@ -114,7 +114,7 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     row
 }
 
-/// The ladder of ten tests, one of them void.
+/// The ladder of ten tests, and a void one.
 pub(crate) fn ladder() -> LabReport {
     let mut report = LabReport::of("ladder", "is what is configured what is measured?");
     report.command = "taut lab ladder --duration 60s --report-file ladder.html".into();

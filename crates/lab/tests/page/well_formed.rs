@@ -58,7 +58,6 @@ fn check_attributes(attributes: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Unescaped text.
 fn text(text: &str) -> Result<String, String> {
     let controls = |letter: char| letter.is_control() && letter != '\n';
     if let Some(letter) = text.chars().find(|letter| controls(*letter) || *letter == '>') {

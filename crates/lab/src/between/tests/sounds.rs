@@ -29,7 +29,6 @@ impl Kind {
     }
 }
 
-/// Path between two taps of one sound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     /// Delay of the second tap at the first frame of the first, in frames.
@@ -50,7 +49,6 @@ impl Way {
     }
 }
 
-/// Adds noise this many dB below the sound.
 pub(super) fn with_noise(sound: &[f64], below_db: f64, rng: &mut Rng) -> Vec<f32> {
     let power = sound.iter().map(|sample| sample * sample).sum::<f64>() / sound.len() as f64;
     let level = power.sqrt() * 10.0_f64.powf(-below_db / 20.0);
@@ -58,12 +56,10 @@ pub(super) fn with_noise(sound: &[f64], below_db: f64, rng: &mut Rng) -> Vec<f32
     sound.iter().zip(noise).map(|(sample, noise)| (sample + level * noise) as f32).collect()
 }
 
-/// Normal noise of variance 1.
 fn noise(frames: usize, rng: &mut Rng) -> Vec<f64> {
     (0..frames).map(|_| (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()).collect()
 }
 
-/// Sample of the sound between two frames.
 fn between(sound: &[f64], place: f64) -> f64 {
     let whole = place.floor();
     let part = place - whole;

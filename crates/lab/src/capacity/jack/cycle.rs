@@ -67,7 +67,6 @@ impl<C: PeriodCycle> Process for JackCycle<C> {
 
     fn finish(&mut self) {
         if let Some(job) = self.job.take() {
-            // A dropped receiver does not need the job.
             let _ = self.back.send(job);
         }
     }
@@ -80,7 +79,6 @@ impl<C: PeriodCycle> JackJob<C> {
         self.runs_as.get_or_insert_with(Scheduler::current);
         let due = LocalTime::from_nanos(self.woke_ns.load(Ordering::Relaxed));
         let lost = self.grid.pass(due);
-        // Lost periods after the end do not matter.
         let ends = AROUND + self.pace.periods_due();
         for back in (1..=lost.min(ends)).rev() {
             self.period(PeriodDue::Lost(due - self.pace.period.times(back.cast_signed())), ends);
@@ -182,7 +180,6 @@ mod tests {
         }
     }
 
-    /// Result of these cycles of the server.
     fn called(cycles: impl Iterator<Item = i64>) -> (Flow, JackJob<Counts>) {
         let (xruns, woke_ns) = (Arc::<AtomicU32>::default(), Arc::<AtomicI64>::default());
         let client = JackClient {
@@ -194,7 +191,6 @@ mod tests {
         let pace = MasterPace { period, duration, scheduler: Scheduler::Other };
         let (back, given) = channel();
         let mut process = JackCycle::new(pace, Counts(0, xruns), &client, back);
-        // All calls end before their period.
         let begins = now() + Span::from_secs(60);
         let mut flow = Flow::Continue;
         for number in cycles {
@@ -222,7 +218,6 @@ mod tests {
     fn periods_that_the_server_left_out_were_due_and_are_missed() {
         let (_, job) = called((0..20).chain(23..52));
         assert_eq!((job.log.due, job.log.missed.len(), job.cycle.0), (20, 3, 33));
-        // No more misses than periods due.
         let (flow, job) = called((0..30).chain(1000..1020));
         assert_eq!((flow, job.log.due, job.log.missed.len()), (Flow::Finished, 20, 6));
     }

@@ -88,7 +88,6 @@ impl Drop for WorkerHere {
     fn drop(&mut self) {
         self.halt.request();
         if let Some(thread) = self.thread.take() {
-            // A panic has reported the error already.
             let _ = thread.join();
         }
     }

@@ -89,7 +89,6 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // Fails if it was not created or entered.
         let _ = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
         let switch = self.switch.iter().map(|(name, _)| name);
         for name in self.workers.iter().chain(switch).chain([&self.master]) {

@@ -88,7 +88,6 @@ pub(super) struct StreamOpened {
 impl OpenedWorker for StreamOpened {
     fn pids(&self) -> Vec<u32> {
         let mut all = vec![self.root];
-        // Includes children of children.
         let mut known = 0;
         while let Some(parent) = all.get(known).copied() {
             known += 1;

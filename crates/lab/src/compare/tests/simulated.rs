@@ -11,21 +11,17 @@ use super::super::{
 };
 use super::{compared, names};
 
-/// Properties of a stream.
 #[derive(Clone)]
 struct Simulated {
     /// Phase between the two cards; different in each run.
     phase_us: f64,
-    /// Added to median and tail of the network.
     wire_us: [f64; 2],
-    /// Added to the wake-up lateness of the receiver's thread.
     woke_us: f64,
     /// Correlation of a second's tail with the next.
     alike: f64,
     missed: f64,
     /// Packets per burst, and bursts per second.
     bursts: (u32, f64),
-    /// Share of seconds with an xrun of the receiver.
     xruns: f64,
     seconds: u32,
     latency_ns: i64,
@@ -128,7 +124,6 @@ impl Simulated {
     }
 }
 
-/// Number of the [`PAIRS`] in which anything differs.
 fn told(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
     let mut random = Rng::with_seed(seed);
     let mut one = || {

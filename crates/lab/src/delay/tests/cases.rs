@@ -58,7 +58,6 @@ fn heard(played: &[f32], output: &ErringCard, input: &ErringCard, delay: f64) ->
     let place = (input.begin - delay - output.begin) * output.rate();
     let mut resampler = Resampler::new(Quality::Balanced, 1, played.len());
     let half = resampler.half();
-    // Enough silence before the first frame.
     let before = half + (-place).max(0.0).ceil() as usize;
     let first = (place + before as f64).floor();
     let sound: Vec<f32> = core::iter::repeat_n(0.0, before).chain(played.iter().copied()).collect();
@@ -80,7 +79,6 @@ pub(super) fn cycle<'a>(capture: Side<'a>, playback: Side<'a>) -> Cycle<'a> {
     Cycle { now: LocalTime::ZERO, capture, playback, xruns: 0, clock: None }
 }
 
-/// Plays marks and finds them again.
 fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> MeasuredDelay {
     let [output, input] = cards;
     let run = RunNumber::new(rng.u32(..));
@@ -111,7 +109,6 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
 fn off(seed: u64, unsure: f64, jitter: f64) -> (f64, f64) {
     let mut rng = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut cards = [0; 2].map(|_| ErringCard::random(&mut rng, unsure, jitter));
-    // The recorder starts first.
     cards[1].begin -= 0.02;
     let delay = 0.1 * rng.f64();
     let noise = 0.01 * rng.f64();

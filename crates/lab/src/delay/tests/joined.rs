@@ -20,7 +20,6 @@ const DELAY: Span = Span::from_micros(12_345);
 struct FarHost {
     ahead: Span,
     jump: Span,
-    /// Round-trip time to the host.
     round_trip: Span,
     /// All of the round trip is on the way back.
     waits_back: bool,

@@ -5,7 +5,6 @@ use tautline_trial::snapshot;
 use super::cases::cycle;
 use super::*;
 
-/// Number of sweeps: a median needs at least twenty.
 const SWEEPS: usize = 24;
 const BLOCK: usize = 48;
 
@@ -137,7 +136,6 @@ fn spacing() -> usize {
     sweep::spacing(SETTINGS.rate)
 }
 
-/// A played sweep, heard a millisecond later.
 fn swept(mark: u32) -> (Played, HeardMark) {
     let (played, heard) = at(mark, 1000);
     let frame = i64::from(mark) * spacing() as i64;

@@ -6,7 +6,6 @@ fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &kind.to_be_bytes(), payload].concat()
 }
 
-/// UDP over IPv4 from 10.0.0.1, port 40000.
 fn udp(to: [u8; 4], port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u16;
     let mut packet = vec![0x45, 0];

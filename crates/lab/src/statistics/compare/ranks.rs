@@ -15,10 +15,8 @@ const FEW: usize = 40;
 /// Correlation times the square root of the count that chance exceeds in 5 % of runs (Anderson
 /// 1942).
 const CLEAR: f64 = 1.645;
-/// Maximum correlation assumed for values.
 const MOST_ALIKE: f64 = 0.99;
 
-/// Ranks two runs of any length.
 pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     if first.is_empty() || second.is_empty() {
         return Ranked { p: 1.0, delta: 0.0 };
