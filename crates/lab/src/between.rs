@@ -239,7 +239,6 @@ pub struct TapDelays {
     pub windows: Vec<TapWindow>,
     /// Sudden changes of the delay, by rising frame.
     pub steps: Vec<DelayStep>,
-    /// Change of the delay apart from steps; positive if it grows.
     pub drift: Option<DelayDrift>,
 }
 
@@ -255,7 +254,6 @@ pub struct TapDelay {
     /// How much later the second tap has the sound.
     pub delay: FineFrames,
     pub uncertainty: FineFrames,
-    /// Change of the delay within the window, with its uncertainty.
     pub drift: DelayDrift,
     /// Distance to the next best delay in dB: at least 3, or less if the sound is periodic.
     pub confidence_db: f64,
@@ -318,7 +316,6 @@ impl TapDelays {
     }
 }
 
-/// Compares `second` with `first`; both begin at the same time.
 pub fn between(first: &[f32], second: &[f32], options: &BetweenOptions) -> TapDelays {
     series::TapSeries::of(first, second, options).told()
 }

@@ -145,7 +145,6 @@ pub struct BurdenReport {
     pub refused: u64,
     /// How often the whole memory was written.
     pub rounds: u64,
-    /// Start of the load, if later than that of the program.
     #[serde(skip)]
     since: Option<LocalTime>,
 }

@@ -41,7 +41,6 @@ pub struct Compared {
     pub schema: u32,
     pub experiment: String,
     pub outcome: ComparedOutcome,
-    /// Reasons, one sentence each: regressions, or items that could not be compared.
     pub because: Vec<String>,
     pub tested: usize,
     /// In the order of the first report; rows of only the second come last.

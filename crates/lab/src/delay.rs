@@ -216,7 +216,6 @@ fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether it is a virtual card without any connection to other devices.
 fn is_joined_to_nothing(device: &DeviceSpec) -> bool {
     let DeviceSpec::Software(SoftwareSpec::Virtual(card)) = device else { return false };
     card.cable.is_none() && card.loopback.is_none() && card.source.is_none()
@@ -293,7 +292,6 @@ pub(crate) fn hear(flags: &MarkSide) -> Result<(), Failure> {
     side(flags, Direction::Capture, apart::hear)
 }
 
-/// Work of one side of a delay between two hosts.
 type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
 
 fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Failure> {
@@ -325,7 +323,6 @@ const USUAL_TIME: Span = Span::from_secs(3600);
 const MOST_KEPT: i64 = 1 << 22;
 
 impl DelayOptions {
-    /// Maximum number of marks kept individually; the figures cover all marks.
     fn most_marks(&self, rate: Rate) -> usize {
         let time = self.duration.unwrap_or(USUAL_TIME);
         let spacing = self.mark.spacing(rate) as i64;
@@ -428,7 +425,6 @@ pub fn measure(
     measured.run(vec![("output", plays), ("input", hears)], options, stop)
 }
 
-/// Like [`measure`], for one duplex device: one process and a single clock.
 pub fn measure_both_ways(
     device: Box<dyn Device>,
     options: &DelayOptions,
@@ -463,7 +459,6 @@ struct Measured {
     judge: Judge,
 }
 
-/// Sets up a measurement; `settings` are those of output and input.
 fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecorder, Measured) {
     // Kept marks are written to memory during the run, so it is locked.
     let notes = Vec::from_iter(lock_memory());
@@ -529,7 +524,6 @@ const fn off_rate(within: Span) -> Span {
     within.divided(10_000)
 }
 
-/// Duration of a fraction of a frame, rounded to nanoseconds.
 fn part_of_a_frame(rate: Rate, part: f64) -> Span {
     Span::from_nanos((part * 1e9 / f64::from(rate.hertz())).round() as i64)
 }

@@ -42,14 +42,12 @@ pub use usage::{ChildUsage, UsedBetween};
 use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
 
-/// Timeout for an agent's answer, in addition to the requested wait.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Tries of each address: at 5 % packet loss, all are lost once in 160,000 times.
 const KNOCKS: u32 = 4;
 const TURN: Duration = Duration::from_secs(2);
 /// The same while the user may request a stop, which an agent cannot see during a request.
 const SHORT_TURN: Duration = Duration::from_millis(100);
-/// Timeout for an agent to end its children after its input ended.
 const GOODBYE: Duration = Duration::from_secs(6);
 const HURRIED: Duration = Duration::from_secs(1);
 /// Wait per request during a measured stream, which the agent must not disturb.
@@ -59,7 +57,6 @@ const PIECE: usize = 1 << 18;
 
 pub struct LabHost {
     place: HostPlace,
-    /// Name in messages: the place and, for a stream, the end.
     name: String,
     agent: Child,
     to: Option<ChildStdin>,
@@ -346,7 +343,6 @@ impl LabHost {
         HostError::Silent { place: self.name.clone(), seconds: PATIENCE.as_secs() }
     }
 
-    /// Ends an agent that no longer answers, with its children, and starts another.
     pub(crate) fn replace_silent(&mut self) -> Result<(), HostError> {
         if self.silent {
             self.to = None;

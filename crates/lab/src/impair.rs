@@ -236,7 +236,6 @@ pub struct DatagramCounters {
 /// needs.
 const MOST_WAITING: usize = 64 << 20;
 
-/// RTP and RTCP share the path but are counted separately.
 struct LegState {
     path: Path,
     counters: [DatagramCounters; 2],

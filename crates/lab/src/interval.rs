@@ -273,7 +273,6 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Maximum number of streams reported, those with the most packets.
 const MOST_FLOWS: usize = 32;
 
 fn report() -> LabReport {

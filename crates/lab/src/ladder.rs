@@ -63,7 +63,6 @@ fn rung(text: &str) -> Result<Rung, String> {
     })
 }
 
-/// Runs each rung in each noise, with the receiver's host busy if a load is given.
 pub(crate) fn run(flags: &LadderFlags) -> Result<(), Failure> {
     let rungs = if flags.rung.is_empty() { &RUNGS[..] } else { &flags.rung };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();

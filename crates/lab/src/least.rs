@@ -108,7 +108,6 @@ impl LeastOptions {
     }
 }
 
-/// The first multiple of `step` that is at least `least`.
 pub fn whole_steps(least: Span, step: Span) -> Span {
     let step = step.as_nanos().max(1);
     Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))

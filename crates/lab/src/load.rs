@@ -49,7 +49,6 @@ pub struct LoadFlags {
     streams: StreamFlags,
 }
 
-/// The highest number without a miss, and the lowest with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSearch {
     good: u16,
@@ -114,7 +113,6 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     flags.streams.run("load", words, |ends, cases, _| search(ends, cases, &plan, flags))
 }
 
-/// Runs the search, with the receiver's host busy if a load is given.
 fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags: &LoadFlags) {
     let load = flags.busy.load.as_ref();
     let mut search = LoadSearch::new(flags.most);
@@ -240,7 +238,6 @@ mod tests {
     use serde_json::json;
     use tautline_report::{Counters, StreamReport};
 
-    /// Two streams of `received` packets each, mixed, so that none is found by its sound.
     fn mixed(received: u64, lost: u64) -> StreamOutcome {
         let mut outcome = outcome(4000, &[]);
         outcome.arrivals.iter_mut().for_each(|packet| packet.measured = None);

@@ -290,7 +290,6 @@ const NOTE: &str = "measured between virtual cards, from ADC to DAC: no speaker,
 const CAP: &str = "10 % stands for the paper's 624 MHz ARM: 24 % of 2.6 GHz by the clock, and less than half of the \
                    work in each cycle, as it starts one instruction in it at most";
 
-/// Approximate total duration of the calls: sound, plus two seconds each to begin and end.
 fn lasts(cases: &[CaseOrNot], flags: &MouthToEarFlags) -> Span {
     let each = cases.iter().flatten().map(|case| {
         let latency = case.latency.unwrap_or(Span::ZERO);

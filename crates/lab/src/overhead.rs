@@ -160,7 +160,6 @@ fn added(base: &[(u32, f64)], more: &[(u32, f64)]) -> Option<(f64, [f64; 2])> {
     })
 }
 
-/// Adds the median of all runs, and its difference to that of `few`.
 fn latency(row: &mut ReportRow, middles: &[(u32, f64)], few: &[(u32, f64)]) {
     if middles.is_empty() {
         return;
@@ -197,7 +196,6 @@ fn one(
     Ok(Ok(OverheadRun { per_period, latency }))
 }
 
-/// Adds the separate cost of the stall monitor, compared with runs that measure as much.
 fn witness(row: &mut ReportRow, times: &[(u32, f64)], without: &[(u32, f64)]) {
     if let Some((more, interval)) = added(without, times) {
         row.add("witness_ns", "of that the witness", more.round() as i64);

@@ -178,7 +178,6 @@ fn row_charts(row: &ReportRow) -> String {
     charts_in_columns(charts)
 }
 
-/// The maximum values as a table with a column per stage, or as text without stages.
 fn worst(row: &ReportRow) -> String {
     if row.worst.is_empty() {
         return String::new();

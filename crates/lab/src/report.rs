@@ -110,7 +110,6 @@ pub struct ReportRow {
     pub freezes: Option<u64>,
     #[serde(skip_deserializing)]
     pub published: Vec<Published>,
-    /// Parts of the measured time, in the order of travel.
     #[serde(default, deserialize_with = "bounded::stages")]
     pub stages: Vec<StageSummary>,
     /// Settings of its stream, and its parts per second, if it has one.
@@ -255,7 +254,6 @@ impl Events {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     pub name: String,
-    /// Time since the first value of the run, and value, in nanoseconds.
     pub values: Vec<(i64, i64)>,
 }
 
@@ -317,7 +315,6 @@ impl ReportRow {
         self
     }
 
-    /// Sets the misses among all values due, also per second.
     pub fn count_missed(&mut self, series: &Series, is_missed: impl Fn(Span) -> bool) {
         let mut seconds: BTreeMap<i64, u32> = BTreeMap::new();
         let (begin, second) = (series.begin().unwrap_or(LocalTime::ZERO), INTERVAL.as_nanos());

@@ -165,7 +165,6 @@ impl StreamFlags {
         Ok(plan)
     }
 
-    /// [`run_streams`] with these options for the far end and the report.
     pub(crate) fn run(
         &self,
         experiment: &'static str,
@@ -231,7 +230,6 @@ fn ending(left: Duration) -> String {
     )
 }
 
-/// A finished row: the measurement as in the report, and misses.
 pub(crate) fn line(row: &ReportRow) -> String {
     let found = match (&row.void, crate::report::text::measured(row)) {
         (Some(why), _) => format!("void: {why}"),

@@ -90,7 +90,6 @@ struct CoreLog {
 
 const AHEAD: Span = Span::from_millis(20);
 
-/// Monitors the cores; one whose thread is refused is a void row.
 fn measure(options: &StallFlags, stop: &Stop) -> LabReport {
     let mut report = LabReport::asking("stalls");
     report.notes.extend(lock_memory());
@@ -150,7 +149,6 @@ impl Watch {
     }
 }
 
-/// Adds a row per core, and one for the freezes of all.
 fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) {
     let mut stalls: Vec<(usize, Stall)> = Vec::new();
     for (index, log) in logs.iter().enumerate() {

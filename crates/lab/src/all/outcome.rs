@@ -18,7 +18,6 @@ pub struct AllOutcome {
     pub does: &'static str,
     pub command: String,
     pub duration_ns: u64,
-    /// Relative path of its page; absent if it wrote none.
     pub page: Option<String>,
     pub rows: Vec<AllRow>,
     pub failed: Option<String>,

@@ -32,7 +32,6 @@ pub(super) enum Found {
     AtTheEnd,
 }
 
-/// How much later the sound is in the second run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Lag {
     pub(super) frames: f64,
@@ -43,7 +42,6 @@ pub(super) struct Lag {
 pub(super) struct Correlator {
     most: usize,
     transform: Transform,
-    /// Weights of the frames of the first run; `ramps` are those of the second.
     window: Vec<f64>,
     ramps: Vec<f64>,
     /// Cross spectrum, partly whitened; `raw` is unwhitened.
@@ -142,14 +140,12 @@ fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
     Likeness::between(first, there).correlation().abs()
 }
 
-/// Index and height of the highest peak outside the hill of `top`.
 fn second_top(lags: &[f64], top: usize) -> (usize, f64) {
     let hill = hill(lags, top);
     let lag = |(at, value): (usize, &f64)| if hill.contains(&at) { 0.0 } else { *value };
     largest(lags.iter().enumerate().map(lag))
 }
 
-/// Peaks within 3 dB of the highest, the highest first.
 fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
     // At an end of the range, the correlation may rise beyond it.
     let inner = lags.windows(3).enumerate().filter(|(_, three)| {

@@ -31,7 +31,6 @@ const FURTHEST: f64 = 4.0;
 const MOST_DRIFT: f64 = 2e-3;
 /// Error that resampling in floats leaves, in frames, at 95 %.
 const FLOOR: f64 = 5e-5;
-/// Standard deviations that include 95 % of a normal distribution.
 const WITHIN: f64 = 1.96;
 
 /// Delay at the middle of a window, and drift.
@@ -147,7 +146,6 @@ impl DelayFitter {
         Some(Fit { line, uncertainty, gain: both / energy })
     }
 
-    /// Reads the sound along a line, with silence beyond its ends.
     pub(super) fn take(&mut self, sound: &[f32], place: f64, drift: f64, out: &mut [f32]) {
         self.interpolator.read(Along { place, drift }, out, padded(sound));
     }

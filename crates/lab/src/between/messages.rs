@@ -25,7 +25,6 @@ impl Void {
         }
     }
 
-    /// The reason as a sentence, with the fix if there is one.
     fn says(&self, rate: Rate) -> Cow<'static, str> {
         let says = match self {
             Self::Silent(Tap::First) => "the first tap is silent",
@@ -214,7 +213,6 @@ impl TapDelays {
         row
     }
 
-    /// Each reason with its first window and its number of windows.
     fn reasons(&self) -> Vec<(&Void, Frames, usize)> {
         let mut reasons: Vec<(&Void, Frames, usize)> = Vec::new();
         for window in &self.windows {
@@ -227,7 +225,6 @@ impl TapDelays {
         reasons
     }
 
-    /// One row per reason, with its number of windows and the time of the first.
     fn voids(&self) -> Vec<ReportRow> {
         let row = |(void, at, count): (&Void, Frames, usize)| {
             let mut row = ReportRow::void(void.name(), void.says(self.rate));

@@ -41,7 +41,6 @@ pub(super) enum Periodic {
 pub(super) struct PeriodicWindow<'a> {
     pub(super) first: &'a [f32],
     pub(super) window: Range<usize>,
-    /// The second tap, from `most` frames before the window to as many after it.
     pub(super) region: &'a [f32],
     pub(super) recorded: Range<usize>,
     pub(super) most: usize,
@@ -108,7 +107,6 @@ pub(super) fn evenness(samples: &[f32]) -> f64 {
     least / most
 }
 
-/// How well the first tap explains the second at each lag.
 struct Explained<'a> {
     heard: &'a [f32],
     sent: &'a [f32],

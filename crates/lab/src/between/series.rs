@@ -122,7 +122,6 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    /// Result for a window if its sound's autocorrelation reaches `alike`.
     fn periodic(&mut self, at: usize, most: usize, region: &[f32], alike: f64) -> Option<Periodic> {
         let recorded = most.saturating_sub(at).min(region.len())
             ..region.len().min((self.second.len() + most).saturating_sub(at));

@@ -16,7 +16,6 @@ fn rng(seed: u64) -> Rng {
     Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// Two taps of noise, 60 dB above their own noise.
 fn taps(way: &Way, frames: usize, seed: u64) -> [Vec<f32>; 2] {
     taps_of(&Kind::White.sound(frames, &mut rng(seed)), way, seed)
 }
@@ -39,7 +38,6 @@ fn errors(told: &TapDelays, truth: impl Fn(f64) -> f64) -> Vec<f64> {
     told.found().map(error).collect()
 }
 
-/// Number of ratios within the bound, and the maximum ratio.
 fn within(ratios: &[f64]) -> (usize, f64) {
     let inside = ratios.iter().filter(|ratio| **ratio <= 1.0).count();
     (inside, ratios.iter().copied().fold(0.0, f64::max))

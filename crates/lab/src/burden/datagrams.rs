@@ -28,7 +28,6 @@ fn failed(what: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> Burd
     move |error| BurdenError::Socket { what, address, error }
 }
 
-/// Sends multicast like foreign streams, to a group without members.
 pub(super) fn multicast(
     by: SocketAddr,
     rate: BitRate,
@@ -39,7 +38,6 @@ pub(super) fn multicast(
     let bytes = (MEDIA_BYTES + HEADS[usize::from(group.is_ipv6())]) as u64;
     let interval = (bytes * 8 * 1_000_000_000 / rate.0.max(1)) as i64;
     let mut packet = [0; MEDIA_BYTES];
-    // RTP version 2 (RFC 3550 §5.1), with an unused payload type.
     packet[..2].copy_from_slice(&[0x80, 0x7f]);
     let mut tally = BurdenReport::default();
     let begun = now();

@@ -107,7 +107,6 @@ impl RunningBurdens {
         }
     }
 
-    /// Ends all, senders before readers, and then returns their errors.
     fn end(self, ends: &mut StreamEnds) -> Result<Vec<BurdenReport>, HostError> {
         let each = self.children.into_iter().rev();
         let reports: Vec<_> =

@@ -104,7 +104,6 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
 fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
     let by = (Ipv4Addr::LOCALHOST, 9).into();
     let sent = ran(&Burden::Multicast { by, rate: MULTICAST_RATE }, 1000);
-    // 500 packets of 1000 bytes; never more than the clock allows.
     assert!((1..=501).contains(&sent.packets), "{sent:?}");
     assert_eq!(sent.bytes, sent.packets * 1000, "{sent:?}");
 }

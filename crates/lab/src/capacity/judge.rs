@@ -68,7 +68,6 @@ fn explains(block: &MissedBlock, stalls: &[Stall], pace: BlockPace) -> Option<Ex
     stalls.iter().any(follows).then_some(Explains::Follows)
 }
 
-/// `by_all` and `by_one` are the stalls of all cores, and of a single one.
 pub(super) fn judged(
     due: u64,
     missed: &[MissedBlock],
@@ -136,7 +135,6 @@ mod tests {
         MissedBlock { from: at(from), until: at(from + 2000) }
     }
 
-    /// Misses of these blocks with every core frozen from 10 to 13 ms.
     fn of(blocks: &[i64], cost: i64) -> BlockMisses {
         let missed: Vec<_> = blocks.iter().map(|from| block(*from)).collect();
         let by_all = [Stall { from: at(10_000), to: at(13_000) }];

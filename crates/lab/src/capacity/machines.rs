@@ -27,7 +27,6 @@ use worker::{StreamAsked, TautWorker, WorkerProgram};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MachinesPlace {
-    /// Each in a network namespace of its own; requires root.
     Namespaces,
     Loopback,
     Here,

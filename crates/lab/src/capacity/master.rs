@@ -37,7 +37,6 @@ pub(super) struct MasterLog {
     /// Periods that ended before the call returned: the card's own xruns.
     pub(super) overrun: u64,
     pub(super) cpu: Span,
-    /// CPU time in user mode and in the kernel, from the kernel's ticks.
     pub(super) halves: [Span; 2],
     pub(super) lasted: Span,
     pub(super) jack_xruns: Option<u32>,
@@ -176,7 +175,6 @@ impl MasterPace {
                 log.called.push(due, over - woke);
                 if over > due + self.period {
                     log.overrun += 1;
-                    // One miss per period, if nothing else was missed in it.
                     if log.missed.len() == before {
                         log.miss(due, over);
                     }

@@ -57,7 +57,6 @@ impl CapacityMeasuring<'_> {
         }
     }
 
-    /// Row name of a point; it differs for timer and JACK server.
     pub(super) fn name(&self, point: &CapacityPoint) -> String {
         let under = if self.jack.is_some() { ", under JACK" } else { "" };
         format!("{point}{under}")

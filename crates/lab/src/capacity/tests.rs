@@ -10,7 +10,6 @@ fn steps() -> CapacitySteps {
     CapacitySteps { step: micros(100), fine: micros(10), most: PERIOD, tries: 2 }
 }
 
-/// All tries of a search with these results, and the cost that passed its hold.
 fn searched(find: impl FnMut(CapacityTry) -> CapacityFinding) -> (Vec<CapacityTry>, Option<Span>) {
     let (mut search, mut all, mut find) = (CapacitySearch::new(steps()), Vec::new(), find);
     while let Some(attempt) = search.next() {
@@ -75,7 +74,6 @@ fn one_miss_by_chance_is_tried_again_and_two_are_not() {
 #[test]
 fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
     let capacity = Span::from_micros(1000);
-    // Short tries pass up to `capacity`, holds up to 35 µs less.
     let (tried, held) = searched(|attempt| {
         let most = if attempt.held { capacity - Span::from_micros(35) } else { capacity };
         if_no_more_than(most)(attempt)
@@ -94,7 +92,6 @@ fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
 
 #[test]
 fn the_cost_that_was_too_much_lies_above_the_last_that_was_held() {
-    // Tries pass up to a millisecond; no hold passes.
     let (mut search, mut held) = (CapacitySearch::new(steps()), Vec::new());
     while let Some(attempt) = search.next() {
         let goes = !attempt.held && attempt.cost <= Span::from_millis(1);

@@ -20,7 +20,6 @@ pub(super) const MISSED: &str = "missed_share";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SecondsCounted {
     pub count: u64,
-    /// Number due; seconds, if it is not a share of packets.
     pub due: u64,
     /// Number of seconds with any.
     pub seconds_with: u64,
@@ -34,7 +33,6 @@ pub(super) struct ReadCounts {
 }
 
 impl ReadCounts {
-    /// Counts in the first `seconds` seconds; later ones are ignored.
     pub(super) fn of(counts: &[SecondCount], seconds: u32) -> Self {
         let within = counts.iter().filter(|(second, count)| *second < seconds && *count > 0);
         let mut all = std::collections::BTreeMap::new();

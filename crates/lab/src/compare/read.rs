@@ -84,7 +84,6 @@ fn begins(field: Option<&RawValue>, with: char) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct ReadRow {
     pub(super) row: ReportRow,
-    /// From a report of one run, which has no seconds.
     pub(super) whole_run: bool,
     pub(super) counters: BTreeMap<String, u64>,
 }
@@ -95,7 +94,6 @@ impl From<ReportRow> for ReadRow {
     }
 }
 
-/// The median, or the mean if there are too few values.
 fn middle(summary: &Summary) -> Option<i64> {
     summary.p50_ns.or(summary.mean_ns)
 }

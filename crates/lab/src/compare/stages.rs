@@ -13,7 +13,6 @@ pub struct ComparedStage {
     pub first_ns: Option<i64>,
     pub second_ns: Option<i64>,
     pub difference_ns: Option<i64>,
-    /// Whether the difference exceeds the threshold and the uncertainty of both medians.
     pub differs: bool,
 }
 
@@ -24,7 +23,6 @@ pub struct ComparedCount {
     pub second: u64,
 }
 
-/// Adds differences of more than `least` nanoseconds, and items of only one row.
 pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, least: f64) {
     row.stages = stages(first, second, least);
     let both = first.counters.iter().filter_map(|(name, count)| {

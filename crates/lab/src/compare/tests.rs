@@ -8,7 +8,6 @@ mod simulated;
 use super::*;
 use crate::statistics::Missed;
 
-/// A report of rows with a minute of seconds each, around these medians.
 fn report(medians_us: &[i64], seed: u64) -> Value {
     let mut random = fastrand::Rng::with_seed(seed);
     let rows: Vec<Value> = medians_us

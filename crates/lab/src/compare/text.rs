@@ -88,7 +88,6 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
     row.sentences().iter().try_for_each(|sentence| writeln!(f, "  {sentence}"))
 }
 
-/// Maximum length of a bar in characters, to either side.
 const BAR: usize = 20;
 
 fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {

@@ -76,7 +76,6 @@ impl MarkPart<'_> {
         (self.device.settings(), RunNumber::new(run), MarkLog::with_room(most as usize))
     }
 
-    /// Writes that the device has started, polls `look` until it ends, and returns its result.
     fn run(
         self,
         process: Box<dyn Process>,

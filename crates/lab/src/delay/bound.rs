@@ -13,13 +13,11 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::statistics::median;
 
-/// Maximum number of groups, and minimum number of values in each.
 const GROUPS: usize = 20;
 const IN_GROUP: usize = 5;
 const MOST_ALIKE: f64 = 0.9;
 /// Fewer values give no estimate of the spread.
 const FEWEST: usize = 3;
-/// Standard deviations that include 95 % of a normal distribution.
 const DEVIATIONS: f64 = 1.959_964;
 
 /// 95 % bound of the error of the median of these values, in the order of their due times. `shared`

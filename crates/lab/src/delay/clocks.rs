@@ -9,7 +9,6 @@ pub(super) struct JoinedClocks {
     pub(super) is_one: bool,
     /// At the worst mark, in either direction.
     pub(super) uncertainty: Span,
-    /// The shortest round trip to an agent that it is based on.
     pub(super) round_trip: Option<Span>,
     /// Detected clock steps, the player's first.
     pub(super) steps: [u32; 2],

@@ -18,7 +18,6 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 
 #[derive(Debug, Clone)]
 pub struct DelayBetween {
-    /// The playing and the recording device, as in each host's command line.
     pub devices: [String; 2],
     pub settings: Settings,
     pub options: DelayOptions,
@@ -34,7 +33,6 @@ const APART: Span = Span::from_millis(200);
 const BEGINNING: Duration = Duration::from_secs(20);
 const WRITING: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Extra room in a log, as devices begin and end.
 const SPARE: Span = Span::from_secs(30);
 
 /// Plays marks at the first place and records them at the second. A failed measurement is a void
@@ -101,7 +99,6 @@ impl DelayHosts {
         Ok(())
     }
 
-    /// Returns the logs of both. On an error, the agents end their children.
     fn run(&mut self, plan: &DelayBetween, stop: &Stop) -> Result<[DeviceLog; 2], HostError> {
         self.heed_stop(true);
         self.exchange_often()?;
@@ -292,7 +289,6 @@ pub(super) fn join(
     Ok(found)
 }
 
-/// Notes about one end's marks; `unknown` marks have times that cannot be translated.
 fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = String> {
     let said = end.notes.into_iter().map(move |note| format!("where marks are {what}: {note}"));
     let unknown = (unknown > 0).then(|| {

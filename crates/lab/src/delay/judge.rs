@@ -41,13 +41,11 @@ pub struct HeardMark {
     /// Part of the uncertainty due to the host's clock, if it is another than this one's.
     #[serde(skip)]
     pub clock: Span,
-    /// Match of the sound with the mark: 1 if identical.
     pub confidence: f64,
     /// Gain of the sound; 1 is full scale, negative if the polarity is inverted.
     pub gain: f64,
     /// Low-bit words received whole by then (`dsp::timecode::bits`).
     pub words: u64,
-    /// For a sweep: distance to the next best match in dB.
     pub clear_db: Option<f64>,
 }
 
@@ -108,7 +106,6 @@ pub struct Outcome {
     pub gain: Option<f64>,
     pub turned: u64,
     pub exactness: Option<Exactness>,
-    /// Low-bit words between the first and the last mark received.
     pub words: CameWords,
 }
 
@@ -119,7 +116,6 @@ pub struct CameWords {
 }
 
 impl CameWords {
-    /// Whether all words came; one may be cut at either end.
     fn are_all(self) -> bool {
         self.came >= self.meant - CUT_WORDS
     }
@@ -135,7 +131,6 @@ impl CameWords {
 
 /// Maximum loss from words cut at the two ends.
 const CUT_WORDS: f64 = 1.5;
-/// Words cut at the beginning and end of an xrun.
 const WORDS_OF_AN_XRUN: f64 = 2.0;
 const FEWEST_WORDS: f64 = 16.0;
 /// With this confidence, only the gain or the rate differs.
@@ -222,7 +217,6 @@ impl Judge {
         }
     }
 
-    /// Sets the distance between marks in frames, and their peak.
     pub fn with_marks(mut self, spacing: usize, level_db: f64) -> Self {
         (self.spacing, self.peak) = (spacing, 10_f64.powf(level_db / 20.0));
         self
@@ -315,12 +309,10 @@ impl Judge {
         self.first.is_some_and(|first| first <= index).then_some(index)
     }
 
-    /// Position in `waiting`; `None` if the mark was played too early to count.
     fn counted(&self, index: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&index, |waiting| waiting.number).ok()
     }
 
-    /// Compares the frames between two marks as heard with those as played.
     fn follow(&mut self, played: Played, heard: HeardMark) {
         let Some((_, played_last, heard_last)) = self.last else { return };
         let meant = played.frame.saturating_sub(played_last.frame) as f64;
@@ -367,7 +359,6 @@ impl Judge {
         })
     }
 
-    /// All words between the first mark and the last must have come.
     fn exactness(&self) -> Option<Exactness> {
         let (_, _, last) = self.last.filter(|_| !self.alike)?;
         let gain = last.gain.abs() / self.peak;

@@ -40,7 +40,6 @@ impl LogBegin {
         }
     }
 
-    /// Start time and settings; `None` if the settings are invalid.
     fn read(&self) -> Option<(LocalTime, Settings)> {
         let settings = Settings {
             rate: Rate::new(self.rate).ok()?,

@@ -17,7 +17,6 @@ use super::{off_rate, part_of_a_frame};
 
 #[derive(Debug, Clone, Copy)]
 struct FrameRun {
-    /// Frame of the device from its start, dropped frames included.
     frame: i64,
     meets: LocalTime,
     uncertainty: Span,
@@ -78,8 +77,6 @@ impl MarkSearch {
         }
     }
 
-    /// Passes frames, and reports found marks with the number of low-bit words and a sweep's
-    /// clearness.
     fn push(&mut self, frames: &[f32], mut found: impl FnMut(FoundMark, u64, Option<f64>)) {
         match self {
             Self::Marks(finder, bits) => {

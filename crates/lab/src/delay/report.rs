@@ -19,7 +19,6 @@ pub struct MeasuredDelay {
     settings: [Settings; 2],
     pub(super) configured: Option<Span>,
     pub(super) faults: [DeviceFaults; 2],
-    /// Clearness of the best sweep that was not clear enough, in dB.
     pub best_unclear_db: Option<f64>,
     /// The machines; for a local measurement, this one.
     pub(super) hosts: Vec<HostDescription>,
@@ -68,7 +67,6 @@ impl MeasuredDelay {
         }
     }
 
-    /// The report; the names are those of output and input.
     pub fn report(self, [output, input]: [&str; 2]) -> LabReport {
         let mut report = LabReport::of("delay", QUESTION);
         let unkept = self.marks.delays.unkept();

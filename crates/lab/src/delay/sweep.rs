@@ -85,11 +85,9 @@ pub(super) struct FoundSweep {
     pub(super) frame: i64,
     pub(super) fraction: f64,
     pub(super) uncertainty: f64,
-    /// Match with the sound: 1 if it is only the sweep.
     pub(super) confidence: f64,
     /// Gain; 1 is full scale, negative if the polarity is inverted.
     pub(super) gain: f64,
-    /// Distance of the highest value outside the lobe to the peak, in dB.
     pub(super) clear_db: f64,
 }
 

@@ -133,7 +133,6 @@ fn row(report: &MeasuredDelay) -> &Outcome {
     &report.marks
 }
 
-/// Void rows and notes of a report as text, without the machine and the figures.
 fn remarks(report: &crate::report::LabReport) -> String {
     let voids = report.rows.iter().filter_map(|row| row.void.clone());
     voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
@@ -385,7 +384,6 @@ fn marks_that_come_again_are_counted_and_those_before_the_beginning_are_not() {
     assert_eq!((outcome.played, outcome.missed, outcome.repeated), (15, 0, 1));
 }
 
-/// A duplex card with a cable of `frames` frames from output to input.
 struct Duplex {
     frames: usize,
     blocks: usize,

@@ -23,7 +23,6 @@ fn side(directions: Directions) -> HandoverSide {
     HandoverSide { name: "card".to_owned(), directions, settings: SETTINGS }
 }
 
-/// A call at `micros` for the period that began at `began`; skips are whole periods.
 fn call(micros: i64, began: i64, skipped: i64) -> Call {
     let block = |meets| HandedBlock {
         meets,

@@ -83,7 +83,6 @@ impl Children {
         Ok(Some(self.groups.len() - 1))
     }
 
-    /// Removes groups whose programs have ended, and frees their resources.
     fn forget_the_empty(&mut self) {
         for at in 0..self.groups.len() {
             let here = self.running.iter_mut().zip(&self.within);
@@ -160,7 +159,6 @@ impl Drop for Children {
     }
 }
 
-/// Time for an interrupted program to write its report and end.
 const ENDING: Duration = Duration::from_secs(20);
 
 impl LabHost {

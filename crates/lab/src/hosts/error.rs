@@ -23,7 +23,6 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Whether a program failed to bind a UDP port that was free when chosen.
     pub(crate) fn tells_of_a_held_port(&self) -> bool {
         matches!(self, Self::Refused { why, .. } if why.contains(PORT_HELD))
     }

@@ -9,7 +9,6 @@ use super::HostError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPlace {
     Local,
-    /// A network namespace of this machine, as named by `ip netns`.
     Namespace(String),
     Ssh(String),
 }

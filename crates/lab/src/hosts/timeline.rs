@@ -14,7 +14,6 @@ pub(crate) enum HostTimeline {
     Exchanged(Box<ExchangedClock>),
 }
 
-/// A clock known from exchanges before, during and after a run.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangedClock {
     estimator: ClockEstimator,
@@ -124,7 +123,6 @@ mod tests {
     const FAR: FarClock =
         FarClock { offset: Span::from_secs(-3600), rate: 37e-6, step: Span::ZERO, back: 100 };
 
-    /// Mapping errors and their reported uncertainties, every tenth of a second.
     fn errors(far: &FarClock) -> Vec<(Span, Span)> {
         let timeline = far.known();
         let at = |tenth: i64| BEGUN + Span::from_millis(100 * tenth);

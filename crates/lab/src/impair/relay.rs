@@ -52,7 +52,6 @@ impl RelayOptions {
     }
 }
 
-/// Lateness of the relay itself that is worth a note.
 const UNPUNCTUAL: Span = Span::from_millis(1);
 const LONGEST: usize = 65_507;
 /// For packets of 125 µs.
@@ -125,7 +124,6 @@ impl Relay {
         self.granted
     }
 
-    /// Stops it and returns its report; `None` only after a panic of its thread.
     pub fn stop(mut self) -> Option<RelayReport> {
         self.end()
     }
@@ -147,7 +145,6 @@ impl Drop for Relay {
 }
 
 struct RelayWorker {
-    /// Towards the sender, RTP and RTCP; onward, RTP and RTCP.
     sockets: [ControlSocket; 4],
     /// Last senders of RTP and RTCP, which get the answers.
     sender: [Option<Endpoint>; 2],

@@ -12,7 +12,6 @@ fn alike(model: PathModel, seed: u64) -> Impairer {
     Impairer::new(model.clone(), model, seed, START)
 }
 
-/// Forwarded datagrams by `now`: number, direction, port, and due time in microseconds.
 fn released(impairer: &mut Impairer, now: LocalTime) -> Vec<(u8, Leg, UdpPort, i64)> {
     let mut found = Vec::new();
     impairer.release(now, |released| {

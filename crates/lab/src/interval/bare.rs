@@ -28,7 +28,6 @@ use tautline_proto::wrap::Wrapped;
 use super::LoopFlags;
 use crate::kept::lock_memory;
 
-/// Time for the thread to start before the first packet is due.
 const AHEAD: Span = Span::from_millis(20);
 /// Profile and length of header extensions (RFC 8285 §4.2); zeros after them are padding.
 const EXTENSION_HEAD: usize = 4;
@@ -68,7 +67,6 @@ enum BarePackets {
     },
 }
 
-/// Sends silence on a thread of its own, until the end or until stop is requested.
 pub(super) fn send(
     flags: &LoopFlags,
     format: StreamFormat,

@@ -109,7 +109,6 @@ pub(super) struct PacketFlow {
     pub(super) name: String,
     pub(super) packets: Vec<Numbered>,
     pub(super) unit: TimestampUnit,
-    /// Duration of the sound in a packet, if the headers carry it.
     pub(super) length: Option<Span>,
     pub(super) uncertainty: Option<Span>,
 }
@@ -229,7 +228,6 @@ struct Counters {
     bits: u32,
     sequence: Unwrapper,
     timestamp: Option<Unwrapper>,
-    /// Timestamp and number of the last packet with a timestamp.
     anchor: Option<(i64, i64)>,
 }
 
@@ -296,7 +294,6 @@ pub(super) struct StreamPacket {
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const UDP: u8 = 17;
-/// Maximum number of VLAN tags in a frame (IEEE 802.1Q has two).
 const TAGS: usize = 4;
 const EXTENSIONS: usize = 8;
 
@@ -412,7 +409,6 @@ fn rtp(datagram: &[u8], from: SocketAddr, to: Option<SocketAddr>) -> Option<Stre
 const STREAMS: [(u8, &str); 3] = [(0x00, "61883"), (AAF, "AAF"), (0x03, "CVF")];
 const AAF: u8 = 0x02;
 
-/// An AVTP stream packet: in Ethernet, or after its UDP encapsulation number (annex J.1).
 pub(super) fn avtp(
     encapsulation: Encapsulation,
     datagram: &[u8],

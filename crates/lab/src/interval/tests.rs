@@ -102,7 +102,6 @@ const PLAIN: Pcap = Pcap { big: false, nanos: true, link: 1 };
 /// Time of the first packet: today, in nanoseconds since 1970.
 const TODAY: u64 = 1_795_000_000_123_456_000;
 
-/// One packet per millisecond; each tenth is a hundred microseconds late.
 fn frames(numbers: impl IntoIterator<Item = u16>) -> Vec<(u64, Vec<u8>)> {
     let at = |number: u16| {
         TODAY + 1_000_000 * u64::from(number) + if number % 10 == 5 { 100_000 } else { 0 }
@@ -118,7 +117,6 @@ fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
     row.figures.iter().find(|figure| figure.key == key).unwrap().value.clone()
 }
 
-/// Void rows and notes of a report as text, without the machine and the figures.
 fn remarks(report: &crate::report::LabReport) -> String {
     let voids = report.rows.iter().filter_map(|row| row.void.clone());
     voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
@@ -335,7 +333,6 @@ proptest! {
     }
 }
 
-/// One packet per millisecond like `ipv4` and `frames`; `change` shifts timestamp and time.
 fn changed(count: u16, change: impl Fn(u16) -> (u32, u64)) -> Vec<u8> {
     let packet = |number: u16| {
         let (frames, nanos) = change(number);

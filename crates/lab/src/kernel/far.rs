@@ -133,7 +133,6 @@ fn run(
     Ok(figures::far_row(case, begins, &sent, &heard)?)
 }
 
-/// Lets the host send a case, to its end or until stop is requested.
 fn ended(
     options: &KernelOptions,
     case: &KernelCase,

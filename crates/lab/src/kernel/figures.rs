@@ -8,7 +8,6 @@ use super::sender::{SentDatagram, SentPackets};
 use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series, Sorted};
 
-/// Row of a case with a local sender. On error returns the reason.
 pub(super) fn row(
     case: &KernelCase,
     sent: &[SentDatagram],

@@ -88,7 +88,6 @@ impl KernelReceiver {
         self.local
     }
 
-    /// Reads until the sender is done and no more packets arrive.
     pub(super) fn start(
         self,
         core: usize,

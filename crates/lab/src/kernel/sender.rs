@@ -31,7 +31,6 @@ pub struct SentPackets {
     pub schema: u32,
     /// Packets accepted by its kernel.
     pub taken: u64,
-    /// Maximum lateness of a hand-over; absent if none was late.
     pub late_max_ns: Option<i64>,
 }
 

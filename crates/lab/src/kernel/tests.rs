@@ -92,7 +92,6 @@ fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
     let case = KernelCase::of(&options(2000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
     let mut log: Vec<_> =
         (0..2000_i64).map(|number| heard(at(1000 * number), at(1000 * number + 20))).collect();
-    // The last of the first second, and the first of the next.
     log.swap(999, 1000);
     let sent = SentPackets { schema: 1, taken: 2000, late_max_ns: Some(5000) };
     let row = far_row(&case, at(0), &sent, &log).unwrap();

@@ -283,7 +283,6 @@ impl CaseHosts for () {
     }
 }
 
-/// Report of a search in which each stream has the outcome of `carry`.
 fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
     let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
     let options = LeastOptions { first, step, most, hold };
@@ -326,7 +325,6 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
         let least = if held { 6 } else { 5 };
         Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
     });
-    // The result, 6 ms, is found between 5 and 7.
     let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", "the least"];
     assert_eq!(names(&report), all);
     let last: serde_json::Value = serde_json::to_value(report.rows.last().unwrap()).unwrap();

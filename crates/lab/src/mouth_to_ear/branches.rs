@@ -43,11 +43,9 @@ const COARSE: Span = Span::from_millis(500);
 const FINE: Span = Span::from_millis(4);
 /// Minimum of `FINE`: a phase fit does not converge with fewer frames.
 const FEWEST: Frames = Frames::new(128);
-/// Range of the second search around the result of the first.
 const NEAR: Span = Span::from_millis(20);
 
 impl BranchRecording {
-    /// Aligns both branches by their start times on one clock.
     pub(super) fn of(direct: Branch, travelled: Branch, rate: Rate) -> Self {
         let later = travelled.begins - direct.begins;
         let half = rate.span_of(Frames::new(1)).divided(2);
@@ -84,7 +82,6 @@ impl BranchRecording {
         file.finalize()
     }
 
-    /// Delays between the branches, up to `most`. On error returns the reason.
     pub(super) fn delays(&self, most: Span) -> Result<BranchDelays, String> {
         let rate = self.rate;
         let [window, range] =

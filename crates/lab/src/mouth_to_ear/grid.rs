@@ -76,7 +76,6 @@ pub struct CallCase {
     pub(super) published: Vec<Published>,
 }
 
-/// A call, or its name and why it is not possible.
 pub type CaseOrNot = Result<CallCase, (String, String)>;
 
 /// Maximum buffer of a card on a cable (`audio::software::cable`): a quarter of a second.

@@ -60,7 +60,6 @@ pub(super) struct BranchTap {
     pub notes: Vec<String>,
 }
 
-/// Records the first channel of a device until stop is requested or `frames` frames are recorded.
 pub(super) fn tap(
     device: Box<dyn Device>,
     frames: Frames,

@@ -21,7 +21,6 @@ pub(super) struct MeasuredCall {
     pub(super) clock_uncertainty: Span,
     pub(super) heard: Option<StreamReport>,
     pub(super) used: Option<UsedBetween>,
-    /// Cap of its processor time in percent of one processor, if any.
     pub(super) cap: Option<u32>,
     pub(super) bulk: Option<f64>,
     pub(super) notes: Vec<String>,
@@ -70,7 +69,6 @@ impl CallHosts {
         Ok(call)
     }
 
-    /// Ends programs left by a failure, so that they do not disturb the next call.
     pub(super) fn end_all(&mut self, started: &[Vec<StartedTaut>; 2]) {
         for (host, programs) in [&mut self.near, &mut self.far].into_iter().zip(started) {
             for program in programs {
@@ -320,7 +318,6 @@ fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError
     host.end_of(program.child, program.role, ENDING)
 }
 
-/// A `taut` started at a host, and its name in errors.
 #[derive(Clone, Copy)]
 pub(super) struct StartedTaut {
     pub(super) child: u32,

@@ -16,7 +16,6 @@ pub(super) const NAME: &str = "ambient";
 
 const TRAFFIC: &str = "lab traffic";
 
-/// Counts at the sender's and the receiver's machine, or at the shared one.
 pub(super) fn watch(
     ends: &mut StreamEnds,
     duration: Span,

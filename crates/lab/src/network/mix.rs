@@ -162,7 +162,6 @@ impl TappedInterface {
     }
 }
 
-/// Notes on the taps of a run: missing, or incomplete.
 pub(super) fn notes(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<String> {
     let sides = if one_machine { &["both ends"][..] } else { &["the sender", "the receiver"] };
     let mut notes = Vec::new();
@@ -209,7 +208,6 @@ mod tests {
     use crate::traffic::MixEntry;
     use crate::traffic::frames::TrafficKind;
 
-    /// A tap that saw UDP of these ports, and possibly of more than it tracks.
     fn tap(ports: &[u16], more_ports: bool) -> TappedTraffic {
         let entry = |port: &u16| MixEntry {
             interface: "eth0".to_owned(),

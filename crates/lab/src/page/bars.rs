@@ -15,7 +15,6 @@ const PART: i32 = 28;
 const HALF: i32 = 8 * FINE;
 const NARROW: i32 = 9 * FINE;
 
-/// Draws names and figures, and calls `draw` at the height of each.
 fn rows(
     mut chart: Chart,
     axis: Axis,

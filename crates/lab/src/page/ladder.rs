@@ -5,9 +5,7 @@ use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink};
 use crate::report::{Published, ReportRow};
 
-/// Height of a row in pixels: its name, and its marks below.
 const ROW: i32 = 40;
-/// Position of the marks from the top of a row.
 const MARKS: f64 = 0.68;
 
 struct LadderMark<'a> {
@@ -48,7 +46,6 @@ impl<'a> LadderMark<'a> {
     }
 }
 
-/// Published values of a kind comparable with the measured one.
 fn drawn(row: &ReportRow) -> impl Iterator<Item = &Published> {
     row.published.iter().filter(|there| there.statistic.is_typical())
 }
@@ -108,7 +105,6 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
     Some(chart)
 }
 
-/// Differences of measured and configured values, on an axis of its own.
 pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
     let mut steps = steps(rows);
     steps.retain(|step| step.rest().is_some());

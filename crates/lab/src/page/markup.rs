@@ -61,7 +61,6 @@ pub(super) enum Unit {
     Number,
 }
 
-/// Formats a number of an axis, from the step and the maximum.
 pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
     let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
     let fixed = |value: f64, step: f64| {
@@ -117,7 +116,6 @@ pub(super) fn with_error(nanos: f64, error: f64) -> String {
     format!("{value} ± {}", rounded(bound, 2))
 }
 
-/// A range, rounded to the digit in which both ends differ.
 pub(super) fn from_to(from: f64, to: f64) -> String {
     let step = 10_f64.powf((to - from).abs().max(1.0).log10().floor() - 1.0).max(1.0);
     let [from, to] = [from, to].map(|value| told(value, Unit::Time, step, to.abs()));

@@ -68,7 +68,6 @@ impl<'a> Panel<'a> {
         self.height + WORDS * if self.lines.len() > 1 { 2 } else { 1 }
     }
 
-    /// Draws from `top` down, in steps; the last panel of a chart includes the time axis.
     fn draw(&self, chart: &mut Chart, mut top: i32, across: Axis, left: i32, is_last: bool) {
         let ink = if self.counted { Ink::BAD } else { Ink::TEXT };
         chart.text(self.title, ink, Anchor::LEFT_TOP, (left, top + FINE));
@@ -226,7 +225,6 @@ const PANELS: [(&str, &[(&str, &str)]); 6] = [
     ("network, packets/s", &[("packets_per_s", "all")]),
 ];
 
-/// CPU time, interrupts, context switches and traffic: a chart per machine or process.
 pub(super) fn machines(row: &ReportRow) -> Vec<Chart> {
     let drawn = |(prefix, title): &(&str, &str)| {
         let panels = PANELS.iter().filter_map(|(title, series)| {

@@ -200,7 +200,6 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
 mod tests {
     use super::*;
 
-    /// Packets per millisecond: noise of one microsecond around five milliseconds.
     fn noise(seed: u64, count: i64) -> Vec<(i64, i64)> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut one = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;

@@ -108,7 +108,6 @@ impl Axis {
         self
     }
 
-    /// Reduces the number of labels to fit side by side into this many steps.
     fn across(mut self, room: i32) -> Self {
         let taken =
             |axis: &Self| axis.named().map(|(_, name)| width(&name) + 14 * FINE).sum::<i32>();

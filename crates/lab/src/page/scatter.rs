@@ -96,7 +96,6 @@ fn drawn(
     Some(chart)
 }
 
-/// Puts labels to the right of the lines' ends, without overlap.
 fn name_lines(chart: &mut Chart, plot: &Plot, lines: &[(&str, Values<'_>)]) {
     let ends = lines.iter().enumerate();
     let mut ends: Vec<(i32, usize)> =

@@ -19,7 +19,6 @@ pub(super) struct CarriedCase {
     pub name: String,
     pub send: Vec<String>,
     pub recv: Vec<String>,
-    /// Whether the playing card has another clock, which requires resampling.
     pub off_clock: bool,
 }
 

@@ -134,7 +134,6 @@ fn fields(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// A report with all fields, and one without optional ones.
 fn full() -> LabReport {
     let mut report = report();
     report.hosts = vec![HostDescription { stalls: Some(1), ..HostDescription::here("here") }];

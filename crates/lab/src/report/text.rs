@@ -88,7 +88,6 @@ fn count(row: &ReportRow, of_rounds: bool) -> Option<String> {
     measured.map(|measured| measured.count.to_string())
 }
 
-/// The median, or the mean of too few values, with its uncertainty.
 pub(crate) fn measured(row: &ReportRow) -> Option<String> {
     let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns))?;
     Some(within(middle, row.uncertainty.map(Span::as_nanos)))
@@ -205,7 +204,6 @@ pub(crate) fn sources(rows: &[ReportRow]) -> Vec<String> {
     sources.iter().map(|(source, names)| format!("{}: {source}", names.join(", "))).collect()
 }
 
-/// Aligns cells in columns, the first column to the left, all others to the right.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let length =

@@ -32,7 +32,6 @@ impl Record {
         })
     }
 
-    /// Series of a process, by index of its PID; empty if it did not exist.
     pub fn process(&self, index: usize, begin: LocalTime) -> Vec<Meanwhile> {
         self.series(begin, &rates::PROCESS, |before, after| {
             let of = |sample: &Sample| sample.processes.get(index).copied().flatten();

@@ -124,7 +124,6 @@ fn readings_become_rates_by_the_time_that_really_passed_and_join_what_was_measur
     assert_eq!(user.iter().map(|(_, share)| *share).collect::<Vec<_>>(), [25.0, 25.0]);
 }
 
-/// Points of a line, found by the panel's title and the line's colour.
 fn places(page: &str, title: &str, colour: &str) -> Vec<(f64, f64)> {
     let panel = page.split(&format!(">{title}</text>")).nth(1);
     let line = panel.and_then(|panel| panel.split(&format!("<path class=\"{colour}\" ")).nth(1));

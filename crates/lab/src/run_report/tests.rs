@@ -7,7 +7,6 @@ use super::*;
 const HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,\
                     measured_ns,stream,late,resample_ns";
 
-/// Packets of two streams, a millisecond apart; one is read 9 ms late.
 fn ledger(packets: i64) -> RunPackets {
     let mut text = format!("{HEAD}\n");
     for packet in 0..packets {

@@ -159,7 +159,6 @@ fn the_worst_stand_with_all_their_stages_in_the_order_of_travel() {
     assert_eq!(count(&page, "<td></td><td></td></tr>"), others, "of which no stage is known");
 }
 
-/// Page of a row of five seconds, with xruns at these milliseconds.
 fn with_xruns(at_ms: &[i64], untold: u64) -> String {
     let mut row = stream(5_000, 5_000.0, 1);
     row.meanwhile.clear();
@@ -185,7 +184,6 @@ fn what_was_read_of_machines_beyond_what_there_is_room_for_is_in_no_chart() {
     assert!(page.contains("run queue, threads") && !page.contains("page faults"));
 }
 
-/// Number of lines in the error colour in the chart of this title.
 fn bad_lines(page: &str, title: &str) -> usize {
     let chart = page.split("<figure>").find(|figure| figure.contains(&format!(">{title}<")));
     count(chart.unwrap_or_else(|| panic!("{title}: {page}")), "class=\"s6\"")
@@ -194,7 +192,6 @@ fn bad_lines(page: &str, title: &str) -> usize {
 #[test]
 fn each_xrun_is_marked_where_it_was_in_every_chart_by_time_and_told_in_a_table() {
     let all = with_xruns(&[-700, 1_234, 1_240, 3_210, 9_000], 0);
-    // A line through the values and a bar below, for each within the charted time.
     assert_eq!(bad_lines(&all, "Second by second"), 3 + 3);
     assert_eq!(bad_lines(&all, "Every value"), 3);
     assert!(all.contains("; xruns are marked, each where it was</small>"), "{all}");
@@ -248,7 +245,6 @@ fn each_machine_of_a_stream_has_a_chart_over_time() {
     assert_eq!(count(&page, ">Over time<"), 0);
 }
 
-/// Widths of the bars of this colour, in the order of the parts.
 fn widths(figure: &str, colour: &str) -> Vec<f64> {
     let bar = format!("<path class=\"{colour}\" ");
     let bars = figure.split(&bar).skip(1);

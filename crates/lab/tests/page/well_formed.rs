@@ -8,7 +8,6 @@ pub(crate) struct Seen {
     pub(crate) text: String,
 }
 
-/// Parses a page. On error returns the fault and its place.
 pub(crate) fn read(page: &str) -> Result<Seen, String> {
     let mut seen = Seen::default();
     let mut open: Vec<&str> = Vec::new();

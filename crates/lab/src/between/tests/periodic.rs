@@ -46,7 +46,6 @@ fn noisy(first: &[f64], second: &[f64]) -> [Vec<f32>; 2] {
     [first, second].map(|tap| with_noise(tap, 40.0, &mut rng))
 }
 
-/// Asserts that all windows with sound have this delay and gain.
 fn is_proven(told: &TapDelays, way: &Way, period: f64) {
     assert!(told.found().count() >= 2, "{way:?}: {told:?}");
     assert_eq!(told.steps, [], "{way:?}: {told:?}");

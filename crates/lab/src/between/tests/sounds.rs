@@ -31,7 +31,6 @@ impl Kind {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
-    /// Delay of the second tap at the first frame of the first, in frames.
     pub(super) delay: f64,
     /// Growth of the delay per frame.
     pub(super) drift: f64,

@@ -24,7 +24,6 @@ pub(super) struct JackCycle<C> {
 pub(super) struct JackJob<C> {
     pub(super) cycle: C,
     pub(super) log: MasterLog,
-    /// Scheduler of the server's thread, known from the first call.
     pub(super) runs_as: Option<Scheduler>,
     pace: MasterPace,
     grid: PeriodGrid,
@@ -32,7 +31,6 @@ pub(super) struct JackJob<C> {
     passed: u64,
     /// Due time of the first counted period.
     counting: Option<CountingSince>,
-    /// Xruns reported by the server, and wake-up time of its driver for the cycle.
     xruns: Arc<AtomicU32>,
     woke_ns: Arc<AtomicI64>,
 }
@@ -112,7 +110,6 @@ impl<C: PeriodCycle> JackJob<C> {
     }
 }
 
-/// Finds periods that a server left out, from the begin of its cycles.
 #[derive(Debug, Clone, Copy)]
 struct PeriodGrid {
     period: Span,

@@ -14,7 +14,6 @@ const PROGRAM: &str = "jackd";
 /// Maximum number of starts: servers of one user share a database, and two concurrent starts may
 /// make each other fail.
 const TRIES: u32 = 4;
-/// Timeout for a server to start or end: either takes tens of milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// Priority of the server's own thread above its clients' (JACK 2).

@@ -36,7 +36,6 @@ pub(super) struct StreamAsked<'a> {
 const CALL: Duration = Duration::from_secs(20);
 
 impl TautWorker {
-    /// Starts it with this command, and waits until it reports its address.
     pub(super) fn start(command: Command, trust: Option<Arc<TrustStore>>) -> Result<Self, String> {
         let mut program = WorkerProgram::start(command)?;
         let said = program.says("where it listens")?;
@@ -117,7 +116,6 @@ fn children_of(parent: u32) -> Vec<u32> {
     .collect()
 }
 
-/// Interrupted on drop, and killed if it does not end.
 #[derive(Debug)]
 pub(super) struct WorkerProgram {
     child: Child,

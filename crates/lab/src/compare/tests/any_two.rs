@@ -15,7 +15,6 @@ fn stages(medians: &[(&str, i64)]) -> Value {
     medians.iter().map(stage).collect()
 }
 
-/// A report with these stages, and always the same judged figures.
 fn of_stages(seed: u64, medians: &[(&str, i64)]) -> Value {
     let mut report = report(&[20_000], seed);
     report["rows"][0]["stages"] = stages(medians);

@@ -102,7 +102,6 @@ impl Simulated {
         })
     }
 
-    /// Random values around `middle`, never negative, each correlated with the one before.
     fn seconds_of(&self, middle: f64, scatter: f64, random: &mut Rng) -> Vec<i64> {
         let mut last = 0.0;
         let each = (0..self.seconds).map(|_| {
@@ -134,7 +133,6 @@ fn told(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
     (0..PAIRS).filter(|_| compared(&one(), &one()).outcome != ComparedOutcome::Same).count()
 }
 
-/// Number of 20 pairs in which this figure is worse in the second.
 fn found(figure: &str, like: impl Fn(&mut Simulated), worse: impl Fn(&mut Simulated)) -> usize {
     let mut random = Rng::with_seed(11);
     (0..20)

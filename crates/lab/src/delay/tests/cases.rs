@@ -53,7 +53,6 @@ impl ErringCard {
     }
 }
 
-/// Sound that a card records of another's, `delay` seconds later.
 fn heard(played: &[f32], output: &ErringCard, input: &ErringCard, delay: f64) -> Vec<f32> {
     let place = (input.begin - delay - output.begin) * output.rate();
     let mut resampler = Resampler::new(Quality::Balanced, 1, played.len());
@@ -105,7 +104,6 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
     MeasuredDelay::new(settings, None, judge.finish(end))
 }
 
-/// Error of a known delay, and its 95 % bound, in nanoseconds.
 fn off(seed: u64, unsure: f64, jitter: f64) -> (f64, f64) {
     let mut rng = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut cards = [0; 2].map(|_| ErringCard::random(&mut rng, unsure, jitter));

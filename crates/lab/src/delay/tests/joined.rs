@@ -15,13 +15,11 @@ use crate::report::LabReport;
 const BEGUN: LocalTime = LocalTime::from_nanos(900_000_000_000);
 const DELAY: Span = Span::from_micros(12_345);
 
-/// A host whose clock is ahead, and steps in the middle of the run.
 #[derive(Clone, Copy, Default)]
 struct FarHost {
     ahead: Span,
     jump: Span,
     round_trip: Span,
-    /// All of the round trip is on the way back.
     waits_back: bool,
 }
 
@@ -71,7 +69,6 @@ fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
     [plays, hears].map(written)
 }
 
-/// A log as received from a host: written there and read here.
 fn written(log: DeviceLog) -> DeviceLog {
     DeviceLog::read(&text(&log)).unwrap()
 }

@@ -84,7 +84,6 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
 
 #[test]
 fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
-    // 2000 marks of 7.5 words each; `lost` words are missing after the first half.
     let told = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..2000 {
@@ -122,7 +121,6 @@ fn a_bound_is_wider_where_groups_that_follow_each_other_are_alike() {
     };
     // The same groups, in order and shuffled.
     let (alike, mixed) = (bound(|group| group), bound(|group| group * 7 % 20));
-    // The mean of 20 groups, at 0 to 95 microseconds in steps of 5.
     assert!((mixed - 13_849.0).abs() < 10.0, "{mixed}");
     assert!(alike > 3.0 * mixed, "{alike} {mixed}");
 }

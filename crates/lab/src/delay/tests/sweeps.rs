@@ -14,7 +14,6 @@ fn side(block: usize, samples: &mut [f32]) -> Side<'_> {
     Side { samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO }
 }
 
-/// Plays sweeps and hears them `frames` later, changed by a room; both channels are the same.
 fn measured(frames: usize, spoil: fn(&mut Vec<f32>)) -> MeasuredDelay {
     measured_without(0..0, frames, spoil)
 }
@@ -56,7 +55,6 @@ fn measured_without(
     found
 }
 
-/// Asserts that the delay is found within the stated uncertainty plus a twentieth of a frame.
 fn is_found(found: &MeasuredDelay, frames: usize) {
     let row = &found.marks;
     let known = SETTINGS.rate.span_of(Frames::from_len(frames)).as_nanos();

@@ -19,13 +19,11 @@ fn udp(to: [u8; 4], port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     ethernet(0x0800, &packet)
 }
 
-/// 192 bytes of sound after an RTP header with this number and source.
 fn rtp(number: u16, ssrc: u32) -> Vec<u8> {
     let head = [&[0x80, 96][..], &number.to_be_bytes(), &[0; 4], &ssrc.to_be_bytes()].concat();
     [head, vec![0; 192]].concat()
 }
 
-/// A capture of frames at these microseconds, truncated to 64 bytes each.
 fn pcap(frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let word = |word: u32| word.to_le_bytes();
     let mut file =
@@ -65,7 +63,6 @@ fn figure(row: &ReportRow, key: &str) -> f64 {
     found.and_then(|figure| figure.value.as_f64()).unwrap_or_else(|| panic!("{key}: {row:?}"))
 }
 
-/// Rows whose names continue the capture's name with `kind`, by the rest of the name.
 fn parts<'a>(report: &'a LabReport, kind: &str) -> BTreeMap<&'a str, &'a ReportRow> {
     let begin = format!("ambient: capture, all interfaces{kind}");
     let parts = report.rows.iter().filter_map(|row| Some((row.name.strip_prefix(&*begin)?, row)));
