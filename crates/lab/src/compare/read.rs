@@ -272,7 +272,7 @@ impl ReadReport {
         Self::of(&bytes).map_err(other)
     }
 
-    /// Parses a report. On error returns what the text is instead, and the fix.
+    /// Parses a report. On error returns the kind of the text, and the fix.
     pub fn of(bytes: &[u8]) -> Result<Self, (String, &'static str)> {
         let begin = bytes.trim_ascii_start();
         let none = |what: &str| Err((format!("is not a report: it is {what}"), WRITE));
