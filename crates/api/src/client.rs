@@ -32,7 +32,6 @@ use wire::{Meeting, WorkerConnector};
 
 /// Default timeout of a call: a worker starts a process for a stream.
 const USUAL_LIMIT: Duration = Duration::from_secs(10);
-/// Connect timeout.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Maximum size of a response: a catalogue of thousands of plugins has 5 MB.
 const MOST_ANSWER: u64 = 32 << 20;

@@ -14,12 +14,10 @@ const REALTIME: u32 = 1;
 /// Maximum number of plugins per pipeline: each adds a network hop before the deadline.
 pub const MOST_STAGES: usize = 8;
 
-/// Ports of a plugin of one kind, in order.
 fn ports(plugin: &Plugin, kind: u32) -> impl Iterator<Item = &PluginPort> {
     plugin.ports.iter().filter(move |port| port.descriptor & 0xF == kind)
 }
 
-/// Total number of ports of one kind.
 fn count<'a>(plugins: impl IntoIterator<Item = &'a Plugin>, kind: u32) -> usize {
     plugins.into_iter().map(|plugin| ports(plugin, kind).count()).sum()
 }

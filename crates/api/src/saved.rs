@@ -93,7 +93,6 @@ fn joined(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugi
     found
 }
 
-/// Whether hosts and streams support this plugin.
 fn is_usable(plugin: &Plugin) -> bool {
     let sound = plugin.ports.iter().filter(|port| port.descriptor & AUDIO != 0).count();
     let one_of = |port: &PluginPort, both: u32| (port.descriptor & both).count_ones() == 1;
@@ -102,12 +101,10 @@ fn is_usable(plugin: &Plugin) -> bool {
         && plugin.ports.iter().all(|port| one_of(port, WAYS) && one_of(port, KINDS))
 }
 
-/// Supported version of the file.
 const VERSION: u32 = 1;
 /// Maximum file size; a thousand plugins take about 1 MB.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The file written by `taut plugins --save`.
 #[derive(Debug, Deserialize)]
 struct Saved {
     version: u32,

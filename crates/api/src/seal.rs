@@ -62,7 +62,6 @@ impl StreamKeys {
 }
 
 impl fmt::Debug for StreamKeys {
-    /// Omits the keys, as output is often stored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StreamKeys")
     }

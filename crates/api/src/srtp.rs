@@ -30,7 +30,6 @@ use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
 
 /// Maximum datagram length that is decrypted; that of UDP.
 const LONGEST: usize = 1 << 16;
-/// Maximum number of RTP sources per seal.
 const MOST_SENT: usize = 16;
 /// Maximum packets under one key, RTP and RTCP (RFC 3711 §9.2).
 const MOST_RTP: u64 = 1 << 48;
@@ -209,7 +208,6 @@ impl Seal for SrtpSeal {
 }
 
 impl fmt::Debug for SrtpSeal {
-    /// Omits the keys, as output is often stored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sending, receiving) = (self.sending.profile, self.receiving.profile);
         write!(f, "SrtpSeal {{ sending: {sending}, receiving: {receiving} }}")

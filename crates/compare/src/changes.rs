@@ -50,7 +50,6 @@ pub(super) enum Difference {
 const SAME_LINE: f64 = 0.5;
 
 impl Difference {
-    /// Whether sent frames are missing or other sound was recorded.
     pub(super) fn loses(&self) -> bool {
         !matches!(self, Self::Replaced { by: Instead::Same, .. })
     }
@@ -60,7 +59,6 @@ impl Difference {
     }
 }
 
-/// All differences, by ascending recorded frame.
 pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     let mut furthest = 0.0_f64;
     let mut all: Vec<Difference> = Vec::new();

@@ -19,7 +19,6 @@ pub(super) struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// Whether these recorded frames equal the sent ones at `offset`.
     pub(super) fn agree(&self, sources: &[usize], heard: Range<usize>, offset: i64) -> bool {
         let Ok(from) = usize::try_from(heard.start as i64 + offset) else { return false };
         sources.iter().zip(&self.heard.channels).all(|(source, channel)| {

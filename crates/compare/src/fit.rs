@@ -80,7 +80,6 @@ impl<'a> WindowFitter<'a> {
         self.floor
     }
 
-    /// Restarts after bit-exact frames, which have no noise.
     pub(super) fn forget_noise(&mut self) {
         self.noise = 0.0;
     }
@@ -202,7 +201,6 @@ impl<'a> WindowFitter<'a> {
         Some(good.unwrap_or(fitted))
     }
 
-    /// Whether all channels of a window match the sent sound along `line`.
     pub(super) fn holds(
         &mut self,
         window: &Range<usize>,

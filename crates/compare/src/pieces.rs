@@ -13,7 +13,6 @@ pub(super) const NO_GAIN: f64 = 0.006;
 /// frequencies.
 const ANOTHER_GAIN: f64 = 1.06;
 
-/// Source and gain of each recorded channel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChannelRouting {
     pub(super) sources: Vec<usize>,
@@ -43,7 +42,6 @@ impl ChannelRouting {
     }
 }
 
-/// Range of a channel's gain magnitude over the windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GainRange {
     pub(super) least: f64,
@@ -77,7 +75,6 @@ pub(super) struct FrameLine {
     /// A recorded frame, and its position in sent frames.
     pub(super) at: f64,
     pub(super) place: f64,
-    /// Sent frames per recorded frame.
     pub(super) step: f64,
 }
 
@@ -99,7 +96,6 @@ impl FrameLine {
         Along { place: self.place(at as f64), drift: self.step - 1.0 }
     }
 
-    /// Offset of a 1:1 mapping at a whole frame.
     pub(super) fn offset(&self) -> Option<i64> {
         let offset = self.place - self.at;
         (self.step == 1.0 && offset.fract() == 0.0).then_some(offset as i64)
@@ -126,7 +122,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Adds the position of a recorded frame with its weight.
     pub(super) fn add(&mut self, line: &FrameLine, at: f64, weight: f64) {
         let off = line.place(at) - at;
         self.count += 1;
@@ -162,7 +157,6 @@ pub(super) struct RoutedLine {
     pub(super) routing: Rc<ChannelRouting>,
 }
 
-/// How a piece matches the sent sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Exact,
@@ -179,7 +173,6 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
     pub(super) heard: Range<usize>,
-    /// Start and end position in sent frames.
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) kind: Kind,
@@ -195,7 +188,6 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// An exact piece at this position.
     pub(super) fn exact(
         heard: Range<usize>,
         places: Range<f64>,
@@ -246,14 +238,12 @@ impl Piece {
         self
     }
 
-    /// The line at the end of the piece.
     pub(super) fn line(&self) -> FrameLine {
         let length = self.heard.len() as f64;
         let step = if self.is_resampled() { (self.to - self.from) / length } else { 1.0 };
         FrameLine { at: self.heard.end as f64, place: self.to, step }
     }
 
-    /// Whether `other` continues this piece, in both sounds.
     pub(super) fn goes_on(&self, other: &Self) -> bool {
         self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
     }

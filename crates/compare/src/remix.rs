@@ -150,7 +150,6 @@ impl MixFinder<'_> {
         }
     }
 
-    /// Least-squares coefficients of every recorded channel along a line.
     fn mix(&mut self, window: Range<usize>, line: &FrameLine) -> Option<FittedMix> {
         self.render(&window, line);
         let sources = &self.rendered;

@@ -9,7 +9,6 @@ pub struct ResampledRow {
     pub from_frame: usize,
     pub to_frame: usize,
     pub ppm: f64,
-    /// Whether non-resampled sound follows.
     #[serde(skip)]
     pub(super) ends: bool,
 }

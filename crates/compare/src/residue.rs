@@ -12,7 +12,6 @@ const ROUNDED: f64 = 0.52;
 const DITHERED: f64 = 1.52;
 /// Maximum autocorrelation of dither, which is noise.
 const ALIKE: f64 = 0.1;
-/// Number of lags checked for autocorrelation.
 const LAGS: usize = 3;
 /// Tolerance for unity gain: its precision from 10 s of sound 60 dB above a step.
 const ONE: f64 = 3e-6;
@@ -20,7 +19,6 @@ const ONE: f64 = 3e-6;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResidueKind {
-    /// Each sample is rounded to fewer bits.
     Rounding,
     /// Noise of about a step, as added before rounding.
     Dither,
@@ -58,7 +56,6 @@ impl Residue {
                 all.and(&Likeness::between(heard, sent))
             });
             let gain = alike.gain();
-            // A dead or unrelated channel.
             if !gain.is_finite()
                 || on_frames.iter().any(|piece| piece.routing.gains[channel] == 0.0)
             {
@@ -95,7 +92,6 @@ impl Residue {
     }
 }
 
-/// Recorded and sent samples of a channel in a piece.
 fn both<'a>(
     sent: &'a Sound,
     heard: &'a Sound,

@@ -41,7 +41,6 @@ pub struct ComparisonReport {
     pub residue: Option<Residue>,
     pub tones: Vec<TestTone>,
     pub dropouts: DropoutsRow,
-    /// All discontinuities.
     pub changes: Vec<ChangeRow>,
 }
 
@@ -72,7 +71,6 @@ pub struct DropoutRow {
     pub frames: usize,
 }
 
-/// A discontinuity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeRow {
     /// `replaced`, `dropped`, `repeated`, `inserted`, or `shifted` if ambiguous by a period.

@@ -16,7 +16,6 @@ pub(super) const PATTERN: usize = LENGTH * TOGETHER;
 const LIKE: f64 = 0.35;
 const PLACES: usize = 16;
 
-/// Both sounds, decimated by `TOGETHER`.
 pub(super) struct Coarse {
     sent: Vec<Vec<f32>>,
     heard: Vec<Vec<f32>>,

@@ -5,7 +5,6 @@ use core::ops::Range;
 pub(super) use tautline_dsp::align::energy as power;
 use tautline_proto::units::Rate;
 
-/// Bit depths of integer files.
 const DEPTHS: [u32; 5] = [8, 12, 16, 20, 24];
 
 /// Bit depth of a sound's samples; `None` unless they are integers of up to 24 bits.

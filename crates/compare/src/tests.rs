@@ -40,7 +40,6 @@ fn silence(frames: usize) -> Sound {
     Sound { channels: vec![vec![0.0; frames]; 2], rate: Rate::HZ_48000 }
 }
 
-/// Concatenates sounds.
 fn joined<'a>(parts: impl IntoIterator<Item = &'a Sound>) -> Sound {
     let mut all = silence(0);
     for part in parts {
@@ -141,7 +140,6 @@ fn bits_that_differ_are_not_called_lost() {
     snapshot!(all.why("a.wav", "b.wav"));
     let early = verdict(&sent, &spoil(&sent.part(0..9000)));
     assert!(early.why("a.wav", "b.wav").starts_with("b.wav ends earlier than a.wav"));
-    // Also drops a frame.
     let mut lossy = spoil(&sent);
     lossy.channels.iter_mut().for_each(|channel| channel[4000..4100].fill(0.0));
     let lossy = verdict(&sent, &lossy);
@@ -398,7 +396,6 @@ fn what_is_not_bit_for_bit_is_laid_at_fewer_bits_only_where_there_are_fewer() {
         why(quieter),
         "heard.wav holds sent.wav, but 0.995 times as loud: a --volume or a mixer was on the way"
     );
-    // Same resolution as the sent sound, but different.
     let other = sent.clone().with(|sample| sixteen(sample) + 1.0 / 8_388_608.0);
     assert_eq!(sent.bits(), other.bits());
     let told = why(other);

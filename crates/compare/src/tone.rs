@@ -15,7 +15,6 @@ const HEARD: f64 = 0.5;
 /// Highest harmonic that counts as distortion; the lowest is the second.
 const HARMONICS: usize = 10;
 const ROUNDS: usize = 8;
-/// Minimum number of frames for a measurement.
 const LEAST: usize = 4096;
 
 /// A sine with its distortion and noise. Levels are relative to a full-scale sine.
@@ -23,7 +22,6 @@ const LEAST: usize = 4096;
 pub struct Tone {
     /// Frequency at the nominal rate.
     pub hertz: f64,
-    /// Level in dBFS.
     pub level_dbfs: f64,
     /// THD+N in dB: everything except the sine and DC, up to half the rate, relative to the whole.
     /// At most this in half of the seconds.
@@ -34,14 +32,11 @@ pub struct Tone {
     pub noise_dbfs: f64,
 }
 
-/// A test tone of one channel, sent and recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TestTone {
     /// Recorded channel, from 0.
     pub channel: usize,
-    /// As sent.
     pub sent: Tone,
-    /// As recorded, if detected.
     pub heard: Option<Tone>,
 }
 
@@ -146,7 +141,6 @@ fn strongest(samples: &[f32], transform: &mut Transform) -> Option<f64> {
     });
     let mut powers = Vec::new();
     transform.spectra(windowed, core::iter::empty(), |_, one, _| powers.push(one.norm_sqr()));
-    // Skips DC.
     let from = 4.min(powers.len());
     let (at, _) = powers.iter().enumerate().skip(from).max_by(|a, b| a.1.total_cmp(b.1))?;
     let [before, here, after] =

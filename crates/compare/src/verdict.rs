@@ -16,14 +16,12 @@ use super::tone::{TestTone, tones};
 /// Start of the sent file in the recording, in frames; negative if the recording starts later.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delay {
-    /// Nothing was found.
     NotFound,
     Known(i64),
     /// The sound is periodic, and nothing in the recording distinguishes its periods.
     Ambiguous {
         /// The candidate closest to 0.
         nearest: i64,
-        /// Distance between candidates in frames.
         period: f64,
     },
 }
@@ -40,7 +38,6 @@ pub struct Comparison {
     /// Frames missing at the beginning of the sound and at its end.
     pub(super) missed_first: usize,
     pub(super) missed_last: usize,
-    /// How many of these fall within the recording.
     pub(super) missed_within: usize,
     /// Whether the identical frames are one piece from the beginning; concealment may resemble the
     /// sound that would have followed.
@@ -104,12 +101,10 @@ impl Comparison {
         }
     }
 
-    /// Marks the comparison as one with a mix of the sent channels.
     pub(super) fn mixed(self, mix: ChannelMix, both: Both<'_>) -> Self {
         Self { mix: Some(mix), bits: coarser(both.sent, both.heard), ..self }
     }
 
-    /// Whether much sound is unexplained, and the rest is not mostly bit-exact.
     pub(super) fn is_unexplained(&self, heard: &Sound) -> bool {
         let lacks = self.sounding.len() - self.there;
         let differs = self.rest.is_some_and(|rest| rest > SMALL);
@@ -142,7 +137,6 @@ impl Comparison {
             || (self.there + few >= other.there && rest(self) < 0.1 * rest(other))
     }
 
-    /// Whether every frame was recorded unchanged and in order.
     pub fn is_whole(&self) -> bool {
         self.is_found() && self.identical == self.sounding.len() && self.is_one_piece()
     }

@@ -33,7 +33,6 @@ const SAME: f64 = 1e-4;
 const BESIDE: f64 = 0.05;
 
 struct Seed {
-    /// A recorded frame in it.
     at: usize,
     line: FrameLine,
     routing: Rc<ChannelRouting>,
@@ -250,7 +249,6 @@ impl<'a> PieceWalk<'a> {
         })
     }
 
-    /// Searches within `reach` of the line.
     fn near(&mut self, within: &Range<usize>, line: &FrameLine) -> Option<Seed> {
         let at = within.start + NEAR_FROM;
         let edge = |away: i64| {
@@ -302,7 +300,6 @@ impl<'a> PieceWalk<'a> {
         Some(Seed { at: likely.heard, line, routing, exact: false })
     }
 
-    /// Grows a seed in both directions within these recorded frames.
     fn grow(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
         match seed.line.offset().filter(|_| seed.exact) {
             Some(offset) => {
@@ -427,7 +424,6 @@ impl Seed {
     }
 }
 
-/// Accumulated residual and gain of a piece's windows.
 struct Windows {
     resampled: bool,
     energy: f64,

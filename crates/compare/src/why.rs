@@ -8,7 +8,6 @@ use super::verdict::{Comparison, Delay, is_straight};
 pub(super) const NOTHING: f64 = 1e-12;
 
 impl Comparison {
-    /// Explains in one sentence why a recording is incomplete, with the fix.
     pub fn why(&self, sent: &str, heard: &str) -> String {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
@@ -57,14 +56,12 @@ impl Comparison {
         }
     }
 
-    /// Whether gains or channels were changed.
     pub(super) fn is_mixed(&self) -> bool {
         self.mix.is_some()
             || self.routings.iter().any(|(_, routing)| !is_straight(routing))
             || self.volumes.iter().any(Option::is_some)
     }
 
-    /// Explains how complete sound differs from bit-exact, and why.
     pub(super) fn difference(&self) -> String {
         if let Some(residue) = self.residue.filter(|_| !self.changes.is_empty()) {
             let (differ, steps, bits) =

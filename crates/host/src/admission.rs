@@ -92,7 +92,6 @@ impl CoreAdmission {
         used.iter().enumerate().filter_map(of_core).min_by_key(Vec::len)
     }
 
-    /// Replaces a stream's reserved share by a measured one.
     pub fn correct(&mut self, stream: u32, share: f64) {
         if let Some(promise) = self.streams.get_mut(&stream).filter(|_| share.is_finite()) {
             promise.share = share;
@@ -120,7 +119,6 @@ mod tests {
 
     use super::*;
 
-    /// A plugin that takes `micros` of each millisecond.
     fn taking(micros: f64) -> Demand {
         let cost = PluginCost { fixed_ns: micros * 500.0, per_frame_ns: micros * 500.0 / 48.0 };
         Demand { cost, frames: 48.0, period_ns: 1e6 }
@@ -154,7 +152,6 @@ mod tests {
     #[test]
     fn room_is_made_by_the_fewest_of_one_core_and_only_where_that_is_enough() {
         let mut admission = CoreAdmission::new(2, 0.8);
-        // Alternating between both cores.
         for (stream, share) in [(1, 300.0), (2, 400.0), (3, 300.0), (4, 400.0)] {
             admission.admit(stream, &taking(share)).unwrap();
         }

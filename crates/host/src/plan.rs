@@ -81,7 +81,6 @@ pub(crate) struct ChildStanding {
     pub(crate) epoch: u32,
     pub(crate) dirty: bool,
     pub(crate) latency: u32,
-    /// Number of blocks with a control that is NaN or infinite.
     pub(crate) odd_controls: u64,
     pub(crate) counters: WorkCounters,
 }

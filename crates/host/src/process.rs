@@ -274,7 +274,6 @@ fn name_of(signal: i32) -> String {
 mod tests {
     use super::*;
 
-    /// Runs a shell script in a child and returns its first line.
     fn line_of(script: &str, kept: Vec<BorrowedFd<'_>>) -> ChildSaid {
         let words = ["-c", script].map(OsString::from).to_vec();
         let starting = Starting { words, kept, heard: false };
@@ -318,7 +317,6 @@ mod tests {
             let words = ["-c", "echo; exec sleep 60"].map(OsString::from).to_vec();
             let starting = Starting { words, ..Starting::default() };
             let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
-            // It runs from here on.
             assert_eq!(child.line(now() + Span::from_secs(10), None), ChildSaid::Line("".into()));
             child
         };
@@ -341,7 +339,6 @@ mod tests {
             Span::ZERO < first && first <= elapsed + Span::from_millis(50),
             "{first}, {elapsed}"
         );
-        // It only waits now.
         assert!(child.processor_time().unwrap() - first < Span::from_millis(5));
     }
 }

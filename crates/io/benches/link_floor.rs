@@ -51,7 +51,6 @@ fn report(direction: &str, batch: usize, link: f64, bare: f64) {
     );
 }
 
-/// Processor time of this thread in nanoseconds.
 fn processor() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a writable timespec.
@@ -202,7 +201,6 @@ impl Receiving {
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
-/// The kernel's arrays, used directly.
 struct Bare {
     bytes: Vec<[u8; BYTES]>,
     control: Vec<[u64; CONTROL]>,

@@ -194,7 +194,6 @@ const RETURN: u16 = 0x06;
 const HEAD: u32 = -0x20_0000_i32 as u32;
 const WHOLE: u32 = u32::MAX;
 
-/// A load, its offset and the required value.
 type Condition = (u16, u32, u32);
 
 /// Passes only frames to `address` with AVTP of this subtype, and of `stream` if given.

@@ -133,7 +133,6 @@ mod tests {
         for squatted in [&link, &open, &file] {
             assert!(matches!(make_private(squatted), Err(NotPrivate::Others)), "{squatted:?}");
         }
-        // Only root can change the owner.
         if chown(&own, Some(65_534), None).is_ok() {
             assert!(matches!(make_private(&own), Err(NotPrivate::Others)));
         }

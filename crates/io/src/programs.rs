@@ -29,7 +29,6 @@ pub struct ProgramsName(String);
 impl ProgramsName {
     const LONGEST: usize = 32;
 
-    /// Path of the socket for playing or recording in this directory.
     fn socket(&self, folder: &Path, direction: Direction) -> PathBuf {
         let way = match direction {
             Direction::Playback => "play",
@@ -40,7 +39,6 @@ impl ProgramsName {
 }
 
 impl Default for ProgramsName {
-    /// The default name.
     fn default() -> Self {
         Self("taut".to_owned())
     }

@@ -284,7 +284,6 @@ mod tests {
 
     use super::*;
 
-    /// A file removed with its test.
     struct Own(SharedFile, String);
 
     impl Own {

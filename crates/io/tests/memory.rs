@@ -10,7 +10,6 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
 use tautline_trial::{Lack, skipped};
 
-/// Value of `name` in `/proc/self/status`, in kilobytes.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();

@@ -14,7 +14,6 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-/// Changes this process's descriptor limit; returns the previous one.
 fn limit(descriptors: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid structure for both calls, which outlives them.
@@ -27,7 +26,6 @@ fn limit(descriptors: u64) -> u64 {
     }
 }
 
-/// Processor time of this process.
 fn spent() -> Span {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid place for the answer.

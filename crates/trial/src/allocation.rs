@@ -31,7 +31,6 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// Number of allocations and deallocations of the current thread.
 pub fn allocator_calls() -> u64 {
     CALLS.get()
 }

@@ -4,16 +4,11 @@ use core::fmt;
 use core::panic::Location;
 use std::io::Write as _;
 
-/// Why a test is inconclusive on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// A program or library from a package is missing.
     Package,
-    /// A root privilege is missing.
     Privilege,
-    /// A card, a network or other device is missing.
     Device,
-    /// Time: the machine was busy or stood still.
     Host,
 }
 

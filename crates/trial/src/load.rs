@@ -7,7 +7,6 @@ use std::fs::{read_dir, read_to_string};
 /// (`proc_stat(5)`, `proc_pid_stat(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// All cores, busy or idle.
     all: u64,
     idle: u64,
     /// Processes of this session, with children that they waited for. Counts by session, so that
@@ -104,7 +103,6 @@ mod tests {
         assert!(load.all > 0 && load.idle <= load.all, "{load:?}");
     }
 
-    /// Ticks used so far by a process and its children.
     fn used(id: u32) -> u64 {
         let said = read_to_string(format!("/proc/{id}/stat")).unwrap();
         let after = said.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(4);

@@ -29,7 +29,6 @@ pub fn free_udp_ports(range: Range<u16>) -> u16 {
     panic!("no two neighbouring UDP ports of {range:?} are free");
 }
 
-/// Whether the port can be bound and no socket has it.
 fn is_free(port: u16) -> bool {
     // A child forked in another thread holds copies of all open descriptors until it calls exec,
     // including this socket's; the system still lists the port then, although it is closed here.

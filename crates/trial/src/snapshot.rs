@@ -20,7 +20,6 @@ use std::{env, fs, io};
 /// Environment variable that makes running tests rewrite their snapshots.
 const UPDATE: &str = "UPDATE_SNAPSHOTS";
 
-/// Maximum characters of a key.
 const LONGEST_KEY: usize = 120;
 
 /// Locked while a file is read and written.
@@ -92,7 +91,6 @@ pub fn match_snapshot(key: impl Display, text: impl Display) {
     );
 }
 
-/// Snapshot file of a source file.
 fn kept_at(workspace: &Path, source: &str) -> PathBuf {
     let root = ["/src/", "/tests/"].iter().filter_map(|folder| source.find(folder)).min();
     let (package, inner) = source.split_at(root.expect("a test is in src or tests"));
@@ -109,13 +107,11 @@ fn function_begun(line: &str) -> Option<&str> {
     name.split(['(', '<']).next()
 }
 
-/// Function that contains this line, counted from 1.
 fn enclosing_function(code: &str, line: u32) -> Option<&str> {
     let above: Vec<_> = code.lines().take(line as usize).collect();
     above.into_iter().rev().find_map(function_begun)
 }
 
-/// Line where a function begins.
 fn position(code: &str, function: &str) -> Option<usize> {
     code.lines().position(|line| function_begun(line) == Some(function))
 }
@@ -126,7 +122,6 @@ fn is_chosen(port: &str) -> bool {
     port.is_some_and(|port| (10_000..20_000).contains(&port) || (28_000..61_000).contains(&port))
 }
 
-/// Replaces ports, temporary directories and this process's id.
 fn normal(text: &str) -> String {
     let temporary = ["taut-", ".tmp"].map(|name| format!("{}/{name}", env::temp_dir().display()));
     let process = std::process::id().to_string();
@@ -174,11 +169,9 @@ fn normal(text: &str) -> String {
     out
 }
 
-/// A snapshot file.
 #[derive(Debug, Default, PartialEq)]
 struct Snapshots(Vec<Section>);
 
-/// Snapshots of a function.
 #[derive(Debug, PartialEq)]
 struct Section {
     function: String,
@@ -313,7 +306,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no snapshot of \"missing\"")]
     fn missing_snapshot_fails() {
-        // In update mode nothing is missing.
         assert!(env::var_os(UPDATE).is_none(), "no snapshot of \"missing\"");
         snapshot!("missing", "text");
     }

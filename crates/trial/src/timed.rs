@@ -69,7 +69,6 @@ pub fn shared<T: Fn()>(test: T) {
     judged(&|| mostly(&test), turns);
 }
 
-/// The lock held during a run.
 enum TestTurn {
     Beside(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
@@ -147,7 +146,6 @@ pub fn mostly<T>(assertion: impl FnOnce() -> T) -> T {
     }
 }
 
-/// A failed assertion with its kind.
 struct Marked {
     failed: Failed,
     failure: Box<dyn Any + Send>,

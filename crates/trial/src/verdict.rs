@@ -26,13 +26,11 @@ pub(crate) enum Failed {
     Mostly,
 }
 
-/// One run of a test.
 pub(crate) struct Run {
     pub(crate) failed: Option<Failed>,
     pub(crate) seen: Seen,
 }
 
-/// Result of all runs of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TestVerdict {
     Passed,
@@ -55,7 +53,6 @@ pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> TestVerdict {
     TestVerdict::NothingProved(why)
 }
 
-/// The excuse, if the host caused the failure.
 fn excuse(failed: &Failed, seen: &Seen) -> Option<String> {
     let busy = seen.others >= OTHERS && seen.run.lasts() >= BUSY_RUN;
     let stalled = match failed {
@@ -76,7 +73,6 @@ mod tests {
         Window { from: at(from), to: at(to) }
     }
 
-    /// A run of one second with these stalls.
     fn run(failed: Option<Failed>, stalls: &[Window]) -> Run {
         let (run, stalls) = (window(0, 1000), stalls.to_vec());
         Run {
@@ -111,7 +107,6 @@ mod tests {
             verdict([run(Some(twice), &[window(510, 530)])].into_iter()),
             TestVerdict::Failed
         );
-        // A twentieth of a run is 50 ms.
         let brief = [window(500, 549)];
         assert_eq!(verdict([run(Some(Failed::Mostly), &brief)].into_iter()), TestVerdict::Failed);
     }
@@ -135,12 +130,10 @@ mod tests {
         assert!(matches!(with(at(), window(519, 521)), TestVerdict::NothingProved(_)));
         assert_eq!(with(at(), window(521, 523)), TestVerdict::Failed);
         assert_eq!(with(Failed::Somewhere, window(519, 521)), TestVerdict::Failed);
-        // A twentieth of two cores' time is 100 ms.
         assert_eq!(with(Failed::Mostly, window(400, 499)), TestVerdict::Failed);
         assert!(matches!(with(Failed::Mostly, window(400, 600)), TestVerdict::NothingProved(_)));
     }
 
-    /// Result of a run: passed, failed in a stall, failed without one.
     #[derive(Clone, Copy, PartialEq)]
     enum Kind {
         Passed,
@@ -148,7 +141,6 @@ mod tests {
         Failed,
     }
 
-    /// All combinations of five runs.
     fn all() -> impl Iterator<Item = [Kind; RUNS]> {
         let kinds = [Kind::Passed, Kind::Aside, Kind::Failed];
         (0..3_usize.pow(RUNS as u32)).map(move |number| {

@@ -13,7 +13,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::load::Load;
 
-/// Wake-up interval per core.
 const WAKE_EVERY: Span = Span::from_micros(500);
 /// Minimum lateness of a stall: the shortest period in timing tests.
 const LATE: Span = Span::from_micros(250);
@@ -47,7 +46,6 @@ impl Window {
     }
 }
 
-/// Observations of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) run: Window,
@@ -93,7 +91,6 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Observations of one core's thread.
 #[derive(Debug)]
 struct CoreLog {
     away: Vec<Window>,
@@ -154,7 +151,6 @@ impl CoreLooks {
     }
 }
 
-/// Watches every core from start to end.
 pub(crate) struct CoreWatch {
     begun: LocalTime,
     load: Load,
@@ -176,7 +172,6 @@ impl CoreWatch {
     }
 }
 
-/// Records absences of one core.
 fn look(log: &Mutex<CoreLog>) {
     let mut due = now() + WAKE_EVERY;
     loop {

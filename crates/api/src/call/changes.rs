@@ -17,7 +17,6 @@ use super::*;
 
 const LINE: ConnectionId = ConnectionId(1);
 
-/// Both ends of an active call.
 struct SoundingCall {
     caller: CallerEnd,
     called: Answering,
@@ -63,7 +62,6 @@ impl SoundingCall {
         answer
     }
 
-    /// Delivers any message to the called end; returns the answer.
     fn say(&mut self, message: &CallMessage) -> Option<CallMessage> {
         let through = |message: &CallMessage| {
             let line = written(message);

@@ -20,7 +20,6 @@ use crate::seal::SECRET_BYTES;
 use crate::trust::tls::{calling, peer_key};
 use crate::trust::{HostKey, TrustStore};
 
-/// Connect timeout per address.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// An open control connection. Only [`CallConnection::dial`] blocks.

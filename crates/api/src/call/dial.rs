@@ -86,7 +86,6 @@ pub enum DialError {
 }
 
 impl DialError {
-    /// Maps an error of the connection.
     pub(super) fn of_io(
         whom: &CallAddress,
         limit: Duration,
@@ -105,7 +104,6 @@ impl DialError {
         }
     }
 
-    /// Maps an error of TLS.
     pub(super) fn of_tls(
         whom: CallAddress,
         error: &rustls::Error,

@@ -51,7 +51,6 @@ fn in_bits(bitrate: u32) -> StreamTerms {
         .coded(tautline_proto::stream::Coding::OPUS.at_bitrate(bitrate))
 }
 
-/// Adaptive latency with this maximum.
 fn within(millis: i64) -> CallLatency {
     CallLatency::Auto { most: Span::from_millis(millis) }
 }

@@ -28,7 +28,6 @@ pub struct WorkerAddress {
 pub struct NoWorkerAddress(pub String);
 
 impl WorkerAddress {
-    /// Host and port in URL form.
     pub(super) fn authority(&self) -> String {
         match self.host.parse::<Ipv6Addr>() {
             Ok(address) => format!("[{address}]:{}", self.port),
@@ -62,7 +61,6 @@ impl FromStr for WorkerAddress {
 }
 
 impl WorkerAddress {
-    /// Parses `text`; the default port is `usual`.
     pub(crate) fn parse(text: &str, usual: u16) -> Result<Self, NoWorkerAddress> {
         let wrong = || NoWorkerAddress(text.chars().take(80).collect());
         let (name, place) = match text.split_once('=') {

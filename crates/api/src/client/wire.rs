@@ -24,7 +24,6 @@ use crate::trust::{HostKey, TrustStore, host_name, tls};
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) peer: SocketAddr,
-    /// Secret exported from the TLS session.
     pub(super) secret: Option<[u8; SECRET_BYTES]>,
 }
 
@@ -62,7 +61,6 @@ impl WorkerConnector {
         Self { address, trust, by_tls, limit, met: Arc::default() }
     }
 
-    /// The last connection made.
     pub(super) fn met(&self) -> Option<Meeting> {
         match &*self.met.lock().unwrap_or_else(PoisonError::into_inner) {
             MeetingOutcome::Somebody(meeting) => Some(meeting.clone()),
@@ -78,7 +76,6 @@ impl WorkerConnector {
         }
     }
 
-    /// Whether there was an address to connect to.
     pub(super) fn was_asked(&self) -> bool {
         !matches!(&*self.met.lock().unwrap_or_else(PoisonError::into_inner), MeetingOutcome::Nobody)
     }
@@ -227,7 +224,6 @@ impl WorkerLine {
     }
 }
 
-/// A connection for the HTTP client.
 pub(super) struct WorkerTransport {
     line: WorkerLine,
     buffers: LazyBuffers,
@@ -264,7 +260,6 @@ impl Transport for WorkerTransport {
         Ok(amount > 0)
     }
 
-    /// Each call has its own connection.
     fn is_open(&mut self) -> bool {
         false
     }

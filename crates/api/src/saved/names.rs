@@ -10,12 +10,10 @@ const FIRST: u32 = 0x0010_0000;
 /// Hosts may assume that numbers are lower (ladspa.h, `UniqueID`).
 const END: u32 = 0x0100_0000;
 
-/// A plugin of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PluginOrigin {
     /// The worker's name, or its address if two share the name.
     pub(super) host: String,
-    /// The plugin's id in the worker's catalogue.
     pub(super) id: String,
 }
 
@@ -80,7 +78,6 @@ mod tests {
 
     #[test]
     fn no_two_plugins_share_a_number_and_hosts_may_have_all() {
-        // Enough for certain collisions.
         let numbers = numbered(&many(20_000));
         assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 20_000);
         assert!(numbers.iter().all(|number| (FIRST..END).contains(number)));

@@ -19,9 +19,7 @@ use crate::v1::Plugin;
 
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
-    /// All of them as one plugin.
     pub(super) plugin: Plugin,
-    /// The plugins, in processing order.
     pub(super) stages: Vec<PipelineStage>,
 }
 

@@ -32,7 +32,6 @@ impl ReplayWindow {
         self.newest
     }
 
-    /// Whether it was never accepted, as far as known.
     pub(super) const fn is_new(&self, incarnation: u32, count: u64) -> bool {
         let Some((newest_incarnation, newest)) = self.newest else { return true };
         if incarnation != newest_incarnation {

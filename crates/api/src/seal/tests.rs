@@ -100,7 +100,6 @@ fn what_is_older_than_the_window_is_not_opened() {
 #[test]
 fn what_was_heard_long_ago_is_not_taken_for_what_comes_now() {
     let mut window = ReplayWindow::default();
-    // Their bits share a position.
     let turn = REPLAY_WINDOW + 64;
     window.note(0, 5);
     window.note(0, 5 + turn + 10);
@@ -164,7 +163,6 @@ proptest! {
         prop_assert_eq!(ends(0).1.open(&mut bytes), None);
     }
 
-    /// Compares with a list of all accepted counts.
     #[test]
     fn the_window_opens_each_count_once(
         counts in proptest::collection::vec((0..2_u32, prop_oneof![0..200_u64, 0..3000_u64, any::<u64>()]), 1..200)

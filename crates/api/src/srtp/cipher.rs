@@ -55,7 +55,6 @@ impl Cipher {
         Self::of_session(profile, key, &salt, &tag)
     }
 
-    /// Uses the given session keys.
     pub(super) fn of_session(profile: Profile, key: &[u8], salt: &[u8], tag: &[u8]) -> Self {
         const LENGTH: &str = "session keys are as long as the profile has them";
         let salt_of = |bytes: usize| salt.get(..bytes).expect(LENGTH);
@@ -81,12 +80,10 @@ impl Cipher {
         }
     }
 
-    /// Bytes added to an RTP packet.
     pub(super) const fn rtp_room(&self) -> usize {
         self.tag_bytes()
     }
 
-    /// Bytes added to an RTCP packet.
     pub(super) const fn rtcp_room(&self) -> usize {
         self.tag_bytes() + RTCP_WORD
     }
@@ -189,7 +186,6 @@ impl Cipher {
         Some((word & !ENCRYPTED, word & ENCRYPTED != 0))
     }
 
-    /// Decrypts an encrypted SRTCP packet.
     pub(super) fn open_rtcp(&self, bytes: &mut [u8], id: PacketId) -> Option<usize> {
         let len = bytes.len().checked_sub(self.rtcp_room())?;
         let (packet, behind) = bytes.split_at_mut(len);

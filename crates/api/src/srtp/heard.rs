@@ -123,7 +123,6 @@ const TRIED: u64 = 2;
 const SWEEPS: [u64; 3] = [113, 1531, 24571];
 
 impl RollOverSearch {
-    /// Distances from the closest counter to try now.
     pub(super) fn next(&mut self) -> impl Iterator<Item = u64> + use<> {
         let begins = ALWAYS + 1 + self.step * TRIED;
         self.step += 1;

@@ -36,7 +36,6 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The encrypted part of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sealable {
     /// Number of bytes in clear, once gathered.
@@ -65,7 +64,6 @@ impl Sealable {
     }
 }
 
-/// The fields of an RTP packet that matter for encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RtpParts {
     pub(super) ssrc: u32,
@@ -113,7 +111,6 @@ impl RtpParts {
         }
     }
 
-    /// The encrypted part of a received packet.
     pub(super) const fn sealed(self) -> Sealable {
         match self.form {
             Some((_, SEALED_ONE_BYTE | SEALED_TWO_BYTE)) => self.with_extension(),

@@ -16,19 +16,15 @@ pub(crate) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -
     TrustError::Io { tried, path: path.to_owned(), error, mend: HERE }
 }
 
-/// Required permissions and maximum size of a file.
 pub(crate) struct FileRules {
-    /// Mode bits that must not be set.
     pub(crate) forbidden: u32,
     /// If they are: error message, further advice, and correct mode.
     pub(crate) otherwise: (&'static str, &'static str, u32),
-    /// Maximum size in bytes.
     pub(crate) most_bytes: u64,
     /// Whether it must belong to this user or root.
     pub(crate) own: bool,
 }
 
-/// The directory of identity and trust.
 const FOLDER: FileRules = FileRules {
     forbidden: 0o022,
     otherwise: (
@@ -41,7 +37,6 @@ const FOLDER: FileRules = FileRules {
 };
 
 impl FileRules {
-    /// Checks owner and mode.
     pub(crate) fn allow(&self, path: &Path, there: &Metadata) -> Result<(), TrustError> {
         let owner = there.uid();
         if self.own && owner != effective_user() && owner != 0 {
@@ -95,7 +90,6 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
     Ok(Some(text))
 }
 
-/// Number of files written by this process.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Locks this directory against concurrent changes until dropped.
@@ -111,7 +105,6 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), TrustError> {
     made.map_err(|error| refused("making", folder, error))
 }
 
-/// A file to write.
 pub(crate) struct NewFile<'a> {
     pub(crate) path: &'a Path,
     pub(crate) text: &'a str,

@@ -30,7 +30,6 @@ use crate::client::{NoWorkerAddress, WorkerAddress};
 pub const PAIRING_PORT: u16 = 17250;
 /// Timeout until the code is known; limits how long a silent host blocks the next.
 const EXCHANGE: Duration = Duration::from_secs(5);
-/// Timeout for both users to compare.
 const COMPARISON: Duration = Duration::from_secs(600);
 
 /// `[NAME=]HOST[:PORT]`; the default port is [`PAIRING_PORT`].
@@ -109,7 +108,6 @@ impl PairingError {
 pub struct PairingCode(u32);
 
 impl fmt::Display for PairingCode {
-    /// Formats as `"482 913"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:03} {:03}", self.0 / 1000, self.0 % 1000)
     }
@@ -297,7 +295,6 @@ fn write(line: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     line.flush()
 }
 
-/// Values revealed by the other end.
 struct Revealed {
     nonce: Nonce,
     name: String,

@@ -8,7 +8,6 @@ fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A store in its own directory.
 pub(super) struct OpenedStore {
     pub(super) store: Arc<TrustStore>,
     _folder: tempfile::TempDir,

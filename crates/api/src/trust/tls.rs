@@ -126,12 +126,10 @@ impl HandshakeFault {
     }
 }
 
-/// The TLS error within an error of a connection, if any.
 pub(crate) fn of_tls(error: &std::io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Keys that a handshake accepts.
 #[derive(Debug)]
 enum Accepted {
     /// Keys in the list: under this name, or any.
@@ -140,7 +138,6 @@ enum Accepted {
     AnyKey,
 }
 
-/// Verifies a peer by its key.
 #[derive(Debug)]
 struct PinnedPeer {
     store: Arc<TrustStore>,
@@ -184,7 +181,6 @@ fn schemes() -> Vec<SignatureScheme> {
     vec![SignatureScheme::ED25519]
 }
 
-/// Older TLS versions are disabled.
 fn never_asked() -> Error {
     Error::PeerMisbehaved(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)
 }
@@ -227,7 +223,6 @@ impl ServerCertVerifier for PinnedPeer {
 }
 
 impl ClientCertVerifier for PinnedPeer {
-    /// No certificate authorities.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

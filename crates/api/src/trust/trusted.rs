@@ -91,7 +91,6 @@ impl TrustedHosts {
 }
 
 impl fmt::Display for TrustedHosts {
-    /// Formats as in the file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("# Hosts that this one trusts: taut trust NAME KEY.\n")?;
         self.iter().try_for_each(|(name, key)| writeln!(f, "\"{name}\" = \"{key}\""))

@@ -175,7 +175,6 @@ fn what_is_neither_dither_nor_rounding_is_not_called_so() {
     }
 }
 
-/// A stereo sine with its second harmonic and noise.
 fn tone(hertz: f64, second: f64, noise: f64) -> Sound {
     let faint = noise_of(240_000, 3);
     let channel = |of: &Vec<f32>| {

@@ -10,7 +10,6 @@ const RATE: f64 = 48_000.0;
 /// Start of sounds in the sent file, and their length, in frames.
 const ONSET: f64 = 4_800.0;
 const LENGTH: f64 = 48_000.0;
-/// Length of the sent file in frames.
 const SENT: usize = 57_600;
 /// Period of 300 Hz in frames.
 const PERIOD: f64 = 160.0;
@@ -22,12 +21,10 @@ fn sine(hertz: f64) -> Wave {
     Box::new(move |at| 0.5 * (TAU * hertz * at / RATE).sin())
 }
 
-/// Silent outside the given frames.
 fn during(from: f64, length: f64, wave: Wave) -> Wave {
     Box::new(move |at| if at < from || at >= from + length { 0.0 } else { wave(at - from) })
 }
 
-/// With onset and ending.
 fn burst(wave: Wave) -> Wave {
     during(ONSET, LENGTH, wave)
 }
@@ -37,12 +34,10 @@ fn sampled(frames: usize, wave: &Wave) -> Sound {
     Sound { channels: vec![channel.clone(), channel], rate: Rate::HZ_48000 }
 }
 
-/// How a sound is recorded.
 #[derive(Clone, Copy)]
 struct Way {
     delay: f64,
     gain: f64,
-    /// How much faster the recorder's clock is.
     ppm: f64,
     frames: usize,
 }
@@ -75,7 +70,6 @@ fn compared(sent: &Sound, heard: &Sound) -> Comparison {
     judge(sent, heard, &mut |_| {})
 }
 
-/// Asserts one complete piece at this delay and gain.
 fn is_proven(verdict: &Comparison, delay: f64, gain: f64) {
     let Delay::Known(begins) = verdict.delay else { panic!("{verdict}\n{verdict:?}") };
     assert!((begins as f64 - delay).abs() <= 1.0, "{verdict}");
@@ -233,7 +227,6 @@ fn bits_of_a_sine_without_onset_are_identical_and_ambiguous() {
     assert!(verdict.is_open() && !verdict.is_whole(), "{verdict}");
     snapshot!(verdict);
     snapshot!(verdict.why("sent.wav", "heard.wav"));
-    // With both ends it is complete.
     assert!(compared(&sent, &sent).is_whole());
     assert!(super::verdict(&sent, &sent).is_whole());
 }
@@ -253,7 +246,6 @@ fn dropout_of_an_ambiguous_sine_is_reported() {
     assert_eq!(verdict.report().verdict, "differs");
 }
 
-/// Removes frames.
 fn without(sound: &Sound, from: usize, frames: usize) -> Sound {
     joined([&sound.part(0..from), &sound.part(from + frames..sound.frames())])
 }
@@ -352,7 +344,6 @@ fn file_edges_are_no_onset_of_a_periodic_sound() {
 #[test]
 fn envelope_between_file_edges_proves_the_delay() {
     let wave: Wave = Box::new(|at| {
-        // A modulation that slows down.
         let envelope = 0.3 + 0.2 * (TAU * 5.0 * (at / RATE + 1.0).ln()).sin();
         envelope * (TAU * 300.0 * at / RATE).sin()
     });
@@ -372,7 +363,6 @@ fn silence_beside_a_sound_in_one_file_is_an_onset() {
     let (wave, late) = (during(0.0, LENGTH, sine(300.0)), Way::of(1234.0, 0.5));
     let all = late.record(&wave);
     is_proven(&compared(&sent, &all), 1234.0, 0.5);
-    // The recording ends or begins within the sound.
     let first = compared(&sent, &all.part(0..40_000));
     assert_eq!(first.delay, Delay::Known(1234), "{first}");
     let last = compared(&sent, &all.part(10_000..all.frames()));
@@ -385,7 +375,6 @@ fn inverted_bits_of_a_sine_are_found_by_their_onset() {
     let round = |sample: f32| (sample * 8_388_608.0).round() / 8_388_608.0;
     let cases =
         [(300.0, 100), (300.0, 260), (300.0, 500), (300.0, 1000), (441.0, 500), (50.0, 500)];
-    // With and without an ending in the sent file.
     for (frames, (hertz, delay)) in
         [SENT, 50_000].into_iter().flat_map(|all| cases.map(|one| (all, one)))
     {

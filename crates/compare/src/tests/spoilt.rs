@@ -4,7 +4,6 @@ use tautline_dsp::resample::Quality;
 
 use super::*;
 
-/// Scales each frame by `gain`, in 24 bits.
 fn at_volume(sound: &Sound, gain: impl Fn(usize) -> f64) -> Sound {
     let mut out = sound.clone();
     for channel in &mut out.channels {
@@ -26,7 +25,6 @@ fn a_channel_that_goes_dead_in_resampled_sound_is_named_with_the_time() {
         let verdict = verdict(&sent, &heard);
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         let edge = verdict.routings[1].0;
-        // Until sound resumes, in two parts of a window.
         assert!(edge.abs_diff(240_024) < 512, "{edge}: {verdict}\n{verdict:?}");
         is_told(&verdict, &["channel 2 holds nothing of it from", "resampled, 100.0 ppm faster"]);
     }
@@ -97,7 +95,6 @@ fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
     let loud = noise(192_000).with(|sample| sample * 3.0);
     for (ppm, by) in [(100.0, 1.0), (-300.0, -1.0), (100.0, 0.35)] {
         let (sent, resampled) = (&loud, loud.resampled(ppm));
-        // Wherever it lies in its block.
         for at in (90_000..90_064).step_by(5) {
             let mut heard = resampled.clone();
             let sample = &mut heard.channels[1][at];

@@ -51,7 +51,6 @@ impl PieceWalk<'_> {
         self.says(&piece).then_some(piece)
     }
 
-    /// Start of the loudest pattern in a range of sent frames.
     pub(super) fn loudest(&self, part: Range<usize>) -> usize {
         let energy = |from: &usize| {
             self.both.sent.energy(&(*from..(*from + PATTERN).min(self.sounding.end)))

@@ -7,7 +7,6 @@ use tautline_dsp::align::Likeness;
 use crate::sound::power;
 use tautline_dsp::align::rivals::{Candidate, Pair};
 
-/// Recorded frames judged together.
 pub(super) const SPAN: usize = 256;
 /// A span is other sound if it has at least `LOUD` of the loudest span's energy (−6 dB) and every
 /// candidate leaves more than `EXPLAINED` of it (−3 dB).
@@ -85,7 +84,6 @@ pub(super) fn other_sound(
     (0..other.len()).map(is_next).collect()
 }
 
-/// Likeness of recorded and sent frames at a whole lag.
 pub(super) fn likeness_at(pairs: &[Pair<'_>], window: &Range<usize>, lag: i64) -> Likeness {
     let from = window.start as i64 + lag;
     pairs.iter().fold(Likeness::default(), |all, Pair { heard, sent, gain }| {

@@ -34,7 +34,6 @@ const GOES_ON: f64 = 8.0;
 const WHOLE: f64 = 0.05;
 /// Maximum seeds for growing a piece on its new line.
 const SEEDS: usize = 16;
-/// Extra lags scored on each side.
 const MARGIN: i64 = 2;
 /// Sound at a file's end that repeats within the file with this likeness continues beyond the end.
 const CONTINUES: f64 = 0.95;
@@ -43,7 +42,6 @@ const AUDIBLE: f64 = 0.01;
 
 struct Settled {
     line: FrameLine,
-    /// Whether its polarity differs from the piece's.
     is_flipped: bool,
     period: Option<f64>,
 }
@@ -141,7 +139,6 @@ impl<'a> PieceWalk<'a> {
         (if before { start } else { f64::NEG_INFINITY })..(if after { end } else { f64::INFINITY })
     }
 
-    /// The frames after a break that serve as evidence.
     pub(super) fn after_break(heard: &Range<usize>) -> Range<usize> {
         heard.start..heard.end.min(heard.start + AHEAD)
     }
@@ -447,7 +444,6 @@ fn live(routing: &ChannelRouting) -> Vec<Live> {
         .collect()
 }
 
-/// Polarity of the first active channel.
 fn turn(routing: &ChannelRouting) -> f64 {
     routing.gains.iter().find(|gain| **gain != 0.0).map_or(1.0, |gain| gain.signum())
 }

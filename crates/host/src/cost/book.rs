@@ -64,7 +64,6 @@ impl CostBook {
         let key = (plugin.id.clone(), plugin.hash.clone(), rate);
         self.known.insert(key, KnownCost { cost, is_kept: false });
         if let Some(path) = &self.path {
-            // On error it is measured again next time.
             let _ = self.write(path);
         }
     }

@@ -37,7 +37,6 @@ pub const DEFAULT_MAXIMUM: c_int = 0x140;
 pub const DEFAULT_0: c_int = 0x200;
 pub const DEFAULT_1: c_int = 0x240;
 pub const DEFAULT_100: c_int = 0x280;
-/// 440, the frequency of concert A.
 pub const DEFAULT_440: c_int = 0x2C0;
 
 /// Control output for a plugin's latency in frames: a convention outside the header.

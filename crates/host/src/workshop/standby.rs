@@ -126,7 +126,6 @@ mod tests {
         standby
     }
 
-    /// Polls until the standby is loaded.
     fn loaded() -> Standby {
         let mut standby = returning(&[LOADED]);
         let (until, begun) = (now() + Span::from_secs(10), now());
@@ -161,7 +160,6 @@ mod tests {
         assert!(!standby.is_due(late), "the next one is started after a pause");
         assert_eq!((standby.failed, standby.due), (1, late + pause(2)));
         assert!(standby.waiting.is_none() && standby.is_due(late + pause(2)));
-        // A loaded standby waits as long as the stream lives.
         let mut standby = loaded();
         assert!(!standby.is_due(late + BEGINNING) && standby.ready().is_some());
     }

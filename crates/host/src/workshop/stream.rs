@@ -157,7 +157,6 @@ impl Keeper {
             let begun = now();
             let ProcessEnd::Fault(why) = self.one_process(in_a_row) else { return };
             if let Some(first) = self.first.take() {
-                // Nothing was opened, so do not continue.
                 let _ = first.send(Err(why));
                 return;
             }
@@ -270,7 +269,6 @@ impl Keeper {
         (told.process, told.standby) = (standby.as_ref().map(ChildProcess::id), None);
         drop(told);
         if let Some(mut child) = standby {
-            // Fails if the process has just ended.
             if child.tell(&order).is_ok() {
                 return Ok(Some((child, true)));
             }

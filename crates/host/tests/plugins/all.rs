@@ -20,15 +20,12 @@ use crate::worked::{SECRET, options};
 
 const RATE: u32 = 44_100;
 const MOST_FRAMES: usize = 512;
-/// Blocks of a plugin in flight.
 const UNDER_WAY: usize = 8;
 
-/// Frames of a block: hosts use odd sizes too.
 fn frames(block: usize) -> usize {
     [MOST_FRAMES, 64, 138, 441][block % 4]
 }
 
-/// Noise and a tone, in separate channels, with occasional silence.
 fn sound(block: usize, channel: usize, state: &mut u32) -> Vec<f32> {
     let sample = |frame: usize| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -40,7 +37,6 @@ fn sound(block: usize, channel: usize, state: &mut u32) -> Vec<f32> {
     (0..frames(block)).map(sample).collect()
 }
 
-/// Control values that change with each block, within their bounds.
 fn controls(here: &PluginInstance, block: usize) -> Vec<f32> {
     let is_control = |port: &&PortDescription| port.is_input() && !port.is_audio();
     let ports = here.description().ports.iter().filter(is_control);
@@ -55,7 +51,6 @@ fn controls(here: &PluginInstance, block: usize) -> Vec<f32> {
     ports.enumerate().map(value).collect()
 }
 
-/// First block in which both differ, if any.
 fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) -> Option<usize> {
     let mut state = 1;
     let bits = |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
@@ -142,7 +137,6 @@ const EXCUSED: [(&[&str], &str); 5] = [
     ),
 ];
 
-/// Compares every plugin over this many blocks.
 fn all_play_alike(blocks: usize) {
     for file in ["cmt.so", "plate_1423.so", "tap_reverb.so"] {
         if installed(file).is_none() {

@@ -11,7 +11,6 @@ pub(crate) fn program() -> ChildProgram {
     ChildProgram::at(env!("CARGO_BIN_EXE_tautline-host-child"))
 }
 
-/// A directory of libraries.
 pub(crate) struct Shelf(TempDir);
 
 impl Shelf {
@@ -29,7 +28,6 @@ impl Shelf {
         self.built(name, "odd.c", does)
     }
 
-    /// Adds a library from another source.
     pub(crate) fn built(&self, name: &str, source: &str, does: &[&str]) -> Option<PathBuf> {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/fixtures");
         let source = fixtures.join(source);

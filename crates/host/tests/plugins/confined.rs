@@ -126,7 +126,6 @@ fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
     assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), errors);
 }
 
-/// Scheduling of the plugin's thread in a process, as printed by `chrt`.
 fn scheduling(process: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let is_plugin = |task: &PathBuf| {

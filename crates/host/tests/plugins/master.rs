@@ -12,9 +12,7 @@ use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::LocalTime;
 
-/// Maximum wait in any test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Retransmission timeout of a block.
 const AGAIN: Duration = Duration::from_millis(100);
 const DATAGRAM_BYTES: usize = 1400;
 
@@ -28,13 +26,11 @@ pub(crate) struct TestMaster {
     pub(crate) sound: SoundSet,
     socket: UdpSocket,
     seal: Option<Sealed>,
-    /// All sent datagrams, as on the wire.
     pub(crate) sent: Vec<Vec<u8>>,
     /// Incarnation of the newest decrypted datagram: identifies the process.
     pub(crate) incarnation: u32,
 }
 
-/// Result of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worked {
     pub(crate) outputs: Vec<Vec<f32>>,
@@ -76,13 +72,11 @@ impl TestMaster {
         self.master.begin();
     }
 
-    /// Sends a block; returns its number.
     pub(crate) fn hand_out(&mut self, inputs: &[Vec<f32>], controls: &[f32], flags: Flags) -> u64 {
         let frames = inputs.first().map_or(self.sound.most_frames as usize, Vec::len);
         self.hand_out_frames(frames, inputs, controls, flags)
     }
 
-    /// Sends a block for a plugin that may have no inputs.
     pub(crate) fn hand_out_frames(
         &mut self,
         frames: usize,
@@ -111,14 +105,12 @@ impl TestMaster {
         }
     }
 
-    /// Replays recorded datagrams, as an attacker could.
     pub(crate) fn play_again(&self, kept: &[Vec<u8>]) {
         for datagram in kept {
             let _ = self.socket.send(datagram);
         }
     }
 
-    /// Reads received datagrams, or waits a little for one.
     pub(crate) fn receive(&mut self) -> bool {
         let mut room = [0; 65_536];
         let Ok(len) = self.socket.recv(&mut room) else { return false };
@@ -151,7 +143,6 @@ impl TestMaster {
         begun.elapsed()
     }
 
-    /// Waits for a block and returns its result.
     pub(crate) fn await_block(&mut self, block: u64) -> Worked {
         let until = Instant::now() + PATIENCE;
         while self.master.answer(block).is_none() {

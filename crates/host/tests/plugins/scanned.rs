@@ -16,7 +16,6 @@ fn scanned(shelf: &Shelf, patience: Span) -> Scan {
     scan(&program(), &[shelf.path().to_owned()], patience)
 }
 
-/// Reason why this library was skipped.
 fn why<'a>(scan: &'a Scan, name: &str) -> &'a str {
     let of = |path: &std::path::Path| path.file_stem().is_some_and(|stem| stem == name);
     let found = scan.skipped.iter().find(|skipped| of(&skipped.path));

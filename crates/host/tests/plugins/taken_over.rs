@@ -12,7 +12,6 @@ use crate::common::Shelf;
 use crate::master::{PATIENCE, TestMaster, request};
 use crate::worked::{becomes, odd, opened, options, signal, workshop_of};
 
-/// The loaded standby of a stream; waits for it.
 fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -178,7 +177,6 @@ mod exclusive {
                     standby(&workshop, id);
                     let process = workshop.process(id).unwrap();
                     signal("-KILL", process);
-                    // 256 frames at 48 kHz.
                     took.push(far.plays_again(&[vec![2.0]], Duration::from_micros(5333)));
                     workshop.close(id);
                 }

@@ -47,7 +47,6 @@ pub(crate) fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWo
     PluginWorkshop::new(options, PluginOffers::new(&found, None).unwrap())
 }
 
-/// A worker with only the odd plugin, and its directory.
 pub(crate) fn odd(options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
     let shelf = Shelf::new();
     shelf.with("odd", &[])?;
@@ -60,7 +59,6 @@ pub(crate) fn opened(workshop: &PluginWorkshop, request: StreamRequest) -> (u32,
     (stream.id, TestMaster::of(&stream, SECRET))
 }
 
-/// Waits until a stream's state satisfies the condition.
 #[track_caller]
 pub(crate) fn becomes(
     workshop: &PluginWorkshop,
@@ -78,7 +76,6 @@ pub(crate) fn becomes(
     }
 }
 
-/// Different audio for each block.
 fn sound(block: usize, frames: usize) -> Vec<f32> {
     (0..frames).map(|frame| ((block * 1009 + frame * 7) % 251) as f32 / 251.0 - 0.5).collect()
 }
@@ -155,7 +152,6 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
 fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (news, told) = channel();
-    // The receiver may be gone.
     let workshop = workshop.telling(move |told| drop(news.send(told.clone())));
     let next = || told.recv_timeout(PATIENCE).unwrap();
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
@@ -249,7 +245,6 @@ fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died(
     let all = before + kept.len() as u64;
     let state = becomes(&workshop, id, |state| state.counters.unopened >= all);
     assert_eq!(state.counters.unopened, all);
-    // And nothing of it was processed.
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[5.0]]);
 }
 
@@ -323,7 +318,6 @@ fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
     assert!(short > 20.0 && long > 20.0, "{short} and {long} ns for each frame");
 }
 
-/// Replaces the stored cost of a run.
 fn kept_as(path: &Path, fixed_ns: f64) {
     let mut book: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -355,7 +349,6 @@ fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_rea
     assert_eq!(again.catalogue().plugins[0].cost.unwrap().fixed_ns, 400_000.0);
     let kept = opened(&again);
     assert!((0.29..0.32).contains(&kept) && measured < 0.29, "{kept}, {measured}");
-    // More than any core has.
     kept_as(&path, 4e9);
     let anew = start();
     assert!(opened(&anew) < 0.29);
@@ -369,7 +362,6 @@ fn a_request_that_fits_no_worker_makes_nobody_go() {
     let there = || workshop.streams().iter().map(|state| state.id).collect::<Vec<_>>();
     for _ in 0..2 {
         workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
-        // With a free place, and without.
         let before = there();
         let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
         let refused = workshop.open(asked, SECRET).unwrap_err();

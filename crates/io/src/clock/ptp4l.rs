@@ -154,7 +154,6 @@ mod tests {
 
     const GPTP: Domain = Domain { number: 0, transport: 1 };
 
-    /// A fake daemon with two ports, at its own socket.
     struct Daemon(UnixDatagram, PathBuf);
 
     impl Daemon {
@@ -167,7 +166,6 @@ mod tests {
             Self(socket, path)
         }
 
-        /// Answers queries in `domain`, with `more` added to their sequence number.
         fn answer(&self, domain: Domain, more: u16) {
             let mut asked = [0; MOST_BYTES];
             while let Ok((bytes, from)) = self.0.recv_from(&mut asked) {
@@ -218,7 +216,6 @@ mod tests {
         let state = asks.hear().unwrap();
         assert!(state.is_locked() && state.grandmaster == GRANDMASTER);
         assert_eq!(state.uncertainty(), Span::from_nanos(970));
-        // From now on only in its domain.
         asks.ask().unwrap();
         assert_eq!(asks.hear(), None, "what it said before is not taken for an answer");
         let mut room = [0; 100];
@@ -234,7 +231,6 @@ mod tests {
             let daemon = Daemon::new(&format!("told-{}", answers_in.number));
             let sockets = ["/nowhere".into(), daemon.1.clone()];
             let mut asks = Ptp4l::told(&[RunningPtp4l { domain: Some(told), sockets }]).unwrap();
-            // Four domains take two rounds.
             let answered = (0..2).any(|_| {
                 asks.ask().unwrap();
                 daemon.answer(answers_in, 0);

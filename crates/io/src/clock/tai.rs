@@ -39,7 +39,6 @@ impl Tai {
     }
 }
 
-/// Minimum time between readings.
 const EVERY: Span = Span::from_secs(1);
 /// Maximum wait for the first answer of `ptp4l`, which answers within a millisecond unless it
 /// hangs.

@@ -278,7 +278,6 @@ impl Link for DirectLink {
         if destinations.iter().any(|to| core::mem::discriminant(&to) != kind) {
             return false;
         }
-        // Queued packets go to the old destinations.
         self.flush();
         self.outlet.set_destinations(destinations.iter())
     }

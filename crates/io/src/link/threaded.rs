@@ -103,7 +103,6 @@ struct QueuedPacket {
 }
 
 impl ThreadedLink {
-    /// Moves `link` to a wire thread if `wire` is given.
     pub(crate) fn boxed<L: Pollable + 'static>(
         link: L,
         wire: Option<WireOptions>,
@@ -369,7 +368,6 @@ impl<L: Pollable> WireThread<L> {
             let QueuedPacket { instants, handed_at, again, .. } = header;
             self.rhythm.follow(instants.due);
             self.link.queue(&Outgoing { datagram, instants, handed_at, again });
-            // Only this thread pops.
             let _ = self.outgoing.pop();
         }
         self.link.flush();

@@ -102,12 +102,10 @@ mod tests {
     use super::*;
     use crate::network::netlink::HEADER;
 
-    /// A message for one queue: an unrelated attribute, then the kind.
     fn message(interface: u32, parent: u32, kind: &str) -> Vec<u8> {
         message_with(interface, parent, kind, &[])
     }
 
-    /// A message for one queue, with settings.
     fn message_with(interface: u32, parent: u32, kind: &str, settings: &[u8]) -> Vec<u8> {
         let text: Vec<u8> = kind.bytes().chain([0]).collect();
         let mut body = vec![0; 4];

@@ -74,7 +74,6 @@ mod tests {
 
     #[test]
     fn a_way_that_there_is_not_is_the_kernels_own_error() {
-        // The interface does not exist.
         let group = "233.252.0.9".parse().expect("an address");
         let error = leaving(group, Some(1 << 30)).expect_err("no such interface");
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV), "{error}");

@@ -133,20 +133,17 @@ mod tests {
         MediaTime::from_frames(position)
     }
 
-    /// A mono feeder with a 16-frame buffer.
     fn scene() -> (Arc<ProgramBuffer>, Feeder) {
         let buffer = Arc::new(ProgramBuffer::new(16, 1));
         (Arc::clone(&buffer), Feeder::new(buffer))
     }
 
-    /// The block fed at `frame`.
     fn fed(feeder: &mut Feeder, frame: i64) -> Vec<f32> {
         let mut block = [9.0; P];
         feeder.feed(&turn(frame, 0), &mut block);
         block.to_vec()
     }
 
-    /// Writes these numbers as frames from `position` on.
     fn put(track: &ProgramBuffer, position: i64, range: core::ops::Range<u32>) {
         let samples: Vec<f32> = range.map(|number| number as f32).collect();
         let position = at(position);

@@ -119,7 +119,6 @@ mod tests {
             assert!(Greeting::read(&whole[..length]).is_err(), "{length} bytes of it");
         }
         assert!(Greeting::read(&[&*whole, &[0]].concat()).is_err(), "a byte more");
-        // Tries every byte.
         for at in 0..whole.len() {
             for byte in 0..=u8::MAX {
                 let mut changed = whole.clone();

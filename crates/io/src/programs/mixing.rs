@@ -110,7 +110,6 @@ impl AttachedPrograms {
         while at < self.attached.len() {
             if self.attached[at].is_gone() && self.going.slots() > 0 {
                 let program = self.attached.swap_remove(at);
-                // Room was checked above.
                 let _ = self.going.push(program);
             } else {
                 at += 1;

@@ -32,7 +32,6 @@ fn settings() -> Settings {
     Settings { rate, channels, period: Frames::from_len(PERIOD), periods: 2 }
 }
 
-/// A running card and its directory.
 struct Card {
     folder: PathBuf,
     direction: Direction,
@@ -75,7 +74,6 @@ impl Card {
         self.programs.give(&turn, &[sample; PERIOD]);
     }
 
-    /// Runs the card until it has seen the program's order.
     fn meets(&mut self, program: &Attachment) {
         let until = now() + PATIENCE;
         while program.buffer().standing().stint != program.buffer().ordered().stint {
@@ -100,7 +98,6 @@ fn order(program: &Attachment, stint: u64, mode: Mode) {
     program.buffer().order(Order { stint, mode });
 }
 
-/// A program ready to play these frames.
 fn player(card: &mut Card, frames: &[f32]) -> Attachment {
     let program = card.attach().unwrap();
     order(&program, 1, Mode::Stopped);
@@ -135,7 +132,6 @@ fn what_programs_play_is_mixed_and_one_alone_is_heard_bit_for_bit() {
 #[test]
 fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_next() {
     let mut card = Card::new("gone", Direction::Playback);
-    // Over a second; the other programs play as long.
     let frames: Vec<f32> = (0..1400 * PERIOD).map(|at| (at % 4096) as f32 / 32_768.0).collect();
     let others = vec![0.5; frames.len()];
     let mut all: Vec<_> = (1..MOST_PROGRAMS).map(|_| player(&mut card, &others)).collect();
@@ -144,7 +140,6 @@ fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_
     snapshot!(refused);
     all.iter().chain([&stays]).for_each(|program| order(program, 1, Mode::Running));
     let mut expected = frames.chunks(PERIOD);
-    // Number of other programs in the mix.
     let mut with = |card: &mut Card| {
         let others: Vec<f32> =
             card.mixes().iter().zip(expected.next().unwrap()).map(|(a, b)| (a - b) * 2.0).collect();
@@ -334,7 +329,6 @@ fn a_folder_that_is_not_this_users_alone_is_passed_over_by_programs() {
     }
     chown(&card.folder, Some(ANOTHER), None).unwrap();
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
-    // The next directory is used.
     let own = Card::new("own", Direction::Playback);
     let folders = [&card.folder, &own.folder].map(PathBuf::as_path);
     Attachment::open(folders, &ProgramsName::default(), Direction::Playback).unwrap();

@@ -41,7 +41,6 @@ impl LaunchOptions {
     }
 }
 
-/// Maximum age of the TAI offset.
 const REFRESH_AFTER: Span = Span::from_millis(10);
 /// Enables launch times on a socket.
 pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
@@ -142,7 +141,6 @@ fn kept(known: Span, reading: Bracket) -> Span {
     if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
 }
 
-/// Words per control message with a launch time.
 pub(crate) const LAUNCH_WORDS: usize = 3;
 
 /// Control messages (cmsg(3)) with each packet's launch time, followed by a copy of `behind`.

@@ -269,7 +269,6 @@ pub(crate) mod tests {
         assert!(clock.step.is_none());
     }
 
-    /// Parses a control message in the kernel's format with this error.
     pub(crate) fn told(
         level: libc::c_int,
         kind: libc::c_int,
@@ -308,7 +307,6 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_queue_dropped_is_told_by_both_halves_of_its_launch_time_on_every_kind_of_socket() {
-        // In TAI; exceeds one 32-bit half.
         const LAUNCH: u64 = 1_700_000_037_123_456_789;
         /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `SO_EE_CODE_TXTIME_MISSED` (linux/errqueue.h), with the `errno`s that
         /// go with them (net/sched/sch_etf.c).
@@ -323,7 +321,6 @@ pub(crate) mod tests {
                 let dropped = dropped(LAUNCH, ee_code, errno);
                 let expected = Ancillary { unlaunched: Some(LAUNCH), ..Ancillary::default() };
                 assert_eq!(told(level, kind, dropped), expected, "{level} {ee_code}");
-                // Other error-queue messages are not drops.
                 let stamp = libc::sock_extended_err {
                     ee_errno: libc::ENOMSG.unsigned_abs(),
                     ee_origin: libc::SO_EE_ORIGIN_TIMESTAMPING,

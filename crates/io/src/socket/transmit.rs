@@ -40,7 +40,6 @@ pub(crate) struct ErrorReading<'a> {
     pub(crate) clock: &'a mut StampClock,
     /// Read even if no timestamp is expected: with launch times, drops are reported there too.
     pub(crate) always: bool,
-    /// Receives the launch times of dropped packets.
     pub(crate) dropped: &'a mut dyn FnMut(u64),
 }
 

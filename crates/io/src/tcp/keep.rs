@@ -62,7 +62,6 @@ pub fn connect_stream(
         keep_connected((to, options, seals), (switch, watch), stop);
     })?;
     let link = ThreadedLink::boxed(sending, device.map(|device| wire(device, &options)))?;
-    // Only reports are received.
     let control = KeptControl { control, receiving: Some(receiving), _keeper: keeper };
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }

@@ -506,7 +506,6 @@ mod tests {
         let pace = Pace { calm: COARSE, alarmed: CLOSE };
         let alarm = Alarm::silent();
         let mut cores = phases.map(|phase| Heartbeat { due: at(0) + phase, pace });
-        // The core that wakes next, as both share the alarm.
         while let Some(core) = (0..2).min_by_key(|core| cores[*core].due)
             && cores[core].due < at(1000)
         {

@@ -305,7 +305,6 @@ fn find_interface(name: &str) -> Result<u32, OpenError> {
 }
 
 fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
-    // Several programs on one host may receive the same group.
     if options.is_multicast() || options.succeeds {
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     }
@@ -524,7 +523,6 @@ mod tests {
             let place = Endpoint::from(came_from);
             assert_eq!((place, place.host()), (own.into(), Host::from(own.ip())));
             assert_eq!(place.to_string(), own.to_string());
-            // Reports return on the same path.
             socket.send_to(b"back", came_from).expect("it is sent");
             sender.recv_from(&mut [0; 4]).expect("it arrives");
         }

@@ -22,7 +22,6 @@ fn handed_over() -> DirectLink {
     DirectLink::over_socket(socket, &options, None).unwrap()
 }
 
-/// Far enough in the future even for a busy machine.
 fn later() -> LocalTime {
     now() + Span::from_secs(20)
 }

@@ -13,7 +13,6 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 use tautline_trial::{Lack, skipped};
 
-/// An arrival that outlives its batch.
 pub(crate) struct Got {
     pub(crate) bytes: Vec<u8>,
     pub(crate) source: Endpoint,
@@ -23,7 +22,6 @@ pub(crate) struct Got {
     pub(crate) truncated: bool,
 }
 
-/// Receives `count` datagrams, within ten seconds.
 pub(crate) fn collect(link: &mut impl Link, count: usize) -> Vec<Got> {
     let mut all = Vec::new();
     let until = now() + Span::from_secs(10);
@@ -44,7 +42,6 @@ pub(crate) fn collect(link: &mut impl Link, count: usize) -> Vec<Got> {
     all
 }
 
-/// Receives once; returns the number of datagrams.
 pub(crate) fn drain(link: &mut impl Link) -> usize {
     let mut count = 0;
     link.receive(&mut |_| count += 1);
@@ -55,7 +52,6 @@ pub(crate) fn sender_to(destination: SocketAddr) -> DirectLink {
     DirectLink::open(&UdpOptions::sender(vec![destination])).unwrap()
 }
 
-/// Times of a packet captured at `capture` and due at `due`.
 pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
     Departure {
         media: MediaTime::ZERO,
@@ -68,7 +64,6 @@ pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
     }
 }
 
-/// A packet without special requests.
 pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
     let instants = departure(now(), LocalTime::ZERO);
     Outgoing { datagram, instants, handed_at: None, again: None }

@@ -14,7 +14,6 @@ use crate::common::{collect, drain, in_a_network_of_its_own, outgoing};
 
 const GROUP: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 0xFE, 1];
 const OTHER: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 0xFE, 2];
-/// Subtypes of AAF and CRF.
 const SUBTYPES: [u8; 2] = [0x02, 0x04];
 
 fn end(interface: &str, address: EthernetAddress, sends: bool) -> EthernetOptions {
@@ -78,7 +77,6 @@ fn frames_of_others_never_reach_the_program_however_many_there_are() {
     });
 }
 
-/// Foreign frames sent at once.
 const AT_ONCE: usize = 64;
 /// IPv4, SRP, LLDP, PTP, experimental, AVTP.
 const ETHERTYPES: [u16; 6] = [0x0800, 0x22EA, 0x88CC, 0x88F7, 0x88B5, ETHERTYPE];
@@ -130,7 +128,6 @@ fn flood(stop: &AtomicBool, count: &AtomicU64) {
 
 #[test]
 fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
-    /// Stream packets sent at once.
     const BATCH: usize = 100;
     apart(|| {
         if !in_a_network_of_its_own() {
@@ -173,7 +170,6 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
             assert_eq!((sent.sent, sent.send_errors, sent.dropped), (all, 0, 0));
             assert_eq!((heard.received, heard.kernel_drops, heard.truncated), (all, 0, 0));
         });
-        // Nor any foreign frames after the last packet.
         assert_eq!((drain(&mut receiver), receiver.counters().kernel_drops), (0, 0));
     });
 }

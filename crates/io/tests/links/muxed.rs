@@ -60,13 +60,11 @@ pub(crate) fn end_with(line: MuxedTransport) -> Muxed {
     end
 }
 
-/// An RTP packet with this sequence number.
 pub(crate) fn packet(number: u16) -> Vec<u8> {
     let [a, b] = number.to_be_bytes();
     vec![0x80, 96, a, b, 0, 0, 0, 0, 1, 2, 3, 4, a, b]
 }
 
-/// A report that differs in one byte.
 pub(crate) fn report(number: u8) -> Vec<u8> {
     vec![0x80, 201, 0, 1, 0, 0, 0, number]
 }
@@ -101,7 +99,6 @@ fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     all
 }
 
-/// Repeats until `comes_true` returns `true`, within ten seconds.
 pub(crate) fn until(what: &str, mut comes_true: impl FnMut() -> bool) {
     let patience = now() + Span::from_secs(10);
     while !comes_true() {
@@ -174,7 +171,6 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
         });
         assert_eq!(came, [round]);
         assert_eq!(server.switch.far_end(), nat.outside.local_addr().ok());
-        // One in clear, one with another key, and one older.
         let mut forged = [packet(1000), packet(1001), packet(round.saturating_sub(1))];
         for (datagram, key) in forged.iter_mut().zip([0, 6, 5]).skip(usize::from(round % 2)) {
             let len = datagram.len();
@@ -286,7 +282,6 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
                 let lines = lines(number / 100);
                 switches.iter_mut().zip(lines).for_each(|(switch, line)| switch.exchange(line));
             }
-            // A wire thread's ring is limited.
             until("there is room", || sending.queue(&outgoing(&mut packet(number))));
             sending.flush();
             came.extend(heard(&mut *receiving));
@@ -310,7 +305,6 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
     }
 }
 
-/// Both ends of this turn's transport: UDP and TCP alternate.
 fn lines(turn: u16) -> [MuxedTransport; 2] {
     let key = turn as u8 + 1;
     if turn % 2 == 1 {

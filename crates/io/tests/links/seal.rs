@@ -52,7 +52,6 @@ fn receiver_options() -> UdpOptions {
     UdpOptions::receiver("127.0.0.1:0".parse().unwrap())
 }
 
-/// Sockets that capture the traffic.
 fn wires<const COUNT: usize>() -> [(UdpSocket, SocketAddr); COUNT] {
     [(); COUNT].map(|()| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

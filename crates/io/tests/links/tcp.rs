@@ -32,7 +32,6 @@ fn free_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Reads everything that has arrived on a non-blocking connection.
 fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) {
     loop {
         match stream.read(room) {
@@ -45,7 +44,6 @@ fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) 
     }
 }
 
-/// The complete frames in a byte stream.
 fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
@@ -199,7 +197,6 @@ fn a_far_end_that_goes_is_noticed_by_whoever_watches() {
     assert_eq!(heard(&mut end.receiving), []);
 }
 
-/// Sends packets from `number` on until one is received.
 fn flows(sender: &mut OpenedStream, receiver: &mut OpenedStream, number: &mut u16) {
     let mut came = Vec::new();
     until("a packet came", || {
@@ -235,7 +232,6 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
             sender = connect_stream(at, &options, device, None).unwrap();
             flows(&mut sender, &mut receiver, &mut number);
         }
-        // Reports both ways.
         let (one, other) = (sender.control.as_mut().unwrap(), receiver.control.as_mut().unwrap());
         let mut came = [0; 2];
         until("reports came", || {
@@ -341,7 +337,6 @@ fn what_a_seal_has_counted_goes_on_by_the_next_connection() {
     }
 }
 
-/// Frames sealed by [`Numbered`].
 fn sealed(numbers: core::ops::RangeInclusive<u32>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in numbers {
@@ -374,7 +369,6 @@ fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
     let at = free_port();
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
     let mut stranger = TcpStream::connect(at).unwrap();
-    // After its replacement nothing reads from it.
     stranger.set_nonblocking(true).unwrap();
     let (mut heard, mut number) = (0, 1);
     let mut sender = None;
@@ -383,7 +377,6 @@ fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
         let _ = stranger.write_all(&sealed(0..=0));
         receiver.link.receive(&mut |_| heard += 1);
         let stream: &mut TcpStream = sender.get_or_insert_with(|| TcpStream::connect(at).unwrap());
-        // It is rejected until then, and reconnects.
         if stream.write_all(&sealed(number..=number)).is_err() {
             sender = None;
         }

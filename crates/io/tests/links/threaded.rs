@@ -49,7 +49,6 @@ fn packets_that_are_all_late_are_handed_over_no_more_at_once_than_was_asked_for(
     let spacing = Spacing { together: 2, lead: Span::ZERO };
     let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
     for number in 0..6_u8 {
-        // Due at zero, long ago.
         assert!(sender.queue(&outgoing(&mut [number; 60])));
     }
     sender.flush();
@@ -74,7 +73,6 @@ fn packets_of_two_periods_are_not_handed_over_at_once_where_so_many_at_most_are_
         let instants = departure(start, due);
         let packet = Outgoing { instants, ..outgoing(&mut datagram) };
         assert!(sender.queue(&packet));
-        // Four packets per period.
         if number % 4 == 3 {
             sender.flush();
         }

@@ -111,13 +111,11 @@ fn no_index_is_sealed_twice() {
     assert!(sealed(&mut sender, &report(9)).is_empty());
 }
 
-/// The packet with this index.
 fn at(sender: &mut SrtpSeal, ssrc: u32, index: u64) -> Vec<u8> {
     sender.sent[0] = Some((ssrc, index - 1));
     sealed(sender, &packet(ssrc, index as u16, &[5; 40]))
 }
 
-/// Number of lost packets before one is decrypted.
 fn heard_after(
     sender: &mut SrtpSeal,
     receiver: &mut SrtpSeal,
@@ -174,7 +172,6 @@ fn what_says_that_its_extension_is_sealed_before_it_is_does_not_leave() {
             plain[12..14].copy_from_slice(&form.to_be_bytes());
             assert!(sealed(&mut sender, &plain).is_empty(), "{profile}: {form:x}");
         }
-        // Its number was not used up.
         let plain = packet(9, 7, &[5; 40]);
         assert_eq!(opened(&mut receiver, &sealed(&mut sender, &plain)), Some(plain));
     }

@@ -11,7 +11,6 @@ const KEYS: [(Profile, &str); 2] = [
     (Profile::AeadAes256Gcm, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
 ];
 
-/// A seal with these session keys instead of derived ones.
 fn with_session(profile: Profile, session: &str) -> SrtpSeal {
     let keys = || {
         let cipher = || Cipher::of_session(profile, &hex(session), &hex(SALT), &[]);

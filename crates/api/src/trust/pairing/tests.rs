@@ -6,7 +6,6 @@ use crate::trust::tests::{OpenedStore as Home, opened as home};
 
 type Paired = Result<Pairing, PairingError>;
 
-/// Results of `caller` and `answerer` on one connection.
 fn connected(
     caller: impl FnOnce(TcpStream) -> Paired,
     answerer: impl FnOnce(TcpStream) -> Paired + Send,
@@ -28,7 +27,6 @@ fn paired(here: &Home, there: &Home) -> (Pairing, Pairing) {
     (called.unwrap(), answered.unwrap())
 }
 
-/// Results of both ends with these confirmations.
 fn confirmed(
     (called, answered): (Pairing, Pairing),
     says: [bool; 2],
@@ -91,7 +89,6 @@ fn a_host_in_between_makes_the_codes_differ() {
     assert_ne!(called.code(), answered.code());
 }
 
-/// A caller with this key that runs `speak` after the handshake.
 fn caller_that(
     store: &Arc<TrustStore>,
     stream: TcpStream,
@@ -110,7 +107,6 @@ fn answered(committed: &[u8], revealed: &[u8]) -> Paired {
         line.write_all(commitment(committed).as_ref()).unwrap();
         Revealed::read(&mut &mut *line).unwrap();
         line.write_all(revealed).unwrap();
-        // Until the other end closes.
         let _ = line.read(&mut [0]);
     };
     let caller = |line| caller_that(&here.store, line, speaks);

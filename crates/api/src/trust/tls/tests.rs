@@ -10,7 +10,6 @@ use super::*;
 use crate::trust::HostIdentity;
 use crate::trust::tests::{OpenedStore as Home, opened as home};
 
-/// Two hosts that trust each other.
 fn friends() -> (Home, Home) {
     let (one, other) = (home(), home());
     one.store.trusted().trust("other", other.store.identity().key()).unwrap();
@@ -18,7 +17,6 @@ fn friends() -> (Home, Home) {
     (one, other)
 }
 
-/// Results of both ends: their secrets, or errors.
 type Ended = (Result<[u8; SECRET_BYTES], Error>, Result<[u8; SECRET_BYTES], Error>);
 
 fn shaken(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Ended {
@@ -26,7 +24,6 @@ fn shaken(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Ended {
     let mut client = ClientConnection::new(client, name).unwrap();
     let mut server = ServerConnection::new(server).unwrap();
     let (mut there, mut back) = (Ok(()), Ok(()));
-    // Exchanges data until neither end has any.
     while client.wants_write() || server.wants_write() {
         let mut wire = Vec::new();
         while client.wants_write() {

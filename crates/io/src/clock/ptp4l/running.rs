@@ -47,7 +47,6 @@ fn told(process: &Path) -> Option<RunningPtp4l> {
     let known = configured.is_some();
     let mut settings = Ptp4lSettings::default();
     settings.read(configured.as_deref().unwrap_or_default());
-    // The command line overrides the file.
     options.long.iter().for_each(|(key, value)| settings.set(key, value));
     let Ptp4lSettings { domain, sockets } = settings;
     Some(RunningPtp4l { domain: (known || options.tells_domain()).then_some(domain), sockets })
@@ -141,7 +140,6 @@ fn number(text: &str) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// A fake `/proc`.
     struct Processes(PathBuf);
 
     impl Processes {

@@ -103,7 +103,6 @@ fn a_wire_thread_reads_what_comes_back_from_the_second_network_alone() {
     let mut ringed = ThreadedLink::start(link, WIRE).expect("a wire thread");
     send(&mut ringed, 0);
     receivers.iter().for_each(|receiver| assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4));
-    // No other event would wake it.
     let until = now() + Span::from_secs(10);
     while has_errors(&second) {
         assert!(now() < until, "nobody reads it");
@@ -120,7 +119,6 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..4).map(|number| launcher.time(&packet(6 * number))).collect();
     let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
-    // Reported by both networks.
     assert!(tally.dropped_with(times[1], |dropped| {
         [0, 1, 1].map(|of| dropped(times[of])).into_iter().for_each(drop)
     }));
@@ -143,7 +141,6 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..3).map(|number| launcher.time(&packet(6 * number))).collect();
     let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
-    // Too late at hand-over, and too late at its turn.
     for (time, code, errno) in [(times[2], 1, libc::EINVAL), (times[0], 2, libc::ECANCELED)] {
         let report = reported::dropped(time, code, errno);
         let report = reported::told(libc::SOL_PACKET, PACKET_TX_TIMESTAMP, report);
@@ -157,7 +154,6 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     assert_eq!(named, [12, 0].map(|media| LinkEvent::Unlaunched(MediaTime::from_frames(media))));
 }
 
-/// A link that counts its `receive` calls.
 struct Counted(DirectLink, Arc<AtomicU64>);
 
 impl Link for Counted {

@@ -350,7 +350,6 @@ impl Pollable for MuxedSender {
     }
 }
 
-/// Readable while one of the descriptors that it follows is.
 pub(super) struct WatchedDescriptors {
     set: Waiter,
     followed: Option<i32>,

@@ -98,7 +98,6 @@ mod tests {
             assert!(user.turn(|_, _| ()));
             assert!(!user.turn(|_, _| ()));
         }
-        // The last but one waits for `collect`.
         assert_eq!(Arc::strong_count(&all[18]), 2);
         giver.collect();
         assert!(all[..19].iter().all(|one| Arc::strong_count(one) == 1));

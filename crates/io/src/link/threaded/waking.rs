@@ -7,7 +7,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::thread::halt::EventDescriptor;
 
-/// Wakes a thread without blocking.
 pub(super) struct Bell {
     event: EventDescriptor,
     /// Whether the thread waits for the bell alone; otherwise no ring is needed.
