@@ -18,7 +18,7 @@ pub(crate) struct Floor {
     line: Option<Line>,
     mapping: Option<ClockMapping>,
     round: Round,
-    /// Rounds so far, up to those in which the line is still sought.
+    /// Rounds so far; during the first ones the line is still sought.
     rounds: u32,
     /// Mean delay of arrivals after the line.
     spread: f64,

@@ -45,9 +45,9 @@ pub(crate) struct Belief {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     belief: Belief,
-    /// The reading of the first clock at which the states hold.
+    /// Reading of the first clock for which the states hold.
     at: i64,
-    /// The second clock less the first, whole and part.
+    /// Second clock less the first: whole and fractional part.
     offset: i64,
     part: f64,
     rate: f64,

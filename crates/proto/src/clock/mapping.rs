@@ -14,7 +14,7 @@ tautline_dsp::named_enum! {
         System = "system",
         /// System clocks of both hosts, each disciplined by a hardware clock that follows PTP.
         Ptp = "ptp",
-        /// Both ends run on one host: they read the same clock.
+        /// The same clock: both ends run on one host.
         Host = "host",
         /// TAI as each end reads it, for packets with presentation times. Neither end sees the
         /// difference of the readings.
