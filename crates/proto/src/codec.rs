@@ -90,7 +90,7 @@ impl From<SampleFormat> for Coding {
 /// Names and defaults of a coding.
 #[derive(Debug, Clone, Copy)]
 pub struct CodingRow {
-    /// The word for it in reports and for `--format`.
+    /// Name in reports and for `--format`.
     pub name: &'static str,
     /// One-line help.
     pub help: &'static str,
@@ -241,7 +241,7 @@ pub enum NotCoded {
         "Opus over RTP has a clock of 48000 Hz alone, and this stream is of {0}; use --rate 48000"
     )]
     Rate(Rate),
-    /// More channels than it has.
+    /// Too many channels.
     #[error(
         "Opus codes one channel or two, and this stream has {0}; use --map, or --format lossless24"
     )]

@@ -78,8 +78,8 @@ impl Settings {
 /// One direction of one period.
 #[derive(Debug)]
 pub struct Side<'a> {
-    /// Interleaved samples, nominally in −1…1: filled by the device when capturing, to be filled
-    /// when playing. Empty if the device does not go this way.
+    /// Interleaved samples, nominally −1 to 1. The device fills them for capture, the process for
+    /// playback. Empty if the device does not have this direction.
     pub samples: &'a mut [f32],
     /// Time at which the first frame met the ADC or will meet the DAC, on this host's clock.
     pub meets: LocalTime,
@@ -163,8 +163,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// One that is requested with this one, and by itself without it: whoever ends a part can still
-    /// tell whether the whole was asked to stop.
+    /// Creates a request that also follows this one. Stopping only the part leaves this one unset.
     pub fn part(&self) -> Self {
         Self { asked: Arc::default(), whole: Some(Arc::new(self.clone())) }
     }
