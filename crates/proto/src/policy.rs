@@ -5,9 +5,9 @@ use crate::time::LocalTime;
 
 /// Context of one call. `C` is the command type.
 pub struct Context<'a, C> {
-    /// By the clock of this host.
-    pub now: LocalTime,
     /// Time on this host's clock.
+    pub now: LocalTime,
+    /// RTCP session, if the wire form has one.
     pub session: Option<&'a mut Session>,
     /// Sends a command to the device thread. Returns `false` if there is no room. The policy then
     /// retries at its next turn, rejects the request, or waits for the next report to repeat it.
