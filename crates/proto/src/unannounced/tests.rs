@@ -1,4 +1,4 @@
-//! What packets need, drawn on paper.
+//! Needs of packets, calculated by hand.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn what_is_late_a_third_time_in_two_seconds_is_waited_for_with_some_to_spare() {
     assert_eq!(machine.observe_late(at(900), millis(5), DEFAULT), None);
     let need = machine.observe_late(at(1_800), millis(7), DEFAULT).unwrap();
     assert_eq!(need, Need { latency: millis(13), packet: millis(1), apart: millis(8) });
-    // What was waited for is not counted again.
+    // Packets already accounted for are not counted again.
     assert_eq!(machine.observe_late(at(1_900), millis(12), need.latency), None);
 }
 
