@@ -5,7 +5,7 @@
 ///
 /// ```
 /// tautline_dsp::named_enum! {
-///     /// Where a window opens.
+///     /// Side of a house.
 ///     #[derive(Debug, Clone, Copy, PartialEq)]
 ///     pub enum Side {
 ///         /// Towards the street.
