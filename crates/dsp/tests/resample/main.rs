@@ -1,4 +1,3 @@
-//! Under test: the resampler.
 
 mod copying;
 mod measure;
