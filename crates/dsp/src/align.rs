@@ -92,7 +92,7 @@ impl Likeness {
         self.both / self.other
     }
 
-    /// Like [`Self::gain`], but 0 for the opposite sign.
+    /// Like `Self::gain`, but 0 for the opposite sign.
     pub fn gain_of_sign(&self, sign: f64) -> f64 {
         if self.other > 0.0 { sign * (sign * self.gain()).max(0.0) } else { 0.0 }
     }
@@ -128,7 +128,7 @@ impl Likeness {
         self.rest_rounded(gain).max(0.0)
     }
 
-    /// Like [`Self::rest`] with rounding errors, possibly negative, so that small values compare.
+    /// Like `Self::rest` with rounding errors, possibly negative, so that small values compare.
     pub fn rest_rounded(&self, gain: f64) -> f64 {
         self.heard - 2.0 * gain * self.both + gain * gain * self.other
     }

@@ -13,7 +13,7 @@ use crate::ledger::PacketTrace;
 use crate::target_delay::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::time::{Frames, LocalTime, Span};
 
-/// Configuration of [`Arrivals`].
+/// Configuration of `Arrivals`.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalsConfig {
     /// Maximum share of late packets.
@@ -291,7 +291,7 @@ impl Arrivals {
         self.config.loss_target
     }
 
-    /// Minimum latency at which the share of late packets meets [`Arrivals::loss_target`].
+    /// Minimum latency at which the share of late packets meets `Arrivals::loss_target`.
     pub fn advised(&self) -> Option<Span> {
         self.advice.advised(self.config.loss_target)
     }

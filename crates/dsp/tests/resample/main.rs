@@ -1,4 +1,3 @@
-
 mod copying;
 mod measure;
 mod misuse;

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::faults::Harm;
 use crate::ledger::{Origin, SenderInstants};

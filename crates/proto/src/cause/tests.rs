@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::ledger::{Origin, SenderInstants};
 use crate::time::MediaTime;

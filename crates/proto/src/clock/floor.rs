@@ -68,7 +68,7 @@ impl Floor {
         Span::from_nanos((2.0 * self.spread) as i64)
     }
 
-    /// Like [`Self::spread`], without a step that is not yet confirmed.
+    /// Like `Self::spread`, without a step that is not yet confirmed.
     pub(crate) fn steady_spread(&self) -> Span {
         Span::from_nanos((2.0 * self.steady) as i64)
     }

@@ -126,7 +126,7 @@ impl Line {
         self.correct_by_mean(error, 1.0, noise, weight, judged)
     }
 
-    /// Like [`Self::correct`] with the mean `error` of `count` readings, each with this variance.
+    /// Like `Self::correct` with the mean `error` of `count` readings, each with this variance.
     pub(crate) fn correct_by_mean(
         &mut self,
         error: f64,

@@ -121,7 +121,7 @@ impl ClockMapping {
         self.going_over(before, soonest, fastest, Self::LATEST)
     }
 
-    /// Like [`Self::following`], but never faster than `fastest`: a clock for a whole building has
+    /// Like `Self::following`, but never faster than `fastest`: a clock for a whole building has
     /// no deadline.
     pub(super) fn slewing(self, before: &Self, fastest: f64) -> Self {
         self.going_over(before, Span::from_secs(1), fastest, f64::MAX)

@@ -48,7 +48,7 @@ pub struct MediaClock {
     begun: i64,
     waiting: Readings,
     doubt: Option<Span>,
-    /// Movement of the line since the last [`Self::settle`], in nanoseconds.
+    /// Movement of the line since the last `Self::settle`, in nanoseconds.
     moved: f64,
     /// Deviation of a reading that starts a new line, and the minimum it may shrink to.
     jump: [Span; 2],
@@ -206,13 +206,13 @@ impl MediaClock {
         self.line.as_ref().map_or(Slope::NONE, |line| Slope::new(line.rate()))
     }
 
-    /// Movement of the line within the last second since [`Self::settle`]; infinite after a
+    /// Movement of the line within the last second since `Self::settle`; infinite after a
     /// restart.
     pub fn moved(&self) -> Span {
         Span::from_nanos(self.moved as i64)
     }
 
-    /// Resets [`Self::moved`].
+    /// Resets `Self::moved`.
     pub fn settle(&mut self) {
         self.moved = 0.0;
     }

@@ -1,4 +1,3 @@
-
 use core::f64::consts::TAU;
 
 use super::*;

@@ -1,4 +1,3 @@
-
 use core::net::IpAddr;
 
 use super::*;
