@@ -156,7 +156,6 @@ pub fn energy(samples: &[f32]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Noise without repetition.
     fn noise(samples: usize) -> Vec<f32> {
         let mut state = 7_u32;
         let mut next = || {

@@ -149,7 +149,6 @@ const fn upper([a, b, c]: [u8; 3]) -> [u8; 4] {
     if cfg!(target_endian = "little") { [0, a, b, c] } else { [a, b, c, 0] }
 }
 
-/// Lower three bytes of four.
 const fn lower([a, b, c, d]: [u8; 4]) -> [u8; 3] {
     if cfg!(target_endian = "little") { [a, b, c] } else { [b, c, d] }
 }

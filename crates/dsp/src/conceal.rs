@@ -23,7 +23,6 @@ use prediction::{Bench, Prediction};
 pub struct Concealer {
     history: History,
     bench: Bench,
-    /// Predictions of the first channels.
     predictions: Box<[Prediction]>,
     /// Number of channels predicted in this hole.
     predicted: usize,

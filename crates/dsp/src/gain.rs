@@ -111,7 +111,6 @@ pub struct Volume {
     ramp: Option<Ramp>,
 }
 
-/// A change in progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ramp {
     from: Gain,
@@ -163,7 +162,6 @@ impl Volume {
         self.lead(target, channels, samples);
     }
 
-    /// Ramps from the present gain to `target`.
     fn lead(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
         let frames = samples.len() / channels.max(1);
         if frames == 0 {

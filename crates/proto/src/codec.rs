@@ -268,21 +268,16 @@ pub enum NotCoded {
 
 /// Properties of a codec.
 pub(crate) trait CodecRules {
-    /// Checks rate and channels of a stream, for any packet time: all that a receiver must know
-    /// beforehand.
     fn check_shape(&self, _rate: Rate, _channels: Channels) -> Result<(), NotCoded> {
         Ok(())
     }
 
-    /// Checks the packet time.
     fn check_packet(&self, packet: Frames) -> Result<(), NotCoded>;
 
-    /// Supported packet times; `None` for any.
     fn ptimes(&self) -> Option<&'static [Span]> {
         None
     }
 
-    /// Frames of delay through the codec, beyond the packet itself.
     fn delay(&self) -> Frames {
         Frames::ZERO
     }
@@ -300,17 +295,14 @@ pub(crate) trait CodecRules {
         None
     }
 
-    /// Bits per second, if they can be chosen.
     fn bitrate(&self) -> Option<u32> {
         None
     }
 
-    /// The codec with this bitrate, if it can be chosen.
     fn at_bitrate(&self, _bitrate: u32) -> Option<Codec> {
         None
     }
 
-    /// Bits per second for a payload of this size, if they can be chosen.
     fn bitrate_of(&self, _payload_bytes: usize, _frames: Frames) -> Option<u32> {
         None
     }
@@ -340,7 +332,6 @@ pub(crate) trait CodecRules {
         None
     }
 
-    /// Number of frames that a payload reports.
     fn frames(&self, payload: &[u8]) -> Option<i64>;
 }
 

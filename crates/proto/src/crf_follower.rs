@@ -268,7 +268,6 @@ impl HeardCrf {
         shape(&self.head) == shape(head)
     }
 
-    /// Nominal time between packets.
     fn period(&self) -> Span {
         self.head.nominal_span(self.times)
     }

@@ -221,7 +221,6 @@ impl SourceEndpoints {
         self.0[0]
     }
 
-    /// Whether the first packet came from this address.
     pub(crate) fn begin_at(&self, from: &Endpoint) -> bool {
         self.0[0].as_ref() == Some(from)
     }
@@ -231,7 +230,6 @@ impl SourceEndpoints {
         self.places().any(|place| *place == from)
     }
 
-    /// Whether packets come from this host.
     pub(crate) fn are_of(&self, host: Host) -> bool {
         self.places().any(|place| place.host() == host)
     }

@@ -183,7 +183,6 @@ impl Seen {
 pub struct Pace {
     first: (LocalTime, i64),
     newest: (LocalTime, i64),
-    /// Longest gap between two packets.
     gap: Span,
 }
 

@@ -30,7 +30,6 @@ pub struct FrameCounter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedPacket {
     stream: StreamId,
-    /// Sequence number to use.
     number: Wrapped,
     /// Carried 32-bit number, and the packet's own.
     carried: Wrapped,

@@ -83,21 +83,17 @@ pub struct Packetizer {
     config: PacketizerConfig,
     /// Format from the next suitable packet on.
     coming: StreamFormat,
-    /// Whether packets are created but not sent.
     paused: bool,
     /// Packet being filled. Starts with room for the longest header, which ends at the payload.
     buffer: Box<[u8]>,
     dither: Dither,
-    /// Header bytes without redundancy.
     header_bytes: usize,
     encoder: Encoder,
-    /// Encoders, if any.
     compressing: Option<Box<Compressing>>,
     repair_data: Box<[u8]>,
     filled: Frames,
     /// Capture and wake-up of the first frame in the buffer.
     first: (LocalTime, LocalTime),
-    /// Media time of the next frame.
     media: MediaTime,
     number: i64,
     marker: bool,
@@ -108,7 +104,6 @@ pub struct Packetizer {
     state: PacketizerState,
 }
 
-/// Available encoders.
 #[derive(Debug)]
 struct Compressing {
     encoders: Vec<Box<dyn Encode>>,
@@ -343,7 +338,6 @@ impl Packetizer {
         }
     }
 
-    /// Compresses the filled packet; returns its bytes.
     #[inline(never)]
     fn compress(&mut self) -> Option<usize> {
         let Self { compressing, buffer, config, filled, .. } = self;
@@ -354,7 +348,6 @@ impl Packetizer {
         encoder.encode(samples, &mut buffer[HEADER_ROOM..])
     }
 
-    /// Sends the current packet.
     fn depart(&mut self, now: LocalTime, emit: &mut impl FnMut(Outgoing<'_>)) {
         if self.paused {
             self.filled = Frames::ZERO;

@@ -32,14 +32,12 @@ impl<N: PartialEq> NoteQueue<N> {
     /// Maximum length, more than occur between two polls.
     const MOST: usize = 64;
 
-    /// Adds a note.
     pub(crate) fn note(&mut self, note: N) {
         if self.0.len() < Self::MOST && !self.0.contains(&note) {
             self.0.push(note);
         }
     }
 
-    /// Removes all queued notes.
     pub(crate) fn take(&mut self) -> Vec<N> {
         core::mem::take(&mut self.0)
     }

@@ -2,7 +2,7 @@
 //!
 //! Drive it on an ordinary thread. [`Session::handle`] each received report, set the stream's state
 //! ([`Session::set_sending`], [`Session::set_receiving`]), and send the output of [`Session::poll`]
-//! at [`Session::deadline`]. Each report asks for the peer's clock and answers the peer's question
+//! at [`Session::deadline`]. Each report requests the peer's clock and answers its request
 //! (RFC 3611 §4.4, §4.5). Both ends thus learn the other's wall clock, the round trip and its
 //! uncertainty.
 

@@ -104,7 +104,7 @@ impl Servo {
     pub fn drift(&self) -> Option<Ppm> {
         let follows = self.mode == ServoMode::Following && !self.one_clock;
         let known = follows && !self.drift.is_at_its_end();
-        // A card that is slow has more of the stream due for each frame of its own.
+        // A slow card needs more of the stream per own frame.
         known.then(|| Ppm::from_f64(-self.drift.rate * 1e6))
     }
 

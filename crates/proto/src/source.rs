@@ -10,10 +10,8 @@ use crate::wrap::{Unwrapper, Wrapped};
 
 pub(crate) use admission::Admission;
 
-/// Position of a packet in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
-    /// Packet number, unwrapped.
     sequence: i64,
     media: MediaTime,
     frames: Frames,

@@ -33,7 +33,6 @@ const fn end_towards(sign: i64) -> i64 {
     if sign < 0 { i64::MIN } else { i64::MAX }
 }
 
-/// Saturating sums and differences.
 macro_rules! arithmetic {
     ($($left:ident $op:ident $right:ident = $out:ident;)*) => {$(arithmetic!(@ $left $op $right $out);)*};
     (@ $left:ident plus $right:ident $out:ident) => {

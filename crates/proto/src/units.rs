@@ -116,7 +116,6 @@ impl FrameLength {
         Span::from_nanos(((self.0 as u128 * count as u128 + (1 << 31)) >> 32) as i64)
     }
 
-    /// Duration in seconds, for controllers.
     pub(crate) fn as_seconds(self) -> f64 {
         self.0 as f64 / (NANOS_PER_SECOND as f64 * (1_u64 << 32) as f64)
     }

@@ -22,7 +22,6 @@ impl Wrapped {
         Self::of(self.value as i64 + more, self.bits)
     }
 
-    /// Number of values.
     const fn range(self) -> i64 {
         1 << self.bits
     }

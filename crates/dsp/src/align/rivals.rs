@@ -141,7 +141,6 @@ pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, least: f64) -> 
     all
 }
 
-/// Sum of products for each lag.
 fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
     let width = usize::try_from(lags.end - lags.start).unwrap_or(0);
     let longest = pairs.iter().map(|pair| pair.heard.len()).max().unwrap_or(0);

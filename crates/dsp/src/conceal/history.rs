@@ -2,12 +2,10 @@
 
 use crate::format::number;
 
-/// Ring of frames.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     channels: usize,
     samples: Box<[f32]>,
-    /// Next frame to write.
     next: usize,
     /// Contiguous frames up to the newest.
     known: usize,

@@ -101,7 +101,6 @@ fn squares(a: &[f32], b: &[f32], join: impl Fn(f32, f32) -> f32) -> f32 {
     total(sums) + rest
 }
 
-/// Dot product of two equal-length slices.
 pub(super) fn dot<T: Copy + Default + Add<Output = T> + Mul<Output = T>>(a: &[T], b: &[T]) -> T {
     let mut sums = [T::default(); LANES];
     let (a_lanes, a_rest) = a.as_chunks::<LANES>();

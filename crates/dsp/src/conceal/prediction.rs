@@ -54,13 +54,11 @@ impl Bench {
         self.high_window + (Bands::TAPS + 1) * self.bands.factor()
     }
 
-    /// Buffer for the sound to learn from.
     pub(super) fn sound(&mut self, frames: usize) -> &mut [f32] {
         &mut self.sound[..frames]
     }
 }
 
-/// Prediction of one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Prediction {
     low: PredictedSignal,
@@ -143,7 +141,6 @@ impl Prediction {
     }
 }
 
-/// A signal predicted from itself.
 #[derive(Debug, Clone)]
 struct PredictedSignal {
     model: Box<[f64]>,

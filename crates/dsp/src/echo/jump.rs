@@ -14,7 +14,6 @@ const ALIKE: f32 = 0.7;
 
 /// Recent samples at both rates.
 struct History {
-    /// Ring.
     fine: Box<[f32]>,
     end: usize,
     coarse: Box<[f32]>,

@@ -19,12 +19,10 @@ const CHANGES: f32 = 1e-4;
 const CERTAINTY: f32 = 0.15;
 const NOISE_STEP: f32 = 0.15;
 
-/// Block length and counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     /// Samples per block, a power of two.
     pub(super) block: usize,
-    /// Blocks of taps.
     pub(super) parts: usize,
     /// Maximum delay of the reference in samples.
     pub(super) longest_delay: usize,
@@ -60,7 +58,6 @@ impl Reference {
         self.line.len() + 2 * self.shape.block
     }
 
-    /// Adds a sample to the current block.
     pub(super) fn push(&mut self, at: usize, sample: f32) {
         let place = self.line.len() - self.shape.block + at;
         self.line[place] = sample - EMPHASIS * self.last;
@@ -81,7 +78,6 @@ impl Reference {
         transform.forward(&self.line[end - 2 * block..end], &mut self.spectra[index]);
     }
 
-    /// Sets the delay of the reference in frames.
     pub(super) fn set_delay(&mut self, delay: usize, transform: &mut Transform) {
         self.delay = delay.min(self.shape.longest_delay);
         // The spectra cover the time before the current block, after which the line has moved.
@@ -102,7 +98,6 @@ impl Reference {
 /// Paths from all loudspeakers to one microphone.
 pub(super) struct Paths {
     shape: Shape,
-    /// By loudspeaker and part.
     weights: Box<[Bins]>,
     variances: Box<[Box<[f32]>]>,
     /// First block of taps, by loudspeaker.

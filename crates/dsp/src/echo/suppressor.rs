@@ -4,7 +4,6 @@
 use super::transform::{Bins, Transform, convolve};
 use crate::vector::widest;
 
-/// Taps of the filter.
 const TAPS: usize = 128;
 /// Share of the estimated residual echo to subtract.
 const OVER: f32 = 0.5;
@@ -17,7 +16,6 @@ const DISTORTION: f32 = 2.5e-4;
 /// Maximum decay per block of echo not yet learned.
 const FADES: f32 = 0.5;
 
-/// Suppressor of one microphone.
 pub(super) struct Suppressor {
     hop: usize,
     /// Newest pre-emphasised samples: the filter's residual and its estimate.

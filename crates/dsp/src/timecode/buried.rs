@@ -52,10 +52,8 @@ pub(super) struct BuriedReading {
     pub(super) gain: f64,
 }
 
-/// A mark found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BuriedMark {
-    /// Start in the sound.
     pub(super) at: f64,
     pub(super) gain: f64,
     pub(super) uncertainty: f64,

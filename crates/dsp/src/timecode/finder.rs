@@ -80,7 +80,6 @@ pub struct Finder {
     sync: Sync,
     buried: Buried,
     track: Option<MarkTrack>,
-    /// Last mark of the run.
     own: Option<MarkReading>,
     readings: MarkReadings,
     foreign: u64,
@@ -170,7 +169,6 @@ impl Finder {
         }
     }
 
-    /// Examines the first candidate.
     fn examine_next(&mut self) -> Option<FoundMark> {
         let Candidate { start, .. } = self.candidates.pop_front()?;
         let (cover, mark) = self.examine(start)?;

@@ -17,7 +17,6 @@ pub struct Marker {
     run: RunNumber,
     number: u32,
     chips: u128,
-    /// Next frame of the mark.
     frame: usize,
     /// Share of a chip, by frame.
     fades: Box<[f64]>,

@@ -16,7 +16,6 @@ pub(super) struct MarkReading {
 
 /// Maximum distance of readings that confirm each other, in marks: five seconds at 48 kHz.
 const MOST_APART: u32 = 512;
-/// Maximum readings kept.
 const KEPT: usize = 256;
 /// Maximum drift of different cards per frame, and the reading error in frames.
 const MOST_DRIFT: f64 = 0.6e-3;
@@ -47,7 +46,6 @@ impl MarkReading {
                 || (meant ^ word_of(later.number, later.cover)).count_ones() <= MOST_TURNED)
     }
 
-    /// Whether both are of the same mark.
     fn is_same(&self, other: &Self) -> bool {
         (self.start - other.start).unsigned_abs() <= CHIP as u64
     }

@@ -53,7 +53,6 @@ pub(super) struct Weight {
     pub(super) square_frequency: f64,
 }
 
-/// A maximum product.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peak {
     pub(super) at: f64,

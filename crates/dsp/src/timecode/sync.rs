@@ -110,7 +110,6 @@ impl Sync {
     }
 }
 
-/// Dot product.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }

@@ -2,7 +2,6 @@
 
 use super::{NUMBERS, SPACING};
 
-/// Track of a run's marks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MarkTrack {
     /// Number, start and gain of the last mark.
@@ -11,13 +10,11 @@ pub(super) struct MarkTrack {
     pub(super) gain: f64,
     /// Frames per mark.
     step: f64,
-    /// Whether its signs were readable.
     is_clear: bool,
     /// Marks missed since.
     missed: u32,
 }
 
-/// A mark found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeardTrack {
     pub(super) number: u32,
@@ -61,7 +58,6 @@ impl MarkTrack {
         (self.missed < MOST_MISSED).then_some(self)
     }
 
-    /// Whether the last mark was found.
     pub(super) fn is_held(&self) -> bool {
         self.missed == 0
     }
@@ -71,7 +67,6 @@ impl MarkTrack {
         self.is_clear && self.is_held()
     }
 
-    /// Updates the track with a mark found.
     pub(super) fn follow(&mut self, heard: HeardTrack) {
         let (number, start) = self.next();
         let beside = heard.start - start;

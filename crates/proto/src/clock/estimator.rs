@@ -439,7 +439,6 @@ impl Legs {
         self.there + self.back
     }
 
-    /// Shorter delay of each leg.
     pub(super) fn least(self, other: Self) -> Self {
         Self { there: self.there.min(other.there), back: self.back.min(other.back) }
     }

@@ -68,7 +68,6 @@ impl Line {
         Self { belief, at: first, offset, part: 0.0, rate: 0.0, variance, bias: 0.0 }
     }
 
-    /// The line with this rate.
     pub(crate) const fn running(self, rate: f64) -> Self {
         Self { rate, ..self }
     }

@@ -18,12 +18,9 @@ pub(super) struct Peer {
     pub(super) clock: ClockEstimator,
     /// Chooses between mappings of its clock.
     pub(super) choice: Choice,
-    /// Last mapping returned.
     pub(super) mapping: Option<ClockMapping>,
     pub(super) announcement: Option<Announcement>,
-    /// Last question and its arrival.
     pub(super) question: Option<(CompactNtp, LocalTime)>,
-    /// Last sender report and its arrival.
     pub(super) report: Option<(CompactNtp, LocalTime)>,
     /// Number of questions answered at once instead of at the next interval.
     pub(super) hurried: u32,

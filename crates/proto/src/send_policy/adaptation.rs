@@ -10,7 +10,6 @@ use crate::time::{LocalTime, Span};
 /// Packet time limit as a divisor of a fixed latency; path, queue and device need the rest.
 const PTIME_PART: i64 = 3;
 
-/// Rate control of a stream, and its state.
 #[derive(Debug)]
 pub(super) struct Adaptation {
     control: RateControl,
@@ -64,7 +63,6 @@ impl SendPolicy {
         }
     }
 
-    /// Applies the rate control's decision.
     pub(super) fn adapt(&mut self, context: &mut SendContext<'_>) {
         if self.unpause {
             self.unpause = !(context.command)(SendCommand::Pause(false));

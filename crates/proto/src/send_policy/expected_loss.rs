@@ -10,7 +10,6 @@ const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
 /// Share for which no copy is worth its bits: a packet in half a minute.
 const NOTHING: f64 = 0.000_5;
 
-/// Expected share of lost packets.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedLoss {
     share: Option<f64>,

@@ -9,7 +9,6 @@ use crate::send_policy::{Ask, SendNote, TrustLevel};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
-/// Maximum number of receivers.
 const MOST: usize = 64;
 
 /// State of one receiver.

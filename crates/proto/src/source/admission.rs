@@ -7,7 +7,6 @@ use crate::time::{Frames, LocalTime, MediaTime};
 use crate::units::Rate;
 use crate::wrap::{Unwrapper, Wrapped};
 
-/// Decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Admitted.
@@ -178,7 +177,6 @@ impl Source {
         (near.peek(packet.number.value) + self.shift, media)
     }
 
-    /// Decides on a packet of the source itself.
     fn admit_own(
         &mut self,
         packet: &PacketHead,
