@@ -166,7 +166,7 @@ impl CrfFollower {
                 (counters.reordered + 1, counters.lost.saturating_sub(1));
             return;
         }
-        // Without the local clock passing as much time, a longer gap is a new time, not an outage.
+        // In an outage the local clock advances equally; a larger gap is a jump to another time.
         let most = (arrival - heard.arrived).times(2) + Span::from_secs(1);
         counters.lost += heard.lost(ahead, since.min(most));
         (heard.head.number, heard.first, heard.arrived) = (head.number, first, arrival);

@@ -48,8 +48,8 @@ pub struct Fault {
     pub harm: Harm,
 }
 
-/// Maximum faults between two status reports. A freeze of 30 ms causes at most that many [`ALIKE`]
-/// apart; longer freezes belong to the host almost entirely.
+/// Maximum faults between two status reports: a freeze of 30 ms causes about this many of [`ALIKE`]
+/// each. Longer freezes belong to the host almost entirely.
 const MOST: usize = 16;
 /// Faults whose starts and ends lie within this span are one; reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);

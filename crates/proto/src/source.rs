@@ -53,7 +53,7 @@ pub struct Source {
     doubt: Option<(StreamId, Wrapped, Wrapped)>,
     stamped: bool,
     steps: OddSteps,
-    /// Whether the last packet had the marker, and whether the one before had none.
+    /// Whether the last packet had the marker, and whether it begins a run of sound.
     marked: bool,
     begins_anew: bool,
     said_goodbye: bool,

@@ -62,7 +62,7 @@ impl Unannounced {
         *self = Self::new(self.takes);
     }
 
-    /// Discards late runs that the network did not cause.
+    /// Discards all late runs: the network did not cause them.
     pub(crate) const fn forget_late(&mut self) {
         self.occasions = [None; Self::OFTEN];
     }

@@ -223,7 +223,7 @@ impl Source {
         }
     }
 
-    /// Records the frames between the previous packet and this one.
+    /// Records the distance in frames from the previous packet.
     fn observe_step(&mut self, sequence: i64, media: MediaTime, rate: Rate) {
         let frames = (media - self.newest.media).count();
         let longest = rate.frames_within(Self::JUMP).count();

@@ -1,5 +1,3 @@
-//! Needs of packets, calculated by hand.
-
 use super::*;
 
 const TAKES: Span = Span::from_millis(2);
