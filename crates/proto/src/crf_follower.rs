@@ -58,7 +58,7 @@ counters! {
 pub enum CrfState {
     /// Nothing usable received yet.
     Unheard,
-    /// It is.
+    /// Received.
     Heard,
     /// No longer received; its rate is held.
     Held {

@@ -1,7 +1,7 @@
 //! Media time of packets with presentation times instead of frame counts (AVTP).
 //!
-//! Sequence numbers place packets: the frames of a packet follow the previous ones, regardless of
-//! its time, whose clock may differ and step. Times only show how often the short numbers wrapped
+//! Sequence numbers place packets: their frames follow the previous ones, regardless of their times,
+//! whose clock may differ and step. Times only show how often the short numbers wrapped
 //! during an outage, and where the talker restarted.
 //!
 //! During an outage and a pause nothing arrives. After an outage, the number among all 256 matches
