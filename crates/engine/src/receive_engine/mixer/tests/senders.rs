@@ -3,7 +3,7 @@
 use super::*;
 use crate::receive_engine::mixer::{SharedLink, SharedNews};
 
-/// The numbers of the receivers that wait beside the mix.
+/// Numbers of the ready receivers.
 const WAITING: [usize; 3] = [7, 8, 9];
 
 /// The ordinary thread's end of the link.
@@ -14,7 +14,7 @@ struct Ordinary {
 }
 
 impl Ordinary {
-    /// The receivers by which senders are heard that came since.
+    /// Numbers of the receivers of new senders since the last call.
     fn came(&mut self) -> Vec<usize> {
         let news = core::iter::from_fn(|| self.news.pop().ok());
         news.filter_map(|news| match news {
@@ -24,13 +24,13 @@ impl Ordinary {
         .collect()
     }
 
-    /// Those that came back.
+    /// Numbers of the returned receivers.
     fn gone(&mut self) -> Vec<usize> {
         core::iter::from_fn(|| self.gone.pop().ok()).map(|input| input.number).collect()
     }
 }
 
-/// A mix with one link, at which senders of these levels are heard, `most` at once.
+/// A mix with one shared link and senders of these levels, at most `most` at once.
 fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     let mut world = World::new(select, &levels[..1]);
     world.levels = levels.into();
@@ -47,7 +47,7 @@ fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     (world, Ordinary { waiting, news, gone })
 }
 
-/// Plays for so long, while these send, as the mixer does that tells how it stands.
+/// Plays `ticks` while `sending` send, and settles the shared link as the mixer does.
 fn play(world: &mut World, ticks: u32, sending: &[usize]) -> f32 {
     for _ in 0..ticks {
         world.play(1, sending);
@@ -64,7 +64,7 @@ fn each_sender_at_a_link_is_heard_and_one_that_goes_leaves_the_others_alone() {
     assert_eq!((ordinary.came(), ordinary.gone()), (vec![0, 7, 8], vec![]));
     assert_eq!(play(&mut world, 3100, &[0, 2]), 0.1 + 0.4);
     assert_eq!(ordinary.gone(), [7]);
-    // Whose input has moved is found where it is now, and so is the one that takes its place.
+    // An input that moved is found at its new index, and so is the one that moved there.
     assert_eq!(play(&mut world, 50, &[0, 2, 3]), 0.1 + 0.4 + 0.05);
     assert_eq!(ordinary.came(), [9]);
     assert_eq!(play(&mut world, 3100, &[3]), 0.05, "the first goes, too, and has its place");
