@@ -1,4 +1,4 @@
-//! What the reports say of the machine, read from `/proc`.
+//! Description of the host for reports, from `/proc`.
 
 use std::fs;
 
