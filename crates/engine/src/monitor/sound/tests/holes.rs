@@ -61,7 +61,7 @@ fn resampled_sound_is_measured_between_holes() {
     let played = resampled(&sent, 0.5, 20e-6);
     let heard = World::new(48_000).run(&sent, 0, &holed(&played, &[0.0; BLOCK]));
     let frame = Rate::HZ_48000.span_of(Frames::new(1));
-    // The drift is two frames over the test.
+    // The offset grows to two frames.
     assert!(heard.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
     assert_most_found(heard, 1_600);
 }
