@@ -1,4 +1,4 @@
-//! Devices that go and come back.
+//! Devices that fail and return.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -16,12 +16,12 @@ use crate::toolbox::Notes;
 use crate::toolbox::supervise::{Fallback, Opener, Supervised};
 use tautline_proto::units::Ppm;
 
-/// Keeps 85 ms for a host that freezes.
+/// A buffer of 85 ms, for stalls of the host.
 fn kept_long() -> Settings {
     settings(48, 85)
 }
 
-/// Calls the process so many times, all in an instant, and goes.
+/// Calls the process a number of times at one instant, then fails.
 struct Brief {
     calls: u32,
     meets: LocalTime,
@@ -54,7 +54,7 @@ fn supervised(device: Brief, open: Opener, notes: &Notes) -> (Supervised, crate:
     Supervised::new(Box::new(device), Direction::Capture, remedy, notes).unwrap()
 }
 
-/// Opens what comes through the channel; while there is nothing, there is no device.
+/// Opens the devices from a channel; fails while it is empty.
 fn opener(devices: Receiver<Brief>, tries: Arc<AtomicU32>) -> Opener {
     Box::new(move || {
         tries.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,7 @@ fn a_timer_goes_on_until_the_device_is_back() {
         let real = cycle.capture.samples[0] == 1.0;
         see.lock().unwrap().push((real, cycle.xruns));
         assert_eq!(watch.is_away(), !real);
-        // Once the timer has called and the opener has failed twice, the device is there again.
+        // The device returns after the timer has called and the opener has failed twice.
         if !real && !given && tries.load(Ordering::Relaxed) >= 2 {
             given = true;
             send.send(Brief { calls: 2, meets: cycle.now + Span::from_secs(1) }).unwrap();
