@@ -1,4 +1,4 @@
-//! A device that the test turns by hand, a period at a time.
+//! A device that the test runs period by period.
 
 use tautline_trial::snapshot;
 
@@ -12,12 +12,12 @@ use super::*;
 
 const PERIOD: usize = 4;
 
-/// Turns its process as often as it is told to, and waits for that.
+/// Runs its process as often as the test requests, and waits for that.
 struct Turned {
     periods: std::sync::mpsc::Receiver<Frames>,
     turned: std::sync::mpsc::Sender<()>,
     direction: Direction,
-    /// When its first frame meets the converter.
+    /// Time of its first frame at the converter.
     begins: LocalTime,
 }
 
@@ -47,7 +47,7 @@ impl Device for Turned {
     }
 }
 
-/// Makes silence of what comes and of what goes, when it is told so.
+/// Mutes both directions when requested.
 struct Muting(std::sync::Arc<std::sync::atomic::AtomicBool>);
 
 impl Process for Muting {
@@ -60,7 +60,7 @@ impl Process for Muting {
     }
 }
 
-/// A device that runs on a thread of its own, and the folder in which it is recorded.
+/// A device on a thread, and the folder of its recordings.
 struct World {
     recording: Recording,
     muted: std::sync::Arc<std::sync::atomic::AtomicBool>,
@@ -85,7 +85,7 @@ impl World {
         let muted = std::sync::Arc::default();
         let process = Box::new(Muting(std::sync::Arc::clone(&muted)));
         let thread = std::thread::spawn(move || {
-            // The last recorder is completed as the process is dropped.
+            // The last recorder is completed when the process is dropped.
             drop(device.run(process, &Stop::default()));
         });
         Self { recording, muted, periods, turned, thread, folder }
@@ -95,7 +95,7 @@ impl World {
         self.folder.join(name)
     }
 
-    /// So many periods, before the first of which so many frames were skipped.
+    /// Runs `periods` periods, with `skipped` frames before the first.
     fn turn(&self, periods: usize, skipped: i64) {
         for period in 0..periods {
             let skipped = if period == 0 { skipped } else { 0 };
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Ends the device; the left channel of each file.
+    /// Ends the device; returns the left channel of each file.
     fn ends(self, names: &[&str]) -> Vec<Vec<f32>> {
         drop(self.periods);
         self.thread.join().unwrap();
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// So many periods of these values.
+/// Periods of these values.
 fn periods(values: &[f32]) -> Vec<f32> {
     values.iter().flat_map(|value| [*value; PERIOD]).collect()
 }
@@ -146,7 +146,7 @@ fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
     let time = RecordedTime::default();
     let (heard, sent) = (LocalTime::from_nanos(7_000_000_000), Span::from_millis(90));
     let mut files = Vec::new();
-    // The second begins later, and the third tells of frames that it captured before.
+    // The second begins later, and the third with frames captured before the start.
     for (name, begins) in [("heard", heard), ("sent", heard + sent), ("early", heard + -sent)] {
         let mut world = World::beginning(&format!("step-{name}"), Direction::Capture, begins);
         world.recording.begin_in_step(&world.file("one.wav"), &time).unwrap();
@@ -160,7 +160,7 @@ fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
     assert!(files.iter().zip(&begins).all(|(file, begins)| file[*begins..] == periods(&[0.125])));
 }
 
-/// So long after that instant as so many frames last.
+/// Time of `frames` after `instant`.
 fn later(instant: LocalTime, frames: i64) -> LocalTime {
     instant + Rate::HZ_48000.span_of(Frames::new(frames))
 }
@@ -169,13 +169,13 @@ fn later(instant: LocalTime, frames: i64) -> LocalTime {
 fn the_next_files_of_two_recordings_begin_at_one_instant_and_not_a_frame_is_between() {
     let begins = LocalTime::from_nanos(7_000_000_000);
     let (first, second) = (RecordedTime::default(), RecordedTime::at(later(begins, 15)));
-    // The periods of the other begin in the middle of those of the one.
+    // The other's periods begin in the middle of the first's.
     for (name, after) in [("heard", 0), ("sent", 2)] {
         let name = format!("next-{name}");
         let mut world = World::beginning(&name, Direction::Capture, later(begins, after));
         world.recording.begin_in_step(&world.file("1.wav"), &first).unwrap();
         world.turn(1, 0);
-        // Told beforehand, be it sooner or later.
+        // Requested beforehand, at any time.
         world.turn(after as usize / 2, 0);
         world.recording.begin_in_step(&world.file("2.wav"), &second).unwrap();
         world.turn(6 - after as usize / 2, 0);
@@ -194,7 +194,7 @@ fn what_begins_later_than_it_was_to_or_among_skipped_frames_is_in_step_by_silenc
     world.recording.begin(&world.file("1.wav")).unwrap();
     world.turn(2, 0);
     let [late, among] = [5, 15].map(|frames| RecordedTime::at(later(begins, frames)));
-    // Three of its frames are in the file before.
+    // Three of its frames are in the previous file.
     world.recording.begin_in_step(&world.file("2.wav"), &late).unwrap();
     world.turn(1, 0);
     // Frames 12 to 19 are skipped.
