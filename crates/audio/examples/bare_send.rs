@@ -100,7 +100,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = || {
             let pcm = set_up(&name, period)?;
             let xruns = carry(&pcm, (&socket, to), (period, periods));
-            // Closing may wait for work that needs this core.
             let _ = Scheduler::Other.apply();
             drop(pcm);
             xruns

@@ -63,7 +63,6 @@ struct PartSeat {
     finished: AtomicBool,
 }
 
-/// Devices of one user; the part is free again when both are dropped.
 pub struct SharedPart {
     pub capture: Box<dyn Device>,
     pub playback: Box<dyn Device>,

@@ -345,7 +345,6 @@ impl JackDevice {
                 freewheels = !freewheels;
                 self.note_freewheel(freewheels);
             }
-            // While the server freewheels, cycles have no duration.
             let cycle = self.settings.rate.span_of(period);
             if watch.is_silent(signals.seat.calls(), now(), cycle) && !freewheels {
                 let answer = "the JACK server stalled: it calls this client no more";
@@ -386,7 +385,6 @@ impl Device for JackDevice {
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         if std::mem::replace(&mut self.has_run, true) {
-            // Frees the client's resources, which the next open needs.
             self.client = None;
         }
         let client = match self.client.take().map_or_else(|| self.enter(), Ok) {

@@ -66,7 +66,6 @@ pub(crate) fn settle(
     }
 }
 
-/// Format of a file or of standard input, for which it waits.
 pub(crate) fn probe(
     spec: &SoftwareSpec,
     wanted: Wanted,

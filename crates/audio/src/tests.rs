@@ -120,7 +120,6 @@ fn pattern(bits: u32, count: i64) -> Vec<i32> {
     (0..count).map(|i| ((i * factor) % (1 << bits) - (1 << (bits - 1))) as i32).collect()
 }
 
-/// The same samples as the program decodes them.
 fn floats(bits: u32, samples: &[i32]) -> Vec<f32> {
     samples.iter().map(|&sample| sample as f32 / (1 << (bits - 1)) as f32).collect()
 }

@@ -12,7 +12,6 @@ const NAME: &str = "taut";
 const PCM: &str = "default";
 
 tautline_dsp::named_enum! {
-    /// A default device.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum UsualDevice {
         /// A stream that the session manager connects to the user's default device, and moves when
@@ -84,7 +83,6 @@ mod tests {
 
     const EITHER: [bool; 2] = [false, true];
 
-    /// All combinations of directions.
     fn sides() -> impl Iterator<Item = Sides<bool>> {
         EITHER
             .into_iter()

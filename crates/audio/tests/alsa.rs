@@ -17,7 +17,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
 
-/// Folder of this run, with the ALSA configuration.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("alsa");
     fs::create_dir_all(&folder).expect("a folder");
@@ -96,7 +95,6 @@ fn pattern() -> impl Iterator<Item = f32> {
         .map(|(coarse, n)| f32::from(coarse) / 32_768.0 + (n % 256 - 128) as f32 / 8_388_608.0)
 }
 
-/// Results of a run, per period.
 #[derive(Default)]
 struct Told {
     samples: Vec<f32>,
@@ -141,7 +139,6 @@ impl Drop for Runs {
     }
 }
 
-/// Runs `name` for `periods`.
 fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
     let (teller, told) = mpsc::channel();
     let room = Told {
@@ -159,7 +156,6 @@ fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
     (told.recv().expect(name), ended)
 }
 
-/// The pattern in this format, and its decoded samples.
 fn coded(format: CardFormat, samples: usize) -> (Vec<u8>, Vec<f32>) {
     let sound: Vec<f32> = pattern().take(samples).collect();
     let mut bytes = vec![0; samples * format.bytes()];
@@ -309,7 +305,6 @@ fn an_option_that_is_one_of_the_commands_is_answered_with_that() {
     }
 }
 
-/// Checks whether the plugin of a PCM exists.
 fn spec_opens(name: &str) -> Result<(), DeviceError> {
     match settle(&spec(name), Direction::Playback, settings()) {
         Err(error) if error.answer.contains("channel") => Ok(()),
@@ -357,7 +352,6 @@ struct BothWays {
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,
     heard: Vec<f32>,
-    /// Times of each block at both converters.
     meets: Vec<[LocalTime; 2]>,
     skipped: Frames,
     teller: Sender<(Vec<f32>, Vec<[LocalTime; 2]>, Frames)>,
@@ -404,7 +398,6 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
     let (heard, meets, skipped) = told.recv().unwrap();
     assert!(heard == expected);
     let written = fs::read(FOLDER.join("both-out.raw")).unwrap();
-    // The initial silence of a buffer comes first.
     let silence = 2 * 48 * 2 * CardFormat::S16.bytes();
     assert!(written[silence..] == bytes && written[..silence].iter().all(|&byte| byte == 0));
     assert_eq!(skipped, Frames::ZERO);

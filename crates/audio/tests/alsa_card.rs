@@ -63,7 +63,6 @@ impl Process for Plays {
     }
 }
 
-/// A captured block.
 struct Block {
     samples: Vec<f32>,
     meets: LocalTime,
@@ -97,7 +96,6 @@ fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     let mut ear =
         open(&end(1, cable, format), Direction::Capture, SETTINGS, extras()).expect("an end");
     let ear = thread::spawn(move || ear.device.run(Box::new(hears), &Stop::default()).1);
-    // Captures from the first frame on.
     let first = heard.recv().expect("a block");
     let plays = Plays { sound: Box::new(pattern()), left: PLAYED };
     let mut player =
@@ -110,7 +108,6 @@ fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     core::iter::once(first).chain(heard).collect()
 }
 
-/// The pattern in this format.
 fn coded(format: CardFormat, samples: usize) -> Vec<f32> {
     let sound: Vec<f32> = pattern().take(samples).collect();
     let mut bytes = vec![0; samples * format.bytes()];
@@ -134,7 +131,6 @@ fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
         let begin =
             heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
         let sound = &heard[begin..];
-        // The player ends before its last buffer is played.
         let whole = played.len().min(sound.len()) - 4 * 480 * 2;
         assert!(whole > 50 * 480 * 2 && sound[..whole] == played[..whole], "{format}");
     }
@@ -156,7 +152,6 @@ fn a_card_tells_when_sound_met_it_on_one_line() {
     assert!(last < Span::from_millis(1), "{last}");
 }
 
-/// Plays the captured sound in the same cycle.
 struct Echo {
     /// Time from the ADC to the DAC, per cycle.
     held: Sender<Span>,
@@ -170,7 +165,6 @@ impl Process for Echo {
     }
 }
 
-/// Both sides of a cycle.
 struct Both {
     played: LocalTime,
     heard: LocalTime,
@@ -179,7 +173,6 @@ struct Both {
     xruns: u32,
 }
 
-/// Plays the pattern and captures the result.
 struct PlaysAndHears {
     sound: Box<dyn Iterator<Item = f32> + Send>,
     cycles: Sender<Both>,
@@ -228,7 +221,6 @@ fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
     let begin = heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
     let sound = &heard[begin..];
     assert!(sound.len() > PLAYED * 480 * 2 && *sound == played[..sound.len()], "bit for bit");
-    // By the last cycle all lines are as precise as possible.
     let late = (begin / 2) as i64;
     let (cycle, frame) = (late as usize / 480, late % 480);
     let last = cycles.len() - 1;
@@ -239,7 +231,6 @@ fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
     assert!(off <= cycles[last].unsure + cycles[last].unsure, "{off}, {}", heard - played);
 }
 
-/// Report in a block about the time before it.
 struct Before {
     xruns: u32,
     skipped: Frames,
@@ -252,7 +243,6 @@ struct Stands {
     block: usize,
 }
 
-/// Number of the block that stalls, and of all blocks.
 const STANDS: (usize, usize) = (20, 40);
 const STOOD: Span = Span::from_millis(200);
 

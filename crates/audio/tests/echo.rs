@@ -50,7 +50,6 @@ struct Heard {
     spoken: f64,
 }
 
-/// Sound of two loudspeakers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Played {
     Apart,

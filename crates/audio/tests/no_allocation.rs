@@ -124,7 +124,6 @@ fn a_device_whose_recording_begins_and_ends_does_not_allocate_on_its_own_thread(
         let mut files = 0;
         while !runs.is_finished() && files < 1000 {
             let file = folder.join(format!("{files}.wav"));
-            // Begins at once, or within some period.
             let begun = match files % 2 {
                 0 => recording.begin(&file),
                 _ => recording

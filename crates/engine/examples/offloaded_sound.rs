@@ -119,7 +119,6 @@ fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The worker's plugin.
 struct Quieter;
 
 impl Work for Quieter {

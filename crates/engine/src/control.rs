@@ -170,7 +170,6 @@ impl From<SendRefused> for CannotChange {
     }
 }
 
-/// A pending change.
 struct Request<C> {
     change: C,
     answer: mpsc::Sender<Answer>,

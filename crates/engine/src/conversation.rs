@@ -21,7 +21,6 @@ pub(crate) struct Conversation {
     pub(crate) session: Session,
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
-    /// Datagrams that were not valid reports.
     pub(crate) invalid: u64,
     /// Time of the next kernel query about the synchronisation of the system clock.
     ask_kernel: LocalTime,
@@ -122,7 +121,6 @@ pub(crate) fn cname(random: &[u8; 16]) -> String {
     random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Waits until a report arrives, a report is due, or `until`.
 pub(crate) fn wait_for(conversation: &Conversation, until: LocalTime) {
     let channels: Vec<&dyn Control> = conversation.control.as_deref().into_iter().collect();
     wait(&channels, until.min(conversation.session.deadline()));

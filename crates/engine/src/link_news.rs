@@ -11,7 +11,6 @@ pub(crate) struct LinkNews {
     events: Consumer<LinkEvent>,
     /// Last lost endpoint, until the link is connected again.
     lost: Option<Endpoint>,
-    /// First reported `errno`.
     error: Option<i32>,
 }
 

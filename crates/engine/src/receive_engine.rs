@@ -233,7 +233,6 @@ impl RecvEngine {
         })
     }
 
-    /// Creates the state of the ordinary thread and the device's process.
     fn begin(self, watch: RunWatch, device: &Settings) -> (ReceivedStreams, Mixer) {
         let Self { streams, shared, changes, clock, hearing, ledger, observers, .. } = self;
         let all = ReceivedStreams {

@@ -180,7 +180,6 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     assert_eq!(heard as u64, report.streams[0].latency.measured.count);
 }
 
-/// A file that is removed after the test.
 struct Kept(PathBuf);
 
 impl Kept {
@@ -200,7 +199,6 @@ impl Drop for Kept {
     }
 }
 
-/// Period of the road below.
 const PERIOD: Span = Span::from_millis(10);
 
 /// Median latency of time marks from converter to converter, and the reported latency. `captures`

@@ -49,7 +49,6 @@ fn stream(ptime: Span) -> StreamPlan {
     )
 }
 
-/// Bytes that a receiver of `streams` streams holds before it runs.
 fn held_for(streams: usize, ptime: Span) -> i64 {
     let before = live_bytes();
     let engine =

@@ -40,7 +40,6 @@ fn came(stream: &StreamReport) -> u64 {
     stream.counters.received + stream.counters.doubted
 }
 
-/// A link that filters received packets.
 struct Through {
     link: Box<dyn Link>,
     arrived: u32,
@@ -128,7 +127,6 @@ mod sanitizer {
 
     use super::*;
 
-    /// Set in the child process.
     const CHILD: &str = "TAUTLINE_SANITIZER_CHILD";
 
     fn child(test: &str) -> Output {
@@ -162,7 +160,6 @@ mod sanitizer {
         });
     }
 
-    /// Locks and writes text in each period.
     struct Locking(Box<dyn Process>, std::sync::Arc<std::sync::Mutex<u32>>);
 
     impl Process for Locking {
@@ -231,7 +228,6 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     let (asks_sender, asks_receiver) = (ask_sender as fn(&_), ask_receiver as fn(&_));
     let road = Road { lasts, asks_sender, asks_receiver, ..Road::default() };
     let (report, senders) = road.run(as_it_is, |_| {});
-    // The new stream, and the one that it replaced.
     assert_eq!(report.streams.len(), 2, "{report:#?}");
     let sent = senders[0].streams[0].counters.sent;
     let came = report.streams.iter().map(came);
@@ -416,7 +412,6 @@ mod exclusive {
     #[test]
     fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
         steady(|| {
-            // The receiver waits that long for another sender.
             let latency = Span::from_millis(500);
             let (report, senders) =
                 Road { senders: 2, latency, ..Road::default() }.run(as_it_is, |_| {});

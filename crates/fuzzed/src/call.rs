@@ -102,7 +102,6 @@ impl Honest {
         }
     }
 
-    /// Asserts that both ends agreed to the same terms.
     fn check_terms(&self) {
         if let (true, Some(call), Some((_, there))) =
             (self.caller.has_line(), self.caller.call(), &self.there)
@@ -147,7 +146,6 @@ pub fn call(bytes: &[u8]) {
     let start = LocalTime::ZERO + Span::from_secs(1);
     let here = offer(SampleFormat::L24.into());
     let held = bytes.len() % 2 == 1;
-    // One call per peer.
     let limits = CallLimits { sounding: 3, of_a_peer: 1, sounding_of_a_peer: 1, own: None };
     let mut answering = Answering::new(here, vec![7_000, 7_001, 7_002]).limited(limits);
     let caller = CallerEnd::new(offer(Coding::OPUS), start).held(held);

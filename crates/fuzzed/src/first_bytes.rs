@@ -4,7 +4,6 @@ use tautline_io::programs::greeting::Greeting;
 use tautline_proto::call::CallId;
 use tautline_proto::device::Settings;
 
-/// Flips the bits of `there` that are set in `bytes`.
 fn flipped<const LEN: usize>(mut there: [u8; LEN], bytes: &[u8]) -> [u8; LEN] {
     there.iter_mut().zip(bytes).for_each(|(there, bits)| *there ^= bits);
     there

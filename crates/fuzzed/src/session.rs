@@ -98,7 +98,6 @@ struct World {
     begun: LocalTime,
     reports: i64,
     hastened: i64,
-    /// Last report of the peer, and ours.
     last: [Vec<u8>; 2],
 }
 
@@ -192,7 +191,6 @@ impl World {
         }
     }
 
-    /// Changes the state that our reports carry.
     fn change(&mut self, bytes: &mut Bytes<'_>) {
         if bytes.one_in(2) {
             self.ours.set_sending(self.sending(bytes));
@@ -287,7 +285,6 @@ impl World {
         self.arrives(&datagram, bytes.byte(), Span::ZERO);
     }
 
-    /// Delivers a forged report.
     fn forge(&mut self, bytes: &mut Bytes<'_>) {
         let ssrcs = [PEER, OURS, 1, bytes.word()];
         let mut ssrc = || ssrcs[usize::from(bytes.byte() % 4)];

@@ -17,7 +17,6 @@ pub fn srtp(bytes: &[u8]) {
     }
     let key = key(Profile::ALL[usize::from(chosen) % Profile::ALL.len()]);
     let (mut sender, mut receiver) = (SrtpSeal::shared(&key), SrtpSeal::shared(&key));
-    // Each datagram follows its length.
     let mut rest = rest;
     while let Some((&len, more)) = rest.split_first() {
         let (datagram, after) = more.split_at(usize::from(len).min(more.len()));

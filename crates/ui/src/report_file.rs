@@ -168,7 +168,6 @@ impl ReportFile {
         match OutputFile::append(path) {
             Ok(output) => match output.file() {
                 Some(file) if file.metadata()?.is_file() => {
-                    // Resolves symbolic links.
                     let path = path.canonicalize()?;
                     Ok(Self { path, way: WrittenHow::Beside })
                 }
@@ -197,7 +196,6 @@ impl ReportFile {
     }
 }
 
-/// Writes a temporary file and renames it.
 fn beside(path: &Path, report: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));

@@ -193,7 +193,6 @@ mod tests {
 
     const COLUMNS: u16 = 40;
 
-    /// A terminal that records each write.
     #[derive(Debug, Default, Clone)]
     struct Narrow(Arc<Mutex<Vec<String>>>);
 
@@ -235,7 +234,6 @@ mod tests {
         }
     }
 
-    /// Output of one second with progress every 20 ms.
     fn a_second() -> Vec<String> {
         let terminal = Narrow::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);

@@ -22,7 +22,6 @@ pub(crate) const JUMP_BACK: usize = 18;
 pub(crate) const END: usize = 22;
 
 pub(crate) struct Run {
-    /// Sound of the loudspeaker.
     pub(crate) far: Vec<f32>,
     /// Microphone signals: echo with noise, and near speech.
     pub(crate) echo: Vec<f32>,
@@ -33,7 +32,6 @@ impl Run {
     pub(crate) fn new(far: &[f32], near: &[f32], room: &Room) -> Self {
         let path = room.response([0.6, 0.05, 0.02]);
         let jump = room.jump;
-        // The loudspeaker plays later between the two jumps.
         let late = |frame: usize| {
             let jumped = (JUMP * RATE..JUMP_BACK * RATE).contains(&frame);
             frame.checked_sub(DELAY + if jumped { jump } else { 0 })
@@ -48,13 +46,11 @@ impl Run {
         let spoken: Vec<f32> = (0..END * RATE)
             .map(|frame| if speaks.contains(&frame) { near[frame - speaks.start] } else { 0.0 })
             .collect();
-        // As loud as the echo: a speaker at the same distance.
         let near = convolved(&spoken, &room.response([-0.1, 0.6, 0.1]));
         Self { far: far.to_vec(), echo, near }
     }
 }
 
-/// A box with equally reflecting walls.
 pub(crate) struct Room {
     pub(crate) name: &'static str,
     /// Length, width and height in metres.
@@ -148,7 +144,6 @@ fn convolved(sound: &[f32], path: &[f32]) -> Vec<f32> {
     out
 }
 
-/// Speech from espeak-ng, repeated if it is too short.
 pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>, AnyError> {
     let said =
         Command::new("espeak-ng").args(["-v", voice, "-s", "170", "--stdout", text]).output();

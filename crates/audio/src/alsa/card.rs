@@ -72,7 +72,6 @@ impl Card {
         }
     }
 
-    /// Takes each step at all ends before the next, because linked ends share it.
     fn start_ends(&mut self) -> Result<(), PcmError> {
         self.ends.iter().try_for_each(|end| end.pcm.stop())?;
         self.ends.iter().try_for_each(|end| end.pcm.prepare())?;
@@ -103,7 +102,6 @@ impl Card {
         self.ends.iter_mut().for_each(|end| end.ready = None);
         let mut woke = false;
         for at in 0..self.ends.len() {
-            // The other end's interrupt usually comes at the same time.
             let mut is_next = at > 0;
             loop {
                 let next = std::mem::take(&mut is_next);
@@ -155,7 +153,6 @@ impl Card {
 
     fn cycle(&mut self, process: &mut dyn Process) -> Result<Flow, PcmError> {
         let _realtime = realtime::scope();
-        // Before anything else: without all blocks there is no cycle.
         self.ends.iter_mut().try_for_each(CardSide::take)?;
         let (mut capture, mut playback) = (Side::absent(), Side::absent());
         let (mut now, mut xruns, mut timed) = (LocalTime::ZERO, 0, true);
@@ -292,7 +289,6 @@ mod tests {
     use super::super::spec::AlsaSpec;
     use super::*;
 
-    /// Skipped frames and end time of each block; preallocated, as it must not allocate.
     struct Heard(Vec<(Frames, LocalTime)>);
 
     impl Process for Heard {
@@ -311,7 +307,6 @@ mod tests {
             period: Frames::new(48),
             periods: 2,
         };
-        // Part of the default ALSA configuration.
         let spec: AlsaSpec = "null".parse().unwrap();
         let alsa = spec.open(Direction::Capture).unwrap();
         let coding = {
@@ -329,7 +324,6 @@ mod tests {
         card.wait(&stop).unwrap();
         card.cycle(&mut heard).unwrap();
         let end = card.ends[0].pace.end();
-        // The card reports a position and stops before the block is taken.
         card.wait(&stop).unwrap();
         card.ends[0].pcm.halt();
         assert_eq!(card.cycle(&mut heard), Err(PcmError::Stopped));

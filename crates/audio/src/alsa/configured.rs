@@ -12,7 +12,6 @@ use alsa_sys::{
     snd_config_t, snd_config_top, snd_input_close, snd_input_stdio_open,
 };
 
-/// The user's configuration files, as in alsa.conf, or their replacements.
 fn files() -> Vec<PathBuf> {
     if let Some(paths) = env::var_os("ALSA_CONFIG_PATH") {
         return env::split_paths(&paths).collect();

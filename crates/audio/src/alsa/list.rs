@@ -39,7 +39,6 @@ fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
         let mut says = None;
         let mut sides = Vec::new();
         for direction in [Direction::Capture, Direction::Playback] {
-            // Fails for a device without this direction.
             let Ok(pcm) = control.pcm_info(number, 0, alsa_direction(direction)) else { continue };
             says = says.or_else(|| pcm.get_name().ok().map(str::to_owned));
             sides.push(DeviceSide { direction, offers: offers(&spec, direction) });

@@ -26,7 +26,6 @@ pub(super) fn formats(params: &HwParams<'_>) -> impl Iterator<Item = CardFormat>
     CardFormat::BEST_FIRST.into_iter().filter(has)
 }
 
-/// Supported rates that `params` still permits, in hertz.
 pub(super) fn rates(params: &HwParams<'_>) -> impl Iterator<Item = u32> {
     Rate::SUPPORTED.into_iter().filter(|&rate| params.test_rate(rate).is_ok())
 }
@@ -64,7 +63,6 @@ pub(super) fn narrow<'a>(
     Ok((narrowing.params, (format, access)))
 }
 
-/// Configures `pcm`: explicit start, stop on xruns, monotonic timestamps if available.
 pub(super) fn apply(
     spec: &AlsaSpec,
     pcm: &PCM,

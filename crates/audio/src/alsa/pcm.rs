@@ -131,7 +131,6 @@ impl CardPcm {
         self.pcm.drop().unwrap();
     }
 
-    /// Resumes after system sleep; `false` if that takes longer.
     pub(super) fn resume(&self) -> bool {
         !matches!(foreign(|| self.pcm.resume()).map_err(PcmError::from), Err(PcmError::NotReady))
     }

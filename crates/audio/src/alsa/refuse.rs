@@ -44,7 +44,6 @@ pub(super) fn not_opened(
             "add the user to the group audio (usermod -aG audio NAME) and log in again".to_owned(),
         ),
         errno => {
-            // Each line begins with the reporting function; the first is the most specific.
             let first = said.lines().next().unwrap_or_default();
             let first = first.split_once(": ").map_or(first, |(_, rest)| rest);
             let said = if first.is_empty() { sentence(errno) } else { first.to_owned() };

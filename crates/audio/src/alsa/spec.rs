@@ -8,7 +8,6 @@ use tautline_proto::device::DeviceError;
 pub struct AlsaSpec {
     pub(super) pcm: String,
     pub(super) wakeup: Wakeup,
-    /// Only accepted format; the best available one if `None`.
     pub(super) format: Option<CardFormat>,
 }
 
@@ -87,7 +86,6 @@ impl AlsaSpec {
         }
     }
 
-    /// Returns whether it names hardware, like `hw:`, `plughw:` and `plug:hw:`.
     pub(crate) fn is_hardware(&self) -> bool {
         self.pcm.contains("hw:")
     }
@@ -104,7 +102,6 @@ impl AlsaSpec {
     pub(super) fn device(&self) -> Option<(u32, Option<u32>)> {
         self.card()?;
         let device = self.argument(1, "DEV").map_or(Some(0), |device| device.parse().ok())?;
-        // A negative number means any.
         Some((device, self.argument(2, "SUBDEV").and_then(|part| part.parse().ok())))
     }
 

@@ -125,7 +125,6 @@ impl BusReader {
     /// Stores `frames` frames from number `first` on: the next from the ring, or silence.
     fn lay(&mut self, part: usize, first: i64, frames: usize, played: Option<()>) {
         let Some(kept) = self.kept.get_mut(part) else { return };
-        // Everything kept is silent already.
         if played.is_none() && self.sounded[part] + (self.room as i64) < first {
             return;
         }

@@ -12,7 +12,6 @@ use super::bus::BusReader;
 use super::bus::PieceTimes;
 use super::steered::SteeredReader;
 
-/// Duration of muting, like that of a volume change.
 const MUTES_IN: Span = Span::from_millis(10);
 
 pub(super) struct SharedCapture {

@@ -34,10 +34,8 @@ impl Device for Still {
     }
 }
 
-/// Plays a function of time, and sends the captured blocks with their times.
 struct Talker {
     says: fn(LocalTime, i64) -> f32,
-    /// Frames played.
     said: i64,
     heard: Sender<(LocalTime, Vec<f32>)>,
     finishes: bool,
@@ -55,7 +53,6 @@ impl Process for Talker {
         if !cycle.capture.samples.is_empty() {
             let heard = cycle.capture.samples.to_vec();
             self.heard.send((cycle.capture.meets, heard)).unwrap();
-            // Like a volume; must not affect other parts.
             cycle.capture.samples.fill(9.0);
         }
         if self.finishes { Flow::Finished } else { Flow::Continue }
@@ -65,14 +62,11 @@ impl Process for Talker {
 struct Room {
     processes: SharedProcesses,
     parts: SharedParts,
-    /// Periods that each has run.
     turned: Sides<i64>,
     /// How much faster the capturing device runs, in ppm.
     fast: i64,
-    /// Error of the next times.
     jitter: Span,
     uncertainty: Span,
-    /// Skipped frames that each reports next.
     skipped: Sides<Frames>,
     clock: Option<ClockId>,
 }
@@ -86,7 +80,6 @@ impl Room {
         Self { processes, parts, turned, fast, jitter, uncertainty, skipped, clock }
     }
 
-    /// Seats a talker at a part; returns its captured blocks.
     fn seat(
         &self,
         part: usize,
@@ -106,7 +99,6 @@ impl Room {
         LocalTime::from_nanos(1_000_000_000 + nanos - nanos * fast / 1_000_000)
     }
 
-    /// Runs a playback period; returns the sum.
     fn play(&mut self) -> Vec<f32> {
         let now = self.began(self.turned.playback, 0);
         self.turned.playback += 1;
@@ -119,7 +111,6 @@ impl Room {
         samples
     }
 
-    /// Captures a period of silence, except for `loud`.
     fn capture(&mut self, loud: f32) -> LocalTime {
         let met = self.began(self.turned.capture, self.fast);
         self.turned.capture += 1;
@@ -215,7 +206,6 @@ fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
 
 #[test]
 fn thirty_two_at_full_scale_or_beyond_hold_at_full_scale_and_never_turn_over() {
-    /// A square wave: up for half a period, then down.
     fn full(_: LocalTime, said: i64) -> f32 {
         if said % PERIOD as i64 / 24 == 0 { 1.0 } else { -1.0 }
     }
@@ -361,7 +351,6 @@ fn cards_that_drift_apart_are_followed_without_a_jump() {
     let (mut worst, mut last) = (0.0_f32, 0.0);
     for second in 0..60 {
         room.turn(1_000);
-        // The capturing device is ahead of its periods.
         while room.began(room.turned.capture, room.fast) + RATE.span_of(Frames::from_len(PERIOD))
             < room.began(room.turned.playback, 0)
         {
@@ -390,7 +379,6 @@ fn a_device_that_was_interrupted_is_found_again_and_that_is_counted() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
     room.turn(40);
-    // The playing device does not report 30 ms that it skipped, in which the other went on.
     room.turned.playback += 30;
     for _ in 0..30 {
         room.capture(0.0);

@@ -18,7 +18,6 @@ pub enum NoCanceller {
     Rates { captured: Rate, played: Rate },
 }
 
-/// Removes the echo of a device's loudspeakers from its microphones.
 #[derive(Debug)]
 pub struct Canceller(EchoCanceller);
 

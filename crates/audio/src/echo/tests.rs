@@ -12,7 +12,6 @@ use super::*;
 const RATE: Rate = Rate::HZ_48000;
 const PERIOD: usize = 120;
 
-/// Lends its process to the test.
 struct Called {
     settings: Settings,
     process: Sender<Box<dyn Process>>,
@@ -44,7 +43,6 @@ impl Process for Far {
     }
 }
 
-/// Sends captured sound through a ring. Real-time safe.
 struct Near(Producer<f32>);
 
 impl Process for Near {
@@ -54,7 +52,6 @@ impl Process for Near {
     }
 }
 
-/// Errors of the two devices' times.
 struct Clocks {
     /// How much faster the loudspeaker runs, in ppm.
     drift: f64,
@@ -93,13 +90,11 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     // Time of the loudspeaker's frame `n` at the DAC, in frames of the microphone: n / pace +
     // shift.
     let (mut played, mut shift): (Vec<f64>, f64) = (Vec::new(), 0.0);
-    // Shift of each frame, larger after a stop.
     let mut shifts: Vec<f64> = Vec::new();
     let (mut before, mut after) = (0.0, 0.0);
     let periods = seconds * 48_000 / PERIOD;
     for number in 0..periods {
         let now_frame = (number * PERIOD) as f64;
-        // The loudspeaker is filled two periods ahead, and continues where it stopped.
         while (played.len() as f64) / pace + shift < now_frame + 3.0 * PERIOD as f64 {
             let stands = clocks.stands > 0 && number > 800 && shift == 0.0;
             let skipped = if stands { clocks.stands } else { 0 };
@@ -122,7 +117,6 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
             played.extend(samples.iter().map(|sample| f64::from(*sample)));
             shifts.extend(core::iter::repeat_n(shift, PERIOD));
         }
-        // The microphone gets the interpolated sound through the room's response.
         let heard_at = |frame: f64| -> f64 {
             let mut place = (frame - shift) * pace;
             if place < 0.0 || place as usize >= shifts.len() || shifts[place as usize] < shift {

@@ -168,7 +168,6 @@ mod tests {
         assert!(!ASKED_AGAIN.load(Ordering::SeqCst));
         assert!(matches!(begin("another", refused), NoClient::Refused(_)));
         drop(let_go);
-        // The server answers again, and so do requests to it.
         while matches!(begin("stalls", refused), NoClient::Stalled) {
             thread::yield_now();
         }

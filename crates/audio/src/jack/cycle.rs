@@ -113,7 +113,6 @@ impl Adaptor {
             Direction::Capture => {
                 // Sound from a program has no past: a block longer than a period needs one.
                 let away = latency.counted.max(woken.told.frames - period);
-                // No frame is captured before it exists.
                 began.min(woken.now) - rate.span_of(away)
             }
             Direction::Playback => began + rate.span_of(latency.counted.max(Frames::ZERO)),
@@ -164,7 +163,6 @@ mod tests {
 
     const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
 
-    /// A cycle of `frames` frames that begins `after` the start.
     fn woken(after: (Span, u32), frames: i64) -> Woken {
         let began = START + after.0;
         let (count, frames) = (after.1, Frames::new(frames));
@@ -201,7 +199,6 @@ mod tests {
             for side in [&mut cycle.capture, &mut cycle.playback] {
                 if !side.samples.is_empty() {
                     self.calls.push((side.meets, side.skipped, cycle.xruns));
-                    // The difference between the graph's paths, and the reading.
                     assert!(side.uncertainty >= Span::from_micros(510));
                 }
             }
@@ -238,7 +235,6 @@ mod tests {
 
     #[test]
     fn a_client_of_both_directions_has_both_sides_in_one_cycle() {
-        /// Doubles the captured sound.
         struct Doubles(Vec<[LocalTime; 2]>, Vec<Frames>);
         impl Process for Doubles {
             fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
@@ -263,7 +259,6 @@ mod tests {
             let expected: Vec<f32> = (0..128).map(|n| (2 * (n + 1000 * channel)) as f32).collect();
             assert_eq!(*port, expected);
         }
-        // 5 ms from the ADC, 1.5 ms to the DAC, and a period between parts.
         let met = |part: i64| START - Span::from_millis(5) + Span::from_millis(part);
         let meets = |part: i64| START + Span::from_micros(1500) + Span::from_millis(part);
         assert_eq!(process.0, [0, 1, 2].map(|part| [met(part), meets(part)]));
@@ -290,7 +285,6 @@ mod tests {
     fn what_is_played_in_several_periods_of_a_cycle_lies_at_its_places() {
         let (mut seen, mut ports) = (Seen::until(9), buffers(128));
         adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut ports);
-        // Two whole periods and the rest, each numbered from the start.
         let expected = |channel: usize| {
             (0..128).map(move |n| (1000 * (n / 48 + 1) + 2 * (n % 48) + channel) as f32)
         };
@@ -331,7 +325,6 @@ mod tests {
         let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Playback));
         adaptor.cycle(&mut seen, woken(FIRST, 96), &mut buffers(96));
         let mut next = Woken { xruns: 2, ..woken((Span::from_millis(7), 96), 96) };
-        // The server's own time has not moved.
         next.told.began = START + Span::from_millis(2);
         next.told.trouble = CycleFault::Break;
         adaptor.cycle(&mut seen, next, &mut buffers(96));

@@ -183,7 +183,6 @@ mod tests {
     const PERIOD: Frames = Frames::new(48);
     const MILLI: Span = Span::from_millis(1);
 
-    /// Simulates the reports of a server whose driver wakes at given times.
     struct Server {
         clock: CycleClock,
         /// The server's loop, which ignores xruns.
@@ -205,7 +204,6 @@ mod tests {
             self.clock.begin(CycleTimes { began, woke, count, frames, trouble })
         }
 
-        /// Skips a cycle without a call.
         fn skip(&mut self, woke: LocalTime, frames: Frames) {
             let due = self.own.due;
             self.own.pass(due, woke - due, Rate::HZ_48000.span_of(frames));
@@ -213,7 +211,6 @@ mod tests {
         }
     }
 
-    /// Pseudo-random lateness of wake-ups, 0 to 63 us.
     fn lateness(cycle: i64) -> Span {
         Span::from_micros((cycle * 2_654_435_761 % 1009).rem_euclid(64))
     }
@@ -224,7 +221,6 @@ mod tests {
         let mut server = Server::new(start);
         for cycle in 0..10_000 {
             let (due, began) = (start + MILLI.times(cycle), server.own.due);
-            // One in five hundred is very late.
             let late = if cycle % 500 == 499 { Span::from_micros(900) } else { lateness(cycle) };
             let begun = server.cycle(due + late, PERIOD, false);
             assert_eq!((begun.at, begun.skipped), (began, Frames::ZERO));
@@ -269,7 +265,6 @@ mod tests {
                 continue;
             }
             let begun = server.cycle(due, PERIOD, cycle == 53);
-            // The third one decides.
             assert_eq!(begun.skipped.count(), if cycle == 55 { 144 } else { 0 });
             let behind = if [53, 54].contains(&cycle) { MILLI.times(3) } else { Span::ZERO };
             assert!((begun.at + behind - due).abs() < Span::from_micros(1), "{cycle}");
@@ -304,7 +299,6 @@ mod tests {
                 server.cycle(woke, PERIOD, false).skipped.count()
             })
             .collect();
-        // By then the loop is a little nearer.
         assert!((140..=144).contains(&told[17]), "{told:?}");
         assert_eq!(told.iter().sum::<i64>(), told[17]);
     }
@@ -313,14 +307,12 @@ mod tests {
     fn a_late_wake_up_beside_an_xrun_leaves_nothing_out() {
         let mut server = Server::new(LocalTime::ZERO);
         for cycle in 0..20 {
-            // The host stalled for 8 ms of a cycle of 21, then continued in step.
             let disturbed = cycle == 10;
             let late = if disturbed { Span::from_millis(8) } else { Span::ZERO };
             let length = Frames::new(1024);
             let due = LocalTime::ZERO + Rate::HZ_48000.span_of(Frames::new(1024 * cycle));
             let begun = server.cycle(due + late, length, disturbed);
             assert_eq!(begun.skipped, Frames::ZERO);
-            // The server's loop follows the late wake-up.
             assert!((begun.at - due).abs() < MOVED.least, "{cycle}");
         }
     }

@@ -59,7 +59,6 @@ mod tests {
         Some(LatencyBounds { least: Frames::new(least), most: Frames::new(most) })
     }
 
-    /// Counted latency and spread after each of these changes.
     fn followed(changes: &[Option<LatencyBounds>]) -> Vec<(i64, i64)> {
         let mut latency = PortLatency::of_card(CARD);
         let follow = changes.iter().map(|connected| {
@@ -73,7 +72,6 @@ mod tests {
     fn a_block_takes_the_periods_of_a_card_where_one_is_connected_or_may_be() {
         let periods = |connected| PortLatency::to_be(connected, CARD).periods(Frames::new(128));
         assert_eq!([periods(None), periods(bounds(256, 256)), periods(bounds(0, 256))], [3; 3]);
-        // Part of a cycle counts as one; other programs' latency does not count.
         assert_eq!(
             [periods(bounds(130, 130)), periods(bounds(1, 1)), periods(bounds(999, 999))],
             [3, 2, 3]
@@ -102,7 +100,6 @@ mod tests {
 
     #[test]
     fn what_counts_stays_while_any_path_takes_so_long() {
-        // One port after the other moves from the card to a synthesiser, and back.
         let changes =
             [bounds(256, 256), bounds(0, 256), bounds(0, 0), bounds(0, 256), bounds(256, 256)];
         let expected = [(256, 0), (256, 256), (0, 0), (0, 256), (256, 0)];

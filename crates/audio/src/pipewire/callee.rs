@@ -117,7 +117,6 @@ impl Callee {
             if flow == Flow::Finished {
                 shared.end();
             }
-            // Play only as much as the cycle needs.
             if flow == Flow::Finished || self.direction == Direction::Playback {
                 break;
             }

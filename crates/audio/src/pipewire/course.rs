@@ -126,7 +126,6 @@ mod tests {
         LocalTime::from_nanos(7_000_000_000 + tick * 1_000_000_000 / 48_000)
     }
 
-    /// Report of a graph that began its first cycle at tick 1000.
     fn report(tick: i64) -> CycleReport {
         let ticks = 1000 + tick as u64;
         CycleReport { began: at(tick), ticks, hertz: 48_000, delay: 0, buffered: Frames::ZERO }
@@ -175,7 +174,6 @@ mod tests {
         skipped(&mut course, report(0));
         assert_eq!(skipped(&mut course, report(4 * QUANTUM)), 3 * QUANTUM);
         assert_eq!(skipped(&mut course, report(5 * QUANTUM)), 0);
-        // The cycle did not have that length.
         assert_eq!(course.quantum(), Some(64));
     }
 

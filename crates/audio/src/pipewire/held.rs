@@ -101,7 +101,6 @@ impl HeldNode {
     fn is_connecting(&self) -> bool {
         match &self.node {
             Made::Stream { stream, .. } => matches!(stream.state(), StreamState::Connecting),
-            // It counts as connected once it is called.
             Made::Filter(_) => false,
         }
     }
@@ -116,7 +115,6 @@ impl HeldNode {
     pub(super) fn tell(&self, direction: Direction, latency: Span) {
         if let Made::Stream { stream, .. } = &self.node {
             let [ports, node] = pods::latency(spa_direction(direction), latency);
-            // On failure the graph continues as before.
             let _ = stream.update_params(&mut [ports.pod(), node.pod()]);
         }
     }

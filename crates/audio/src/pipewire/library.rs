@@ -107,7 +107,6 @@ fn silence() {
         // initialisation, too.
         unsafe { pipewire::sys::pw_log_set_level(pipewire::spa::sys::SPA_LOG_LEVEL_NONE) };
     };
-    // Once for messages of the initialisation, and once for the logger that it creates.
     level();
     pipewire::init();
     level();

@@ -19,7 +19,6 @@ use super::graph::Graph;
 use super::library;
 
 const PATIENCE: Duration = Duration::from_millis(400);
-/// Configuration for clients with real-time callbacks.
 const REAL_TIME: &str = "client-rt.conf";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -102,7 +102,6 @@ impl Wired {
         let Some(clock) = clock else { return };
         self.buffers.get(&self.ports, u32::try_from(clock.duration).unwrap_or(0));
         let called = process.filter(|_| !shared.is_over()).zip(report(clock));
-        // Sound at another rate is not ours.
         let called = called.filter(|(_, report)| report.hertz == self.settings.rate.hertz());
         let Some((process, report)) = called else {
             self.courses.capture.begin_anew();

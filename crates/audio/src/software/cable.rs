@@ -73,7 +73,6 @@ impl CablePlug {
             let mend = "what a cable carries lies there";
             refused(why.to_string(), mend)
         };
-        // If the last user removed the file after it was opened, there is a new one.
         let file = loop {
             let file = SharedFile::open(&layout.file_name(name)).map_err(cannot)?;
             file.lock(PLUGGING, Hold::Alone, PATIENCE).map_err(cannot)?;
@@ -101,7 +100,6 @@ impl CablePlug {
 
 impl Drop for CablePlug {
     fn drop(&mut self) {
-        // Without the lock the file stays, and the next user renews it.
         let alone = self.file.lock(PLUGGING, Hold::Alone, PATIENCE).is_ok();
         if alone && matches!(self.file.try_lock(USED, Hold::Alone), Ok(true)) {
             self.file.remove();

@@ -83,7 +83,6 @@ pub fn recorded(
 ) -> (Box<dyn Device>, Recording) {
     let settings = device.settings();
     let (handed, hands) = RingBuffer::new(UNDER_WAY);
-    // Two more: the current and the next one.
     let (gives, back) = RingBuffer::new(UNDER_WAY + 2);
     let Settings { channels, rate, .. } = settings;
     let tap = RecordingTap { direction, channels, rate, hands, gives, next: None, recorder: None };
@@ -133,7 +132,6 @@ impl Recording {
     }
 
     fn hand(&mut self, handed: NextRecorder) {
-        // A pending recorder never started: its file stays empty.
         if let Some(Some(unbegun)) = self.waits.replace(handed) {
             drop(ManuallyDrop::into_inner(unbegun));
         }

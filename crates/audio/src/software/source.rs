@@ -149,7 +149,6 @@ impl FileSource {
 
 impl Drop for FileSource {
     fn drop(&mut self) {
-        // Dropping the consumer ends the decoder.
         self.samples = None;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
@@ -266,7 +265,6 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     pub(crate) fn new(length: Frames, settings: &Settings) -> Self {
-        // Playback is a buffer ahead of capture.
         let buffer = settings.period.count() * (i64::from(settings.periods) + 2);
         let room = Frames::new(buffer + length.count());
         let frames = vec![0.0; settings.channels.samples_in(room)].into();

@@ -134,7 +134,6 @@ impl VirtualCard {
         Self::new(parts, Ends::silent(), Box::new(HostPace))
     }
 
-    /// Waits until `wakes`; returns the time, or the end of the card.
     pub(super) fn wait(
         &mut self,
         start: LocalTime,
@@ -263,7 +262,6 @@ impl VirtualCard {
         }
         let Some(listener) = &mut self.ends.listener else { return };
         self.block.fill(0.0);
-        // Whole periods only, as for the lead and skipped frames.
         let blocks = (frames.count() / period.count().max(1)).min(MOST_SILENT);
         for block in (1..=blocks).rev() {
             let meets = clock.instant_of(end - block * period.count());

@@ -70,7 +70,6 @@ impl WavFile {
         if !kind.is_file() {
             set_blocking(&file)?;
             let mut wav = Self::stream(file, settings, format);
-            // Rejects an unwritable device before the run.
             if !kind.is_fifo() {
                 wav.flush()?;
             }

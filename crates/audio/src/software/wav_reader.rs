@@ -98,7 +98,6 @@ impl WavHeader {
         let rate = u32::from(short(4)?) | u32::from(short(6)?) << 16;
         let (mut tag, mut valid) = (short(0)?, bits);
         if tag == EXTENSIBLE {
-            // A known subformat is a tag.
             tag = short(24)?;
             valid = short(18).filter(|valid| *valid > 0).unwrap_or(bits);
             if chunk.get(26..40) != Some(&SUBFORMAT[..]) {

@@ -65,7 +65,6 @@ fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     (ear, told)
 }
 
-/// First samples of the played blocks of 48 frames.
 fn blocks(ear: &Ear) -> Vec<f32> {
     let samples = ear.samples();
     assert!(samples.chunks(96).all(|block| block.iter().all(|&s| s == block[0])));
@@ -117,7 +116,6 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
         record_format: SampleFormat::F32,
         ..Extras::default()
     };
-    // The program wakes up 200 ms late, and again soon after it has caught up.
     let pace = Scripted::late(&[(2, span(9_600)), (250, span(7_000))]);
     let now = Arc::clone(&pace.now);
     let opened =
@@ -126,7 +124,6 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
     let mut block = 0;
     let process = each(move |cycle| {
         block += 1;
-        // The block belongs to its due time, even in the past.
         assert_eq!(cycle.playback.meets, LocalTime::ZERO + span(48 * block));
         assert_eq!((cycle.xruns, cycle.playback.skipped.count()), (0, 0));
         cycle.playback.samples.fill(block as f32);
@@ -174,7 +171,6 @@ fn a_card_that_is_just_in_time_does_not_starve() {
     assert!(told.iter().all(|&told| told == (0, 0)));
 }
 
-/// Lateness of each block.
 #[derive(Clone, Default)]
 struct Takes(Arc<Mutex<Vec<Span>>>);
 
@@ -204,7 +200,6 @@ fn a_card_that_waits_for_its_program_says_when_it_took_what_came_late() {
         let takes = takes.0.lock().unwrap();
         let latest = takes.iter().copied().max().unwrap();
         assert!((latest - most).abs() <= Span::from_nanos(1), "{patience:?}: {latest}");
-        // It catches up block by block.
         let late = takes.iter().filter(|late| **late > Span::ZERO).count();
         assert_eq!(late > 590, most > Span::ZERO, "{patience:?}: {late}");
     }
@@ -252,7 +247,6 @@ fn the_recording_holds_the_silence_of_a_starved_card() {
     assert_eq!(blocks, [0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.5, 0.5]);
 }
 
-/// Captures from a file; returns the sound and the end.
 fn capture_file(path: &Path, settings: Settings) -> (Vec<f32>, Ended) {
     let source = FileSource::open(&path.into(), &settings, false, &Notes::default()).unwrap();
     let ends = Ends { source: SampleSource::File(source), ..Ends::silent() };

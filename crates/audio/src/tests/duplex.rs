@@ -14,7 +14,6 @@ fn span(frames: i64) -> Span {
     settings(1, 2).rate.span_of(Frames::new(frames))
 }
 
-/// A duplex card with the test's clock.
 fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
     let spec: DeviceSpec = name.parse().unwrap();
     let opened =
@@ -26,7 +25,6 @@ fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
 /// last captured sample.
 type Sides = ([i64; 2], [i64; 2], [f32; 2]);
 
-/// Runs `device` for `blocks` blocks and plays 1.0, 2.0, 3.0…
 fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
     let told = Arc::new(Mutex::new(vec![]));
     let tell = Arc::clone(&told);
@@ -108,7 +106,6 @@ fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cab
     let mut expected = [[0, 0]; 8];
     expected[3] = [144, 144];
     assert_eq!(skips, expected);
-    // Two blocks and the skipped frames lie between played and captured sound.
     let heard: Vec<_> = told.iter().map(|told| told.2[0]).collect();
     assert!(told.iter().all(|told| told.2[0] == told.2[1]));
     assert_eq!(heard, [0.0, 0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 6.0]);

@@ -43,7 +43,6 @@ fn extras() -> Extras {
     Extras { record_format: SampleFormat::L16, ..Extras::default() }
 }
 
-/// Error of capturing `path` as 48 kHz stereo.
 fn refused(path: &Path, direction: Direction) -> String {
     match open(
         &DeviceSpec::Software(SoftwareSpec::File(path.into())),
@@ -116,7 +115,6 @@ fn cut_wav_plays_its_rest_and_fails_the_run() {
         let bytes = std::fs::read(&path).unwrap();
         let frame = bits as usize / 4;
         let header = bytes.len() - 5000 * frame;
-        // 1500 frames and half a frame; one byte missing; one frame.
         for (held, left) in [
             (1500, header + 1500 * frame + frame / 2),
             (4999, bytes.len() - 1),
@@ -130,7 +128,6 @@ fn cut_wav_plays_its_rest_and_fails_the_run() {
         let notes = Notes::default();
         drop(FileSource::open(&(&*path).into(), &settings(48, 2), false, &notes).unwrap());
         snapshot!(notes.failed().join("\n"));
-        // Only a header.
         std::fs::write(&path, &bytes[..header]).unwrap();
         let sentence = refused(&path, Direction::Capture);
         snapshot!(sentence);
@@ -157,7 +154,6 @@ fn wav_without_a_sample_is_refused() {
     for (promised, rest) in [
         (0, &b""[..]),
         (0, list),
-        // Less than a frame.
         (3, b"abc"),
         // Unknown length.
         (u32::MAX, b""),
@@ -180,7 +176,6 @@ fn pipe_without_a_sample_fails_the_run() {
     };
     let refused = read(wav_of(0, b"")).map(|_| ()).unwrap_err();
     snapshot!(refused);
-    // An empty file whose header gives no length.
     let reader = read(wav_of(u32::MAX, b"")).unwrap();
     let notes = Notes::default();
     let settings = settings(48, 2);
@@ -255,7 +250,6 @@ fn every_file_that_is_written_is_read() {
             (SampleFormat::L16, SampleFormat::L16),
             (SampleFormat::L24, SampleFormat::L24),
             (SampleFormat::F32, SampleFormat::F32),
-            // Of 32 bits, 24 are kept.
             (SampleFormat::L32, SampleFormat::L24),
         ] {
             let channels = Channels::new(channels).unwrap();
@@ -403,7 +397,6 @@ fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
         recorder.write(&[0.5; 96]);
         recorder
     };
-    // Without a reader.
     let notes = Notes::default();
     drop(record(&path, &notes));
     assert!(notes.failed()[0].ends_with(": no program read it, so nothing was recorded"));
@@ -475,7 +468,6 @@ fn no_damage_to_a_file_is_a_panic_or_an_endless_one() {
     for round in 0..400 {
         let mut bytes = originals[round % 2].clone();
         for _ in 0..=random(4) {
-            // Mostly in the header.
             let reach = if random(3) == 0 { bytes.len() } else { 80 };
             bytes[random(reach)] = random(256) as u8;
         }

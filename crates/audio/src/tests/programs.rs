@@ -46,7 +46,6 @@ fn forget(test: &str) {
     }
 }
 
-/// The process captures what a program plays, and a program records what the process plays.
 #[test]
 fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays() {
     let test = "both";
@@ -61,7 +60,6 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
         let stops = StopAtEnd(stop.clone());
         let stopped = stop.clone();
         let runs = scope.spawn(move || {
-            // Plays what it captures.
             let echo = each(|cycle| {
                 cycle.playback.samples.copy_from_slice(cycle.capture.samples);
                 tautline_proto::device::Flow::Continue

@@ -16,7 +16,6 @@ use crate::toolbox::Notes;
 use crate::toolbox::supervise::{Fallback, Opener, Supervised};
 use tautline_proto::units::Ppm;
 
-/// A buffer of 85 ms, for stalls of the host.
 fn kept_long() -> Settings {
     settings(48, 85)
 }
@@ -80,7 +79,6 @@ fn a_timer_goes_on_until_the_device_is_back() {
         let real = cycle.capture.samples[0] == 1.0;
         see.lock().unwrap().push((real, cycle.xruns));
         assert_eq!(watch.is_away(), !real);
-        // The device returns after the timer has called and the opener has failed twice.
         if !real && !given && tries.load(Ordering::Relaxed) >= 2 {
             given = true;
             send.send(Brief { calls: 2, meets: cycle.now + Span::from_secs(1) }).unwrap();

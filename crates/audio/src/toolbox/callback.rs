@@ -190,7 +190,6 @@ mod tests {
         assert!(!watch.is_silent(2, now, CYCLE));
     }
 
-    /// Records whether it is being called.
     struct Slow(Arc<AtomicBool>, Arc<Barrier>);
 
     impl Process for Slow {

@@ -40,7 +40,6 @@ const CHANNELS: usize = 8;
 /// Frames of a packet, and packets of a period.
 const FRAMES: usize = 6;
 const PACKETS: usize = 8;
-/// Samples of a packet, and of a period.
 const SAMPLES: usize = FRAMES * CHANNELS;
 const BLOCK: usize = PACKETS * SAMPLES;
 /// Periods before the measurement, periods of a chunk, and number of turns.
@@ -111,7 +110,6 @@ fn main() {
     }
 }
 
-/// Measures in real time, with wire threads.
 fn in_time(name: &str, wire: BenchWire) {
     let [mut taut, mut alone, mut each] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -145,7 +143,6 @@ fn in_time(name: &str, wire: BenchWire) {
     }
 }
 
-/// Runs a bare loop for `periods`, each at its capture time.
 fn bare_in_time(bare: &mut Bare, periods: usize) {
     let begin = now();
     for period in 1..=periods {

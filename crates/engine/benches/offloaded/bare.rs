@@ -14,7 +14,6 @@ use crate::{CHANNELS, FRAMES, HEAD, PART, PARTS};
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
-/// One socket per worker.
 pub(crate) struct Bare {
     exchanges: Vec<(Exchange, Option<Copies>)>,
     samples: [[f32; FRAMES]; CHANNELS],

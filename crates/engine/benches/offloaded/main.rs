@@ -26,9 +26,7 @@ use workers::Workers;
 /// Frames of a run, and their duration at 96 kHz.
 const FRAMES: usize = 210;
 const PERIOD: Span = Span::from_nanos(2_187_500);
-/// Channels in each direction.
 const CHANNELS: usize = 2;
-/// Control values in each direction.
 const CONTROLS: usize = 2;
 /// Bytes of a run in each direction, and the datagrams that carry them.
 const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
@@ -61,7 +59,6 @@ fn main() {
     thread.join().unwrap();
 }
 
-/// Measurements of one kind.
 #[derive(Default)]
 struct Taken {
     /// Processor time per period, for each turn.
@@ -116,7 +113,6 @@ fn compare(count: usize) {
 }
 
 impl Taken {
-    /// Runs a turn in real time.
     fn turn(&mut self, mut period: impl FnMut()) {
         let (mut due, begun) = (now() + PERIOD, processor_time());
         for _ in 0..TURN {

@@ -19,7 +19,6 @@ const CONTROL: usize = 24;
 const BYTES: usize = 20 * 2 * SAMPLES + STAMPED_HEADER_BYTES;
 const PACKET: usize = STAMPED_HEADER_BYTES + 2 * SAMPLES;
 
-/// One pair of sockets per stream.
 pub(crate) struct Bare {
     streams: Vec<(Outgoing, Incoming)>,
     block: [f32; SAMPLES],
@@ -39,7 +38,6 @@ impl Bare {
         }
     }
 
-    /// Sends and receives one packet on each pair of sockets.
     pub(crate) fn period(&mut self) -> Cost {
         let begin = processor();
         for (outgoing, _) in &mut self.streams {
@@ -180,7 +178,6 @@ fn fetch(fd: RawFd, messages: &mut [libc::mmsghdr]) -> usize {
     got.max(0) as usize
 }
 
-/// Returns the kernel's arrival stamp from the control messages.
 fn stamp(header: &libc::msghdr) -> Option<i64> {
     // SAFETY: the kernel filled the header and the control buffer is alive; the data is read only
     // as the type that the kernel states.

@@ -20,11 +20,8 @@ mod ours;
 use bare::Bare;
 use ours::{Heard, Ours};
 
-/// Frames of a packet and of a period.
 const FRAMES: usize = 48;
-/// Samples of a packet.
 const SAMPLES: usize = 2 * FRAMES;
-/// Periods before the measurement.
 const WARM_UP: usize = 200;
 /// Packets of a chunk over all streams, and number of turns.
 const CHUNK: usize = 100;

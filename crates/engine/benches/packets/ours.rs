@@ -88,12 +88,9 @@ pub(crate) struct Ours {
     streams: u64,
 }
 
-/// Receiving ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// One UDP port per stream.
     EachAtItsPort,
-    /// One UDP port and socket for all.
     AllAtOne,
 }
 

@@ -47,12 +47,10 @@ impl<L: LedgerEntry> LedgerFile<L> {
         self.lines.push_back(line);
     }
 
-    /// Newest unwritten line for which `of` is `true`.
     pub(crate) fn newest(&mut self, of: impl Fn(&L) -> bool) -> Option<&mut L> {
         self.lines.iter_mut().rev().find(|line| of(line))
     }
 
-    /// Writes the oldest line; returns `false` if there is none.
     fn write_oldest(&mut self) -> bool {
         let Some(line) = self.lines.pop_front() else { return false };
         // Only the first error is kept; the stream goes on.
@@ -62,7 +60,6 @@ impl<L: LedgerEntry> LedgerFile<L> {
         true
     }
 
-    /// Message on a failed write, if there was one.
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
         let hint = write_hint(error, &self.path, "make room, or write it elsewhere");

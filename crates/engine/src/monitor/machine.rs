@@ -73,7 +73,6 @@ mod tests {
     use tautline_proto::time::Span;
 
     fn refused(asked: Scheduler) -> Granted {
-        // Operation not permitted.
         Granted { asked, errno: 1 }
     }
 

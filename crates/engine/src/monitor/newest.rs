@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// Time span of current figures.
 const SECOND: Span = Span::from_secs(1);
 /// Maximum packets that have been played: a median needs no more.
 const MOST: usize = 2000;
@@ -57,7 +56,6 @@ impl<T> LastSecond<T> {
         }
     }
 
-    /// All kept items, oldest first.
     pub(crate) fn each(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.kept.iter().map(|(_, item)| item)
     }
@@ -185,7 +183,6 @@ mod tests {
     fn of_the_shortest_packets_as_many_have_come_however_long_before_they_are_told_of() {
         for ahead in [0, 256, 900, 2500, 60_000] {
             let mut second = LastSecond::since(at(0));
-            // Eight per millisecond.
             for number in 0..8 * (ahead + 4000) {
                 let now = at(number / 8);
                 second.take(now, now + Span::from_millis(ahead), number / 8 + ahead);

@@ -161,7 +161,6 @@ mod tests {
     fn what_is_still_to_be_heard_is_not_of_the_last_second() {
         let mut observed = Observed::new(levels(0).1);
         observed.look(at(0), true, || true);
-        // Known 400 ms before they are played: the last second is complete all the same.
         let told = (0..=3000).step_by(20);
         told.for_each(|ms| observed.take(at(ms), at(ms + 400), Span::ZERO, &ms));
         let heard: Vec<_> = observed.packets(at(3000)).copied().collect();
@@ -185,13 +184,11 @@ mod tests {
         play(&mut tap);
         observed.follow(at(20), Counters::default);
         assert!(told(&mut observed, at(20)).meters.is_some());
-        // The device stops a little later than the last observer.
         observed.look(at(40), false, || true);
         play(&mut tap);
         tap.set(false);
         observed.look(at(9000), true, || true);
         tap.set(true);
-        // The stream has stopped meanwhile.
         tap.tell();
         observed.follow(at(9020), Counters::default);
         assert_eq!(told(&mut observed, at(9020)).meters, None);

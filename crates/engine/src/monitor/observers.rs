@@ -21,7 +21,6 @@ pub use place::{is_private, places, process_of, sockets, sockets_in};
 
 /// Interval of snapshots: as fast as people can read figures.
 const EVERY: Span = Span::from_millis(100);
-/// Maximum observers; further ones are disconnected.
 const MOST: usize = 4;
 
 /// Reason why a run is not observable. Its `Display` is a sentence.
@@ -243,7 +242,6 @@ const PATIENCE: Span = Span::from_secs(2);
 /// One observer: gets the next line only after it has read the last.
 struct SnapshotReader {
     stream: UnixStream,
-    /// Unsent rest of a line.
     rest: Vec<u8>,
     took: LocalTime,
 }

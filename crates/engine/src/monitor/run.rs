@@ -38,7 +38,6 @@ const STACK: usize = 256 * 1024;
 /// Interval at which the ordinary thread empties the rings and shows progress.
 pub(crate) const BEAT: Span = Span::from_millis(20);
 
-/// Maximum notes of a run.
 const MOST_NOTES: usize = 64;
 
 /// A device that runs a process on its own thread.
@@ -91,7 +90,6 @@ impl Running {
     }
 }
 
-/// Monitors of a run, and the notes for its report.
 pub(crate) struct RunWatch {
     pub(crate) stall_monitor: StallMonitor,
     pub(crate) notes: Vec<String>,

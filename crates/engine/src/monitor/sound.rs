@@ -42,7 +42,6 @@ struct Expected {
     media: MediaTime,
     capture: LocalTime,
     dac: LocalTime,
-    /// Reason if it is not found.
     why: Why,
 }
 
@@ -57,7 +56,6 @@ pub struct FoundPacket {
     pub error: Span,
 }
 
-/// Reason why a packet was not found where it was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     /// Silence, which matches anywhere.
@@ -98,13 +96,11 @@ pub struct Measurement {
     search: Search,
     /// Frame at which the next window begins.
     next: usize,
-    /// Whether the previous window was found.
     follows: bool,
     /// Start of the last window that was searched everywhere, if nothing was found since.
     failed: Option<usize>,
     expected: VecDeque<Expected>,
     pub(crate) unfound: Unfound,
-    /// Which packets are measured.
     pub(crate) probes: Probes,
     /// Distance of the last found packet from its time in the ledger. With few packets, the next
     /// are searched there too: otherwise only correct ledgers would be checked.

@@ -6,7 +6,6 @@ use tautline_report::Xrun;
 /// Maximum number: 100 s at ten per second. Later ones are only counted.
 const MOST: usize = 1000;
 
-/// First xruns of a run.
 #[derive(Debug, Default)]
 pub(crate) struct XrunTimes(pub(crate) Vec<Xrun>);
 

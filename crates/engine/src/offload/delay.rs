@@ -33,9 +33,7 @@ pub(crate) struct DelayLearner {
     asked: OffloadDelay,
     /// Maximum run of this activation and of earlier ones with two runs.
     block: u32,
-    /// Runs of this activation, up to two.
     runs: u32,
-    /// Learned value of [`Self::block`].
     learnt: u32,
 }
 

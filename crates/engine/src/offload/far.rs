@@ -160,7 +160,6 @@ impl WorkerEnd {
         last.as_ref().map_or(counters, |last| together(counters, last.link.counters()))
     }
 
-    /// Passes all pending datagrams to the link.
     pub(crate) fn send(&mut self) {
         let Self { master, far, room, unheard, .. } = self;
         let Some(far) = far else {

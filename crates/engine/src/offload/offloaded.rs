@@ -130,7 +130,6 @@ pub struct Offloaded {
     /// Minimum wait permitted to the next run.
     allowed: Span,
     under_way: UnderWay,
-    /// Frames sent in this activation.
     position: u64,
     activation: u32,
     controls_in: Box<[f32]>,
@@ -209,7 +208,6 @@ impl Offloaded {
     pub fn attach(&mut self, which: Which, far: Far) -> Option<Far> {
         match &mut self.ends[which.index()] {
             Some(end) => end.replace(Some(far)),
-            // No spare is configured.
             None => Some(far),
         }
     }

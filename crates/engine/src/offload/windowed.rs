@@ -29,9 +29,7 @@ pub enum HandOutRefused {
 pub struct Windowed {
     end: WorkerEnd,
     window: usize,
-    /// Number of the next answer to return.
     oldest: u64,
-    /// Number of the next set to send.
     next: u64,
 }
 

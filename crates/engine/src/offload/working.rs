@@ -191,7 +191,6 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    /// Sends answers, then requests.
     fn send(&mut self) {
         let at = now();
         let Self { from, to, worker, room, .. } = self;

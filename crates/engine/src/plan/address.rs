@@ -35,7 +35,6 @@ pub enum AddressError {
 pub struct Address {
     text: String,
     place: Target,
-    /// Whether packets are sent to it.
     is_destination: bool,
     /// Interface by name or address.
     pub interface: Option<String>,

@@ -66,7 +66,6 @@ pub struct ClaimedAddress {
     thread: Option<JoinHandle<()>>,
 }
 
-/// State shared by the claiming thread and the senders.
 #[derive(Debug)]
 struct ClaimShared {
     standing: Mutex<ClaimStanding>,
@@ -136,7 +135,6 @@ impl ClaimedAddress {
         }
     }
 
-    /// Returns the stream's address with the group address `group`.
     pub(crate) fn goes_to(&self, group: EthernetAddress) -> Address {
         self.without.clone().claimed(group)
     }

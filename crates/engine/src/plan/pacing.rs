@@ -173,14 +173,12 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     )
 }
 
-/// Properties of a stream that decide its pacing.
 #[derive(Debug, Clone, Copy)]
 struct PacedStream {
     packet: Span,
     packets: usize,
     /// Latency without the packing age.
     spare: Span,
-    /// Scheduler of the thread that hands packets over.
     scheduler: Scheduler,
     /// Whether a wire thread hands over packets that have launch times.
     launched_by_wire: bool,
@@ -351,7 +349,6 @@ fn tried(
     Ok(probe(&mut link, after))
 }
 
-/// Reason why a probed queue does not work.
 fn broken(probe: &LaunchProbe) -> String {
     let LaunchProbe { off, dropped, refused, .. } = probe;
     match (off.first(), dropped, refused) {
@@ -371,7 +368,6 @@ mod tests {
     use crate::plan::address::EthernetPlace;
     use crate::plan::sockets::any_by_ethernet;
 
-    /// Mode and spacing for stereo in packets of `packet` frames at a period of 48.
     fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingMode, Spacing) {
         let format = StreamFormat {
             coder: None,
@@ -402,10 +398,8 @@ mod tests {
         let (mode, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
         assert_eq!((mode, spacing.together), (PacingMode::Sleep, 1));
         assert!(spacing.lead > Span::ZERO);
-        // A single packet needs no spacing.
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingMode::Batch);
         assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingMode::Batch);
-        // A latency without slack for a late thread.
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingMode::Batch);
         // Over UDP no network reserves bandwidth, so short packets go together.
         let to = "127.0.0.1:9".parse().unwrap();

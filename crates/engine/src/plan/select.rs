@@ -22,7 +22,6 @@ tautline_dsp::named_enum! {
 pub(crate) const PATIENCE: Span = Span::from_millis(100);
 
 impl Select {
-    /// Returns whether stream `index` is played if `chosen` is selected.
     pub(crate) fn hears(self, index: usize, chosen: Option<usize>) -> bool {
         self == Self::Mix || chosen == Some(index)
     }

@@ -379,7 +379,6 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
     LinkOptions::Udp(Box::new(options))
 }
 
-/// Packets per second at `packet` frames each, rounded up.
 pub(super) fn packets_per_second(rate: Rate, packet: Frames) -> u32 {
     rate.hertz() / packet.count().max(1) as u32 + 1
 }

@@ -25,7 +25,6 @@ use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 pub(crate) struct MixChanges {
     pub(crate) requests: Option<Requests<RecvChange>>,
     pub(crate) mix: Mix,
-    /// Whether any change was requested.
     pub(crate) made: bool,
     fader: Fader,
     gains: Producer<Gain>,
@@ -36,7 +35,6 @@ pub(crate) struct MixChanges {
     heirs: Vec<(usize, ReceivedStream)>,
     /// Reports of replaced streams. Their sockets are closed.
     pub(crate) closed: Vec<StreamReport>,
-    /// Number of streams so far.
     pub(crate) count: usize,
     /// Last latency requested for all streams; streams that start later adopt it.
     pub(crate) latency_of_all: Option<LatencyRule>,
@@ -76,7 +74,6 @@ impl MixChanges {
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
     }
 
-    /// Creates both ends of another stream.
     pub(crate) fn connect(
         &mut self,
         plan: StreamPlan,
@@ -94,7 +91,6 @@ impl MixChanges {
         }
     }
 
-    /// Pending streams.
     pub(crate) fn heirs(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
         self.heirs.iter().map(|(_, stream)| stream)
     }

@@ -12,7 +12,6 @@ use tautline_proto::time::LocalTime;
 #[derive(Default)]
 pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
 
-/// An owned datagram.
 pub(crate) struct KeptDatagram {
     bytes: Box<[u8]>,
     pub(super) arrival: Arrival,

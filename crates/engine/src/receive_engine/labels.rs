@@ -54,7 +54,6 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Creates the labels of a recording by a device with these settings, to be written to `path`.
     pub(crate) fn new(path: &Path, device: &Settings) -> Self {
         let lead = device.period.count() * (i64::from(device.periods) - 1);
         Self {
@@ -71,11 +70,9 @@ impl Labels {
         }
     }
 
-    /// Adds a mark of stream number `stream`.
     pub(crate) fn take(&mut self, (stream, name): (usize, &str), mark: LabelMark) {
         self.several |= *self.first.get_or_insert(stream) != stream;
         let spoils = !matches!(mark, LabelMark::Begin(_));
-        // Searched from the newest on.
         if spoils && !self.names.iter().rev().any(|(known, _)| *known == stream) {
             self.names.push((stream, name.to_owned()));
         }
@@ -253,8 +250,6 @@ mod tests {
     fn labels_lie_where_the_frames_lie_in_the_recording_and_say_what_spoilt_them() {
         let marks = [
             (0, LabelMark::Begin(at(1000))),
-            // Blocks of one hole form one label; a late packet is the cause of all that it would
-            // have filled.
             (0, hole(1010, 48, true)),
             (0, hole(1011, 24, false)),
             (0, hole(1500, 48, false)),

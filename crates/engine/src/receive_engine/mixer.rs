@@ -78,7 +78,6 @@ pub(crate) struct Mixer {
     pub(crate) volume: Volume,
     pub(crate) gain: Gain,
     pub(crate) map: ChannelMap,
-    /// Samples per frame of the streams.
     pub(crate) channels: Channels,
     /// Buffers for a block of one stream, and for the sum.
     pub(crate) one: Box<[f32]>,
@@ -180,7 +179,6 @@ impl Mixer {
         }
     }
 
-    /// Adds the pending streams to a sum of `samples` samples, and to its `voices`.
     #[cold]
     #[inline(never)]
     fn add_heirs(

@@ -60,7 +60,6 @@ impl Spares {
         receiver.borrow_repairer(&mut self.at_hand);
     }
 
-    /// Number of repairers not taken.
     #[cfg(test)]
     pub(crate) fn left(&self) -> usize {
         self.waiting.slots() + usize::from(self.at_hand.is_some())

@@ -29,7 +29,6 @@ impl StreamPlan {
 pub(crate) struct SharedLinkEnd {
     /// Plan of every stream of the link.
     model: StreamPlan,
-    /// Maximum simultaneous senders.
     most: usize,
     /// Number of the planned stream, which also identifies the channel.
     pub(crate) host: usize,
@@ -53,7 +52,6 @@ pub(crate) struct SharedLinkEnd {
 
 /// Minimum ready receivers: as many senders can start within one beat without loss.
 const WAITING: usize = 4;
-/// Maximum ready receivers.
 const MOST_WAITING: usize = 32;
 /// Maximum kept reports of senders without packets.
 const EARLY: usize = 64;

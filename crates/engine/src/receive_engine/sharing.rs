@@ -9,15 +9,12 @@ use crate::receive_engine::kept::KeptDatagram;
 /// Position of a stream in a shared link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkShare {
-    /// Index of the shared link.
     pub(crate) link: usize,
     /// Whether the stream was planned, not prepared for any sender.
     pub(crate) planned: bool,
-    /// Sender of the stream, once known.
     pub(crate) author: Option<Author>,
 }
 
-/// A report from a shared channel.
 pub(crate) struct SharedReport {
     pub(crate) author: Author,
     pub(crate) kept: KeptDatagram,

@@ -18,7 +18,6 @@ use crate::monitor::xruns::XrunTimes;
 use crate::plan::probes::Probes;
 use crate::receive_engine::mixer::RxStatus;
 
-/// Stages of the packets' path as distributions, and the worst packets.
 pub(crate) struct Statistics {
     stages: [Distribution; Stage::ALL.len()],
     /// Everything before arrival, for packets without the sender's timestamps.
@@ -31,10 +30,8 @@ pub(crate) struct Statistics {
     pub(crate) unmapped: u64,
     /// Best basis by which played packets were placed, measured or not.
     placed: Option<Basis>,
-    /// Which of the played packets are measured.
     pub(crate) probes: Probes,
     seen: u64,
-    /// Packets played but not measured.
     pub(crate) unprobed: u64,
     /// Packets searched for in the sound and not found.
     pub(crate) unfound: Unfound,
@@ -45,7 +42,6 @@ pub(crate) struct Statistics {
     played_lately: Lately,
     heard_lately: Lately,
     pub(crate) worst: Vec<PacketTrace>,
-    /// State for observers while the stream runs.
     pub(crate) observed: Observed<PacketTrace>,
     /// Time from capture to the presentation time in packets, if they carry one.
     pub(crate) presented_after: Option<Span>,
@@ -55,7 +51,6 @@ pub(crate) struct Statistics {
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
     pub(crate) status: Option<RxStatus>,
-    /// Times of the device's underruns.
     pub(crate) xruns: XrunTimes,
 }
 
@@ -86,7 +81,6 @@ fn waited(passage: &PacketTrace) -> Span {
     passage.stage(stage).unwrap_or(Span::ZERO) - late
 }
 
-/// Number of worst packets kept.
 const WORST: usize = 10;
 
 impl Statistics {

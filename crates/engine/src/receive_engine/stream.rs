@@ -41,7 +41,6 @@ use crate::receive_engine::summary;
 
 pub(crate) struct ReceivedStream {
     pub(crate) address: String,
-    /// SRTP profile, if packets are encrypted.
     sealed: Option<&'static str>,
     pub(crate) fader: Fader,
     config: JitterBufferConfig,
@@ -58,7 +57,6 @@ pub(crate) struct ReceivedStream {
     /// Rejected answers about a sender's clock, and the clock's steps: the maxima over all senders.
     refused_exchanges: u32,
     clock_steps: u32,
-    /// Number of the stream, for the ledger.
     pub(crate) number: usize,
     /// Position in a shared link.
     pub(crate) shares: Option<LinkShare>,
@@ -81,7 +79,6 @@ pub(crate) struct Mix {
     /// Waits for reports; returns the numbers of the streams.
     pub(crate) waiter: Waiter,
     pub(crate) probes: Probes,
-    /// Whether labels are written.
     pub(crate) labels: bool,
 }
 
@@ -371,7 +368,6 @@ impl ReceivedStream {
         Ok(fader)
     }
 
-    /// Takes over the user's settings from `other`.
     pub(crate) fn inherit(&mut self, other: &Self) {
         self.fader = other.fader;
         self.statistics.timestamp_source = other.statistics.timestamp_source;

@@ -192,7 +192,6 @@ impl ReceivedStreams {
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
     }
 
-    /// Assigns `author` to the first stream of the first shared link.
     #[cfg(test)]
     pub(crate) fn welcome(&mut self, author: Author) {
         let Self { streams, shared, watch, .. } = self;

@@ -29,7 +29,6 @@ use tautline_report::{
     NotFound, RepairReport, StageSummary, StreamReport, WorstPacket,
 };
 
-/// Source of a received stream's report.
 pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
     pub(crate) sealed: Option<&'static str>,
@@ -54,7 +53,6 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) sounded: bool,
     /// Message if all packets had another payload type.
     pub(crate) wrong_type: Option<String>,
-    /// Format that the sender announced.
     pub(crate) announced: Option<StreamFormat>,
 }
 
@@ -142,7 +140,6 @@ impl ReportSource<'_> {
         self.statistics.stages().map(stage).collect()
     }
 
-    /// Packets without a latency measurement.
     fn not_found(&self) -> NotFound {
         let Some(RxStatus { stream, .. }) = self.statistics.status else {
             return NotFound::default();

@@ -62,7 +62,6 @@ mod tests {
             (None, lost, Follow::Stay),
             (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
             (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
-            // A stream that missed the loss moves straight to the new address.
             (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
         ] {
             assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");

@@ -292,7 +292,6 @@ impl SentStream {
     }
 }
 
-/// Ledger line of a packet that left recently, if a ledger is kept.
 fn line_of(
     ledger: &mut Option<LedgerFile<SentEntry>>,
     packet: MediaTime,
@@ -300,7 +299,6 @@ fn line_of(
     ledger.as_mut()?.newest(|line| line.departure.media == packet)
 }
 
-/// Both networks of a stream that is sent over two.
 fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
     outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
 }

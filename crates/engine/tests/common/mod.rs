@@ -41,16 +41,13 @@ const REALTIME: Scheduler = Scheduler::Fifo(60);
 /// Wraps a process, between a card and the engine.
 pub(crate) type Between = fn(Box<dyn Process>) -> Box<dyn Process>;
 
-/// Parameters of a test stream.
 #[derive(Clone)]
 pub(crate) struct Road {
     pub(crate) period: i64,
-    /// Periods in a card's buffer.
     pub(crate) periods: u32,
     pub(crate) ptime: Span,
     pub(crate) latency: Span,
     pub(crate) link: LinkKind,
-    /// Whether the receiver's link also runs on a wire thread.
     pub(crate) ringed_receiver: bool,
     pub(crate) lasts: Span,
     pub(crate) ledger: Option<PathBuf>,
@@ -60,19 +57,15 @@ pub(crate) struct Road {
     pub(crate) streams: usize,
     /// Consecutive senders of each stream.
     pub(crate) senders: usize,
-    /// Path of the receiver's label file.
     pub(crate) labels: Option<PathBuf>,
-    /// Which packets either end measures.
     pub(crate) probes: Probes,
     /// Wraps the receiver's link.
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
     /// Source of a sender's card, if not noise.
     pub(crate) captures: Option<Between>,
-    /// Path of the receiver's recording.
     pub(crate) record: Option<PathBuf>,
     /// Scheduled start times of the first sender's card and the receiver's.
     pub(crate) started: [Started; 2],
-    /// Changes requested during the run.
     pub(crate) asks_sender: fn(&Asker<SendChange>),
     pub(crate) asks_receiver: fn(&Asker<RecvChange>),
 }
@@ -162,7 +155,6 @@ impl Road {
         SendPlan { reports_to, control, ..self.sender_by(link, outbound, to.to_string()) }
     }
 
-    /// Creates a sender without a control channel.
     pub(crate) fn sender_by(
         &self,
         link: Box<dyn Link>,
@@ -201,7 +193,6 @@ impl Road {
         (receiver.join().unwrap(), reports)
     }
 
-    /// Receives these streams on a separate thread.
     pub(crate) fn receive(
         &self,
         streams: Vec<StreamPlan>,
@@ -238,7 +229,6 @@ impl Road {
         thread::spawn(move || engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap())
     }
 
-    /// Sends according to `plan` for the road's duration.
     pub(crate) fn send(&self, plan: SendPlan, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
         let mut engine = SendEngine::new(plan).unwrap();
@@ -276,7 +266,6 @@ impl Pace for Started {
     }
 }
 
-/// A card with a wrapped process.
 struct Wrapped<W>(Box<dyn Device>, Option<W>);
 
 impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<W> {
@@ -294,7 +283,6 @@ impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<
     }
 }
 
-/// Captures white noise.
 struct Noise {
     process: Box<dyn Process>,
     state: u32,
@@ -316,7 +304,6 @@ impl Process for Noise {
     }
 }
 
-/// Text of a note, as far as these tests need it.
 fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Receiving {

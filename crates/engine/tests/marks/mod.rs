@@ -9,7 +9,6 @@ use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-/// Channels at both ends.
 const CHANNELS: usize = 2;
 
 /// A card that captures time marks from its first frame on.

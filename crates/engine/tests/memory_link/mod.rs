@@ -26,20 +26,17 @@ const LONGEST: usize = 1472;
 
 type Slot = (usize, [u8; LONGEST]);
 
-/// Sending end.
 struct Sending {
     slots: Producer<Slot>,
     teller: Option<EventSender>,
     counters: LinkCounters,
 }
 
-/// Receiving end.
 struct Receiving {
     slots: Consumer<Slot>,
     counters: LinkCounters,
 }
 
-/// Creates both ends with room for `packets` packets.
 fn memory_link(packets: usize) -> (Sending, Receiving) {
     let (near, far) = RingBuffer::new(packets);
     let counters = LinkCounters::default();
@@ -110,7 +107,6 @@ impl Link for Receiving {
     }
 }
 
-/// Counts blocks that contain sound.
 struct Loud(Box<dyn Process>, Arc<AtomicU64>);
 
 impl Process for Loud {

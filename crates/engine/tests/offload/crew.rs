@@ -30,7 +30,6 @@ pub(crate) struct Crew {
     held: Arc<Mutex<()>>,
     /// Float modes of the blocks, at each change.
     pub(crate) modes: Arc<Mutex<Vec<FloatMode>>>,
-    /// Latency that the plugin reports.
     pub(crate) latency: Arc<AtomicU32>,
     running: Option<(Halt, JoinHandle<()>)>,
     memory: Option<u64>,
@@ -174,5 +173,4 @@ impl Work for Hand {
     }
 }
 
-/// Latency that the plugin reports.
 pub(crate) const OWN_LATENCY: u32 = 3;

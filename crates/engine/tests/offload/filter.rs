@@ -37,7 +37,6 @@ impl Filter {
         self.told
     }
 
-    /// Filters the bytes of a block.
     pub(crate) fn block(&mut self, frames: u32, input: &[u8], output: &mut [u8]) {
         let bytes = 4 * frames as usize;
         let mut gain = [0.0];
@@ -53,7 +52,6 @@ impl Filter {
     }
 }
 
-/// Noise as a function of the frame.
 pub(crate) fn noise(channel: usize, frame: u64) -> f32 {
     let mut bits = (frame * 2 + channel as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits ^= bits >> 29;

@@ -10,7 +10,6 @@ mod filter;
 mod oracle;
 mod plain;
 mod road;
-// The sanitizer run builds no examples.
 #[cfg(not(tautline_rtsan))]
 mod shown;
 mod stage;

@@ -131,7 +131,6 @@ fn whatever_stands_in_it_spoils_no_other_frames() {
     }
 }
 
-/// Reproducible pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {

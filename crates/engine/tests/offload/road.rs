@@ -20,7 +20,6 @@ use tautline_proto::offload::datagram::{DatagramKind, Flags, Head};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{MediaTime, Span};
 
-/// Fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Goes,
@@ -33,7 +32,6 @@ pub(crate) enum Fate {
 /// Fate of each datagram, by direction and header.
 pub(crate) type Plan = Box<dyn FnMut(BlockLeg, &Head) -> Fate + Send>;
 
-/// Delivers everything.
 pub(crate) fn smooth() -> Plan {
     Box::new(|_, _| Fate::Goes)
 }
@@ -133,7 +131,6 @@ impl Road {
                 let behind = done.0 < inner.sent;
                 drop(inner);
                 if !behind {
-                    // Still in the kernel, for a negligible time.
                     std::thread::yield_now();
                     break;
                 }
@@ -144,7 +141,6 @@ impl Road {
         }
     }
 
-    /// Starts counting for a new worker.
     pub(crate) fn begin(&self) {
         let mut inner = self.inner();
         inner.read();

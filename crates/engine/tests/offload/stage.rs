@@ -13,7 +13,6 @@ use crate::crew::{Crew, DATAGRAM_BYTES, STREAM};
 use crate::filter::{CHANNELS, Filter, SET, noise};
 use crate::road::{Plan, Road, smooth};
 
-/// Default frames of a run.
 pub(crate) const BLOCK: usize = 64;
 /// A millisecond at the tests' rate: maximum affected frames after a hole.
 pub(crate) const FADE: u64 = 48;
@@ -74,7 +73,6 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Creates a host with one attached worker per plan.
     pub(crate) fn new(config: OffloadedConfig, plans: Vec<Plan>) -> Self {
         let config = OffloadedConfig { spare: plans.len() > 1, ..config };
         let (mut offloaded, attendant) = Offloaded::new(config).unwrap();
@@ -129,7 +127,6 @@ impl Stage {
                 (first..first + frames as u64).map(|frame| noise(channel, frame)).collect();
             self.dry[channel].extend(&samples);
             let mut wet = samples.clone();
-            // Runs longer than agreed are split.
             wet.chunks_mut(SET.most_frames as usize)
                 .for_each(|part| self.local.channel(channel, gain, part));
             self.wet[channel].extend(&wet);
@@ -150,14 +147,12 @@ impl Stage {
         self.ends[0].0.begin();
     }
 
-    /// Runs without waiting afterwards; returns the number of runs that waited.
     pub(crate) fn waits_of(&mut self, runs: u64) -> u64 {
         let before = self.offloaded.standing().counters.waits;
         (0..runs).for_each(|_| self.rush(BLOCK));
         self.offloaded.standing().counters.waits - before
     }
 
-    /// Waits until every worker has processed its datagrams.
     pub(crate) fn settle(&self) {
         self.ends.iter().for_each(|(road, crew)| road.settle(&crew.progress));
     }
@@ -229,7 +224,6 @@ impl Stage {
         while let Some(Damage { from, frames, cause, .. }) = self.attendant.take_damage() {
             let end = from + u64::from(frames);
             match all.last_mut() {
-                // Merges consecutive late entries.
                 Some((last, same)) if last.end == from && *same == cause => last.end = end,
                 _ => all.push((from..end, cause)),
             }
@@ -262,7 +256,6 @@ impl Stage {
         missed
     }
 
-    /// Asserts that each control output appears with its run.
     pub(crate) fn assert_controls(&self, window: usize) {
         assert_eq!(self.told[window..], self.telling[..self.telling.len() - window]);
     }

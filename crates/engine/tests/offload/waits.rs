@@ -21,7 +21,6 @@ fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
             _ => Fate::Goes,
         }
     };
-    // A render waits longer than any stall.
     let wait = Span::from_secs(20);
     let mut stage = Stage::new(OffloadedConfig { wait, ..config(0) }, vec![Box::new(plan)]);
     stage.ends[0].0.live();
@@ -85,7 +84,6 @@ fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is()
     assert_eq!(stage.waits_of(50), 8, "of 50 runs");
     stage.ends[0].1.begin();
     stage.settle();
-    // A revived worker is waited for again, and its answers are complete.
     stage.go_on(60);
     let standing = stage.offloaded.standing();
     assert!(standing.ends[0].unwrap().clean, "{standing:?}");

@@ -34,7 +34,6 @@ impl HearingEnd {
         let longest = settings.period.as_len();
         let channels = settings.channels.count();
         let resampler = Resampler::new(QUALITY, channels, longest);
-        // Enough for the maximum step.
         let most = resampler.wants(longest, Step::GREATEST).max(resampler.half());
         let frames = vec![0.0; most * channels].into();
         Ok(Self { plug, channels, delay, clock: None, next: 0, resampler, frames })

@@ -164,7 +164,6 @@ impl CableRing {
     pub(super) fn write_silence(&self, first: i64, frames: i64) {
         const SILENCE: [f32; Channels::MAX as usize] = [0.0; Channels::MAX as usize];
         let end = first + frames;
-        // Skips frames that would be overwritten at once.
         let first = first.max(end - self.held());
         let silence = &SILENCE[..self.layout.channels.count()];
         self.write_each(first, std::iter::repeat_n(silence, (end - first).max(0) as usize));

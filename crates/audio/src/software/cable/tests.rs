@@ -15,14 +15,12 @@ fn settings(period: i64) -> Settings {
     Settings { rate: RATE, channels: Channels::STEREO, period: Frames::new(period), periods: 2 }
 }
 
-/// A unique name.
 fn name() -> CableName {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("test-{}-{count}", std::process::id()).parse().unwrap()
 }
 
-/// Clock of a card opened at this many nanoseconds.
 fn clock(opened: i64, ppm: f64) -> CardClock {
     let start = CardClock::shared_start(LocalTime::from_nanos(opened), RATE);
     CardClock::new(start, RATE, Ppm::from_f64(ppm))
@@ -33,7 +31,6 @@ struct Joined {
     plays: PlayingEnd,
     hears: HearingEnd,
     clocks: [CardClock; 2],
-    /// Frames played and captured.
     played: i64,
     heard: i64,
 }
@@ -67,7 +64,6 @@ impl Joined {
     }
 }
 
-/// A different, nonzero value for each frame.
 fn counted(frame: i64) -> [f32; 2] {
     [(frame + 1) as f32, -(frame + 1) as f32]
 }
@@ -91,7 +87,6 @@ fn a_card_of_the_same_clock_hears_the_very_samples_as_long_after_as_the_cable_ta
 
 #[test]
 fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
-    // The same sine in time, for any sampling clock.
     let tone = |nanos: f64| (nanos * 1e-9 * 997.0 * core::f64::consts::TAU).sin() * 0.5;
     for (errors, delay) in [
         ([0.0, 0.0], 3_370_000),
@@ -135,7 +130,6 @@ fn a_player_that_is_gone_is_heard_as_silence_and_another_takes_its_place() {
     assert_eq!(hear(Some(&clock(0, 0.0))), [0.0; 96], "nobody plays yet");
     for turn in 1..4 {
         let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
-        // The capturing end is at frame 48 × 2 × turn − 48, the player's first.
         plays.begin(&clock((2 * turn - 1) * 1_000_000, 0.0));
         plays.play(&[turn as f32; 96]);
         drop(plays);
@@ -149,7 +143,6 @@ fn frames_that_a_player_missed_are_silence() {
     let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
     cards.plays.play_silence(Frames::new(40));
     cards.plays.play(&[1.0; 96]);
-    // More than the cable holds, then sound again.
     cards.plays.play_silence(Frames::new(1_000_000));
     cards.plays.play(&[2.0; 96]);
     cards.hears.skip(Frames::new(1_000_088 - 16));
@@ -161,7 +154,6 @@ fn frames_that_a_player_missed_are_silence() {
 #[test]
 fn what_was_written_over_is_silence() {
     let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
-    // It holds 65 536 frames.
     for block in 0..65_536 / 48 + 2 {
         cards.plays.play(&[block as f32 + 1.0; 96]);
     }
@@ -202,13 +194,11 @@ fn a_hearer_beside_a_player_hears_what_was_played_or_silence_and_nothing_else() 
         });
         let mut heard = [0.0; 64];
         while !ended.load(Ordering::Acquire) {
-            // A place in the range that the player writes, anywhere by now.
             for first in (0..192_000).step_by(1000) {
                 hears.begin(&clock(0, 0.0));
                 hears.skip(Frames::new(first));
                 hears.fill(&mut heard);
                 for (frame, heard) in (first..).zip(heard.chunks(2)) {
-                    // If the player began one or two seconds later, it is another of its frames.
                     let good = (0..3).any(|turn| heard == counted(frame - 48_000 * turn));
                     assert!(good || heard == [0.0; 2], "{heard:?} at {frame}");
                 }
@@ -235,7 +225,6 @@ fn a_second_player_another_rate_and_other_channels_are_refused_with_the_mend() {
     let far = refused(HearingEnd::new(&name, Span::from_millis(501), &settings(48)).err());
     snapshot!(far);
     drop(plays);
-    // The cable is unused: its layout may change.
     HearingEnd::new(
         &name,
         Span::ZERO,
@@ -244,7 +233,6 @@ fn a_second_player_another_rate_and_other_channels_are_refused_with_the_mend() {
     .unwrap();
 }
 
-/// File of a cable, as opened by another program.
 fn file(name: &CableName) -> SharedFile {
     SharedFile::open(&RingLayout::new(&settings(48)).file_name(name)).unwrap()
 }
@@ -273,7 +261,6 @@ fn a_cable_that_carries_something_else_is_refused_or_heard_as_some_sound() {
         let refused = HearingEnd::new(&name, Span::ZERO, &settings(48)).err().unwrap().to_string();
         snapshot!(refused);
     }
-    // A valid header in a file that is too short.
     let layout = RingLayout::new(&settings(48));
     other.renew(1024).unwrap();
     let short = CableRing::map(&other, layout, true).unwrap().err().unwrap();

@@ -46,7 +46,6 @@ fn a_file_can_be_read_while_it_is_written() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Completes the recording; returns the file's samples and the notes.
 fn ended(path: &Path, recorder: Recorder, scribe: Scribe) -> (Vec<f32>, Vec<String>) {
     let notes = scribe.notes.clone();
     drop(recorder);
@@ -130,7 +129,6 @@ fn a_recording_that_cannot_go_on_tells_what_was_written_and_the_card_goes_on() {
     scribe.empty().unwrap();
     let notes = scribe.notes.clone();
     scribe.name = "heard.wav".to_owned();
-    // A failed write leaves bytes after the valid samples.
     let mut end = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     end.write_all(b"half a block").unwrap();
     scribe.end(Err(Unwritten::from(io::Error::from(io::ErrorKind::StorageFull))));
@@ -179,7 +177,6 @@ fn a_patient_card_waits_for_its_disk_too() {
         period: Frames::new(48),
         periods: 2,
     };
-    // Room for a tenth of what the late program brings at once.
     let (recorder, scribe) = stepped(&path, SampleFormat::F32, 96 * 50);
     let parts = Parts {
         name: "file:".to_owned(),
@@ -194,7 +191,6 @@ fn a_patient_card_waits_for_its_disk_too() {
     let mut card = VirtualCard::new(parts, ends, Box::new(pace));
     card.run(Box::new(Steady { left: 600 }), &Stop::default());
     drop(card);
-    // The header is that of the last flush, which is never far behind.
     let samples = read(&path);
     assert!(samples.len() > 96 * 500 && samples[96..].iter().all(|&sample| sample == 0.5));
     std::fs::remove_file(path).unwrap();

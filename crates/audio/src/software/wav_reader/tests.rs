@@ -6,7 +6,6 @@ use symphonia::core::io::ReadOnlySource;
 
 use super::*;
 
-/// A format chunk.
 fn fmt(tag: u16, channels: u16, block: u16, bits: u16) -> Vec<u8> {
     let mut chunk = [&b"fmt \x10\0\0\0"[..], &tag.to_le_bytes(), &channels.to_le_bytes()].concat();
     chunk.extend(48_000_u32.to_le_bytes());
@@ -16,7 +15,6 @@ fn fmt(tag: u16, channels: u16, block: u16, bits: u16) -> Vec<u8> {
     chunk
 }
 
-/// A format chunk with WAVEFORMATEXTENSIBLE.
 fn extensible(
     (tag, channels, block): (u16, u16, u16),
     (bits, valid): (u16, u16),
@@ -37,7 +35,6 @@ fn chunk(id: &[u8; 4], size: u32, content: &[u8]) -> Vec<u8> {
     [&id[..], &size.to_le_bytes(), content].concat()
 }
 
-/// A file of these chunks.
 fn riff(id: &[u8; 4], size: u32, chunks: &[&[u8]]) -> Vec<u8> {
     [&id[..], &size.to_le_bytes(), b"WAVE", &chunks.concat()].concat()
 }
@@ -47,7 +44,6 @@ fn header(wav: &[u8], length: Option<u64>) -> Option<WavHeader> {
     WavHeader::read(&mut &wav[..], length).unwrap()
 }
 
-/// Header and samples as read from a pipe.
 fn samples(wav: &[u8]) -> (WavHeader, Vec<f32>) {
     let source: Box<dyn MediaSource> = Box::new(ReadOnlySource::new(Cursor::new(wav.to_vec())));
     let mut input = BufReader::with_capacity(7, source);
@@ -139,7 +135,6 @@ fn floats_and_telephone_codings_are_read() {
         let bits = |all: &[f32]| all.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&samples(&wav).1), bits(&floats));
     }
-    // The ends of both tables (ITU-T G.711), and the levels next to silence.
     let coded = |tag| {
         let wav = riff(
             b"RIFF",
@@ -197,7 +192,6 @@ fn chunks_around_the_samples_are_skipped() {
     // The pad byte of an odd size is not a sample.
     let wav = riff(b"RIFF", 100, &[&fmt, &chunk(b"data", 3, &[0, 64, 9, 0]), &odd]);
     assert_eq!(samples(&wav).1, [0.5]);
-    // A longer format chunk.
     let mut long = fmt.clone();
     long[4] = 50;
     long.extend([0; 34]);
@@ -242,7 +236,6 @@ fn placeholders_are_unknown_sizes_in_files_and_pipes() {
             assert_eq!(frames, (None, Some(2000)), "{size:x} {whole:x}");
         }
     }
-    // A large file whose size is correct.
     let wav = riff(b"RIFF", 0x8000_0024, &[&fmt, &chunk(b"data", 0x8000_0000, &[])]);
     let file = header(&wav, Some(44 + 0x8000_0000)).unwrap();
     assert_eq!(file.promised_frames(), Some(0x4000_0000));
@@ -257,7 +250,6 @@ fn a_file_without_sound_is_empty_also_before_other_chunks() {
         let (header, all) = samples(&wav);
         assert_eq!((header.promised_frames(), all.len()), (Some(0), 0), "{size}");
     }
-    // Sound that looks like a chunk, at a place without chunks.
     let wav = riff(b"RIFF", 36, &[&fmt, b"data\0\0\0\0", &list]);
     assert_eq!(samples(&wav).1.len(), 6);
 }

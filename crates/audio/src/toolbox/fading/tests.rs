@@ -14,7 +14,6 @@ use crate::shared;
 const PERIOD: usize = 48;
 const RATE: Rate = Rate::HZ_48000;
 
-/// A device that the test runs.
 struct Still;
 
 impl Device for Still {
@@ -99,7 +98,6 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let stayer = std::thread::spawn(move || drop(stays.run(Box::new(tone), &asked)));
     let (mut all, mut turns, mut since) = (Vec::new(), 0, None);
     let mut hang_up = Some(hang_up);
-    // 50 ms of sound, and as much after its end.
     let until = Instant::now() + Duration::from_secs(60);
     while since.is_none_or(|since| turns < since + 50) {
         assert!(Instant::now() < until, "the party that leaves is not heard, or does not end");
@@ -127,7 +125,6 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
 
 #[test]
 fn party_that_hangs_up_is_faded_out_for_the_other() {
-    // The tone begins at full scale, too.
     let end = |heard: &[f32]| {
         let begins = heard.iter().position(|sample| *sample != 0.0).unwrap();
         treble(&heard[begins + 10 * PERIOD..])

@@ -45,7 +45,6 @@ fn clock(address: &str, note: &CrfNote) -> String {
     }
 }
 
-/// Possible cause of the silence, and the fix.
 fn missing(lack: CrfLack) -> String {
     match lack {
         CrfLack::Nothing => "does its talker run, and send there?".to_owned(),

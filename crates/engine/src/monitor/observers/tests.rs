@@ -7,7 +7,6 @@ use tautline_report::snapshot::StreamSnapshot;
 
 use super::*;
 
-/// A private folder for a test.
 struct Folder(PathBuf);
 
 impl Folder {

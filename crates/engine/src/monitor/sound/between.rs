@@ -16,7 +16,6 @@ const LEFT_OVER: f64 = 1e-3;
 /// Refinement rounds; each roughly squares the error.
 const ROUNDS: usize = 5;
 
-/// Place of a window in the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WindowOrigin {
     pub(super) point: MediaPoint,
@@ -31,13 +30,11 @@ impl From<MediaTime> for WindowOrigin {
 }
 
 impl WindowOrigin {
-    /// Position of `frame` in the window.
     pub(super) fn index_of(&self, frame: MediaTime) -> f64 {
         (MediaPoint::from(frame) - self.point).as_f64() / (1.0 + self.drift)
     }
 }
 
-/// Searches between frames.
 pub(super) struct Between(LineFitter);
 
 impl Between {

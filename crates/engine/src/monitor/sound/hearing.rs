@@ -40,7 +40,6 @@ pub(crate) struct Hearing {
     heard: Reader<Meets>,
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
-    /// Index of its first frame.
     pub(super) begin: usize,
     /// First frame of each run, with its time at the DAC.
     times: VecDeque<(usize, Meets)>,

@@ -52,7 +52,6 @@ impl RecentFrames {
             self.samples.fill(f32::NAN);
             (hole, self.until) = (media, None);
         }
-        // Frames between the last packet and this one are missing.
         while hole < media {
             self.put(hole, &[f32::NAN]);
             hole += Frames::new(1);
@@ -63,13 +62,11 @@ impl RecentFrames {
         self.until = Some(self.until.map_or(end, |until| until.max(end)));
     }
 
-    /// Writes samples from `frame` on, at most `room`.
     fn put(&mut self, frame: MediaTime, samples: &[f32]) {
         let slot = self.slot(frame);
         let (here, over) = samples.split_at(samples.len().min(self.room - slot));
         for (slot, part) in [(slot, here), (0, over)] {
             self.samples[slot..][..part.len()].copy_from_slice(part);
-            // Updates the copy of the ring's start.
             let again = &part[..part.len().min(self.longest.saturating_sub(slot))];
             if !again.is_empty() {
                 self.samples[self.room + slot..][..again.len()].copy_from_slice(again);

@@ -24,7 +24,6 @@ pub(super) struct Search {
     fine: Backoff,
     /// Search for resampled sound, created when needed: its kernel takes milliseconds to compute.
     between: Option<Between>,
-    /// Drift of the last resampled match.
     drift: f64,
     /// Whether the last match was resampled, with at most one failure since.
     resampled: bool,

@@ -11,9 +11,7 @@ use super::rings::Writer;
 pub(crate) struct PacketTap {
     writer: Writer<MediaTime>,
     channel: usize,
-    /// Frames not sent yet.
     run: Range<MediaTime>,
-    /// Maximum length of a run.
     longest: Frames,
 }
 

@@ -30,7 +30,6 @@ struct World {
     found: Vec<FoundPacket>,
 }
 
-/// Time of `frame` at the card.
 fn at(rate: Rate, frame: i64) -> LocalTime {
     LocalTime::from_nanos(1_000_000_000) + rate.span_of(Frames::new(frame))
 }
@@ -71,7 +70,6 @@ impl World {
         self.measurement.expect(&passage, &self.hearing);
     }
 
-    /// Lets the card play `samples` from `frame` on.
     fn plays(&mut self, frame: i64, samples: &[f32]) {
         for (index, block) in samples.chunks(BLOCK).enumerate() {
             let meets = at(self.rate, frame + (index * BLOCK) as i64);
@@ -269,7 +267,6 @@ fn sound_that_comes_back_is_found_again() {
     let (sent, other) = (noise(4, 48 * 4_000), noise(5, 48 * 2_000));
     let mut played = sent.clone();
     played[..other.len()].copy_from_slice(&other);
-    // Too late for a search nearby.
     let (found, _) = World::new(48_000).run(&sent, 500, &played);
     assert_found(&found, 1_500, 500);
 }
@@ -382,7 +379,6 @@ fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
         let frame = (index * BLOCK) as i64;
         world.tap.told(MediaTime::from_frames(frame), 1, samples);
     }
-    // The card plays 40 ms early.
     for (index, block) in sent.chunks(BLOCK).enumerate() {
         let meets = at(world.rate, (index * BLOCK) as i64 - 1_920);
         world.ear.heard(meets, meets, block);
@@ -416,7 +412,6 @@ fn a_card_that_is_off_by_500_ppm_is_followed() {
         for (index, samples) in packets.by_ref().take(ahead) {
             world.packet(index * BLOCK, samples);
         }
-        // Half a nanosecond per microsecond.
         let drift = Span::from_micros(index as i64).divided(2);
         let meets = at(world.rate, (index * BLOCK) as i64) + drift;
         world.ear.heard(meets, meets, block);
@@ -452,7 +447,6 @@ fn what_hid_a_packet_is_told() {
         let (found, measurement) = World::new(48_000).run(sent, 0, played);
         let unfound = measurement.unfound;
         assert_eq!((found.len(), unfound.total()), (0, 400), "{unfound:?}");
-        // The last window is incomplete, so its packets have no result.
         let told = unfound.0;
         let wanted = [silent, repeats, unlike, untold].map(|wanted| 370 * wanted);
         assert!(told.iter().zip(wanted).all(|(told, least)| *told >= least), "{unfound:?}");

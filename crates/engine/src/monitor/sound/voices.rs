@@ -11,9 +11,7 @@ use tautline_proto::time::LocalTime;
 pub(crate) enum Voices {
     #[default]
     Nobody,
-    /// A single stream.
     One(usize),
-    /// The sum of several.
     Several,
 }
 
@@ -21,7 +19,6 @@ pub(crate) enum Voices {
 const SILENCE: f32 = 3e-5;
 
 impl Voices {
-    /// Adds the stream at `place` with these samples.
     pub(crate) fn with(self, place: usize, samples: &[f32]) -> Self {
         match self {
             Self::Several => self,
@@ -77,7 +74,6 @@ impl Chorus {
         }
     }
 
-    /// Drops voices before this time, which are not needed any more.
     pub(super) fn forget(&mut self, before: LocalTime) {
         while self.known.get(1).is_some_and(|(from, _)| *from <= before) {
             self.known.pop_front();

@@ -24,7 +24,6 @@ const FIRST: usize = 8;
 /// Samples compared together.
 const TOGETHER: usize = 32;
 
-/// A window of sound that is not silent.
 pub(super) struct SoundWindow<'a> {
     pub(super) samples: &'a [f32],
     pub(super) brought: &'a RecentFrames,
@@ -113,7 +112,6 @@ impl<'a> SoundWindow<'a> {
             })
     }
 
-    /// First indices in order of comparison, from the loudest on.
     fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
         let loudest = self.loudest();
         (0..count).map(move |step| (loudest + step * STRIDE) % WINDOW)

@@ -180,7 +180,6 @@ impl Offloaded {
     fn take_in(&mut self) {
         for end in self.ends.iter_mut().flatten() {
             if end.receive() {
-                // Sends requested blocks.
                 end.send();
             }
         }
@@ -380,7 +379,6 @@ impl Offloaded {
     }
 }
 
-/// State of a worker's answer to a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerState {
     /// Answered by a plugin that has seen every block.

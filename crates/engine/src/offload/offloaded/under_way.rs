@@ -29,7 +29,6 @@ impl HandedOut {
     }
 }
 
-/// Runs in the order of sending.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     slots: Box<[HandedOut]>,

@@ -125,7 +125,6 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     }
     let address =
         match (address, end) {
-            // A sender can claim an address.
             ("", AddressRole::To) => None,
             ("", AddressRole::From) => return Err(unnamed(&format!("`{text}`"))),
             (given, _) => Some(octets::<6>(given).ok_or_else(|| {
@@ -189,7 +188,6 @@ fn with_port(place: &str) -> String {
 }
 
 fn with_scheme(text: &str) -> String {
-    // A wrong scheme is rejected with a hint.
     let begins = text.contains("://") || text.starts_with("rtp:/") || text.starts_with('/');
     if begins { text.to_owned() } else { format!("rtp://{text}") }
 }

@@ -62,7 +62,6 @@ fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
     (from - after).max(after - until).max(Span::ZERO)
 }
 
-/// Inputs for planning how a thread hands over packets with launch times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandOvers {
     pub(super) packet: Span,
@@ -88,7 +87,6 @@ pub(super) struct HandOver {
     pub(super) together: usize,
     /// Start, after the due time of the first of them.
     pub(super) begin: Span,
-    /// Duration.
     pub(super) takes: Span,
     /// Time from a packet's due time to its launch.
     pub(super) lead: Span,

@@ -9,7 +9,6 @@ use super::PacingMode;
 /// Time from hand-over to queue: system calls, and a queue that is read at a timer's tick.
 const MARGIN: Span = Span::from_micros(100);
 
-/// Timing requirements of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LaunchQueue {
     pub(super) mode: PacingMode,

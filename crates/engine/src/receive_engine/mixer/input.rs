@@ -66,13 +66,10 @@ impl Paths {
     }
 }
 
-/// Commands from the ordinary thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MixerCommand {
     Receive(ReceiveCommand),
-    /// Sets the gain of this stream.
     Gain(Gain),
-    /// Whether to measure levels.
     Levels(bool),
 }
 
@@ -136,7 +133,6 @@ const PAUSE: f32 = 0.001;
 pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
 
 impl MixerInput {
-    /// Creates stream number `number`, without packets, selected and not measured.
     pub(crate) fn new(
         number: usize,
         receiver: JitterBuffer,
@@ -320,7 +316,6 @@ impl MixerInput {
         self.alive = !self.silent_since.is_never() && times.now - self.silent_since < PATIENCE;
     }
 
-    /// Returns whether its sound has paused for [`PAUSE_LENGTH`].
     pub(super) fn is_quiet(&self, at: LocalTime) -> bool {
         at - self.loud >= PAUSE_LENGTH
     }
@@ -355,13 +350,11 @@ impl MixerInput {
         if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
     }
 
-    /// Returns whether a block with these gains is audible.
     pub(super) fn is_audible(&self, gate: Gain, gain: Gain) -> bool {
         let silent = |volume: &Volume, to| volume.current() == Gain::SILENCE && to == Gain::SILENCE;
         !silent(&self.gate, gate) && !silent(&self.volume, gain)
     }
 
-    /// Applies these gains to a block, with ramps.
     pub(super) fn shape(&mut self, block: &mut [f32], gate: Gain, gain: Gain) {
         let channels = self.receiver.format().channels.count();
         self.gate.apply(gate, channels, block);

@@ -16,10 +16,8 @@ pub(crate) struct Spoilt {
 pub(crate) enum LabelMark {
     /// Time of the device's first block at the DAC.
     Begin(LocalTime),
-    /// Missing frames.
     Hole {
         spoilt: Spoilt,
-        /// Whether some of them were concealed.
         concealed: bool,
         /// Earliest time of the cause.
         since: LocalTime,

@@ -13,7 +13,6 @@ pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
     /// Time since when it has sound; `NEVER` before.
     sounds_since: LocalTime,
-    /// Whether the cross-fade has begun.
     crossing: bool,
 }
 
@@ -50,7 +49,6 @@ impl Succession {
         if self.waiting == 0 { &mut [] } else { &mut self.heirs }
     }
 
-    /// Returns whether the cross-fade at this place has begun.
     pub(crate) fn is_crossing(&self, index: usize) -> bool {
         let heir = || self.heirs.get(index).and_then(Option::as_ref);
         self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
@@ -117,7 +115,6 @@ impl PendingStream {
         }
     }
 
-    /// Applies the volume to the rendered block.
     pub(crate) fn shape(&mut self, block: &mut [f32], times: PullTimes, gate: Gain) {
         let input = &mut self.input;
         let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);

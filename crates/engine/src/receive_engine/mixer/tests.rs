@@ -31,12 +31,10 @@ use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK, RtpUnpack};
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// Frames of a cross-fade.
 const FADE: f32 = 48.0;
 
 type Queue = Arc<Mutex<VecDeque<(Vec<u8>, LocalTime)>>>;
 
-/// A link that reads from a queue.
 struct Fed(Queue, LinkCounters);
 
 impl Link for Fed {
@@ -134,7 +132,6 @@ impl World {
         self.queues.len() - 1
     }
 
-    /// Plays `ticks` blocks while the streams `sending` send.
     fn play(&mut self, ticks: u32, sending: &[usize]) -> &[f32] {
         let from = self.played.len();
         for _ in 0..ticks {
@@ -171,7 +168,6 @@ impl World {
         self.queues[stream].lock().unwrap().push_back((datagram, now));
     }
 
-    /// Maximum step between two frames.
     fn steepest(&self) -> f32 {
         self.played.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f32::max)
     }
@@ -281,7 +277,6 @@ fn two_streams_add_up_with_their_gains() {
 
 #[test]
 fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_theirs() {
-    // More streams than ready repairers.
     let mut world = World::new(Select::Mix, &[0.0; 6]);
     let waiting = world.mixer.spares.left();
     assert!(waiting < 6);
@@ -412,7 +407,6 @@ fn an_heir_takes_over_without_a_gap_or_a_click() {
     world.play(20, &[0]);
     let heir = world.bequeath(0, 0.5);
     let heard = world.play(WAITED, &[0, heir]);
-    // Both streams have the same sound, so the cross-fade is inaudible.
     assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
     assert_eq!(numbers(&mut world.gone), [0]);
     assert_eq!(world.mixer.inputs[0].number, heir);

@@ -28,7 +28,6 @@ fn passage(total: Option<Span>) -> PacketTrace {
     }
 }
 
-/// Plays a packet, and measures it if it is selected.
 fn play(statistics: &mut Statistics, passage: &PacketTrace) {
     if statistics.probe(passage) {
         statistics.promise(passage);
@@ -42,7 +41,6 @@ fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
         play(&mut statistics, &passage(None));
         assert_eq!(statistics.basis(), Some(Basis::Arrival));
         play(&mut statistics, &passage(Some(Span::from_millis(20))));
-        // At the end the sender is gone and its clock unknown.
         let mut status = status(990);
         status.stream.basis = Some(Basis::Arrival);
         statistics.status = Some(status);
@@ -60,7 +58,6 @@ fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
     };
     statistics.status = with(Basis::Clock);
     play(&mut statistics, &passage(Some(Span::from_millis(20))));
-    // The sender is gone, and after ten seconds its clock is as good as unknown.
     statistics.status = with(Basis::Arrival);
     assert_eq!(statistics.basis(), Some(Basis::Clock));
 }

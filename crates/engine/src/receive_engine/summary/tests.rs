@@ -33,7 +33,6 @@ fn format() -> StreamFormat {
     }
 }
 
-/// Status of a faultless stream at `millis`.
 pub(crate) fn status(millis: i64) -> RxStatus {
     let receiver = JitterBuffer::without_repairer(JitterBufferConfig::new(
         RtpUnpack::usual(),
@@ -48,7 +47,6 @@ pub(crate) fn status(millis: i64) -> RxStatus {
     }
 }
 
-/// Status 10 ms later, with faults and their times.
 fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
     let mut status = *before;
     status.stream.at += Span::from_millis(10);
@@ -63,7 +61,6 @@ fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
     status
 }
 
-/// A late packet, on its way between these times.
 fn late(from: i64, to: i64) -> PacketTrace {
     let (capture, arrival) = (at(from), at(to));
     PacketTrace {
@@ -80,7 +77,6 @@ fn late(from: i64, to: i64) -> PacketTrace {
     }
 }
 
-/// A stall on two cores together.
 fn stalled(from: i64, to: i64) -> StallLog {
     let mut log = StallLog::new(2);
     let stall = Stall { from: at(from), to: at(to) };
@@ -119,7 +115,6 @@ impl Told {
         self.arrivals.stand((&status.stream).into(), |from, to| stalls.overlaps(from, to));
     }
 
-    /// Report at the end.
     fn report(mut self, stalls: &StallLog) -> StreamReport {
         self.arrivals.finish(|from, to| stalls.overlaps(from, to));
         let received = ReportSource {
@@ -183,7 +178,6 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
 fn faults_in_a_stall_of_all_cores_are_the_hosts() {
     let faults = [(980, 1_000, Harm { late: 0, lost: 3, unheard: 2, starved: 1 })];
     assert_eq!(judged(&faults, &stalled(991, 999)), 6);
-    // Underruns only; no gap is their fault.
     let starved = [(980, 1_000, Harm { starved: 4, ..Harm::default() })];
     assert_eq!(judged(&starved, &stalled(991, 999)), 4);
     assert_eq!(judged(&starved, &stalled(901, 909)), 0);

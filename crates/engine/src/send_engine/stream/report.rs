@@ -280,7 +280,6 @@ mod tests {
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
-        // The count stays when the receiver leaves.
         for event in [Event::Losses(2, losses), Event::Left(2)] {
             policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
             let told =

@@ -26,7 +26,6 @@ struct Sent {
     stamps: Vec<TransmitStamp>,
 }
 
-/// A link that records what is sent.
 struct Kept(Arc<Mutex<Sent>>);
 
 const NOTES: &str = "a test takes notes";
@@ -73,7 +72,6 @@ fn frame(index: i64) -> [f32; 2] {
 }
 
 impl World {
-    /// Creates a transmitter that captures two channels and sends those of `map`.
     fn new(map: ChannelMap) -> Self {
         let sample = SampleFormat::F32;
         let sender = Packetizer::new(PacketizerConfig {
@@ -118,7 +116,6 @@ impl World {
         Self { transmitter, sent, commands, status, stamps, captured: 0 }
     }
 
-    /// Loses `skipped` frames, then captures `frames`.
     fn period(&mut self, skipped: i64, frames: i64) {
         self.period_after(0, skipped, frames);
     }
@@ -137,7 +134,6 @@ impl World {
         now
     }
 
-    /// Media time and samples of each packet that has left.
     fn packets(&self) -> Vec<(u32, Vec<f32>)> {
         let sent = self.sent.lock().unwrap();
         assert!(sent.queued.is_empty(), "a packet waits for the next period");
@@ -158,7 +154,6 @@ fn the_end_of_a_stream_is_sent_and_silence_after_it() {
     world.transmitter.finish();
     let sound = (0..32).flat_map(frame).chain([0.0; 32]).collect();
     assert_eq!(world.packets(), [(0, sound)]);
-    // Without an open packet nothing is added.
     world.transmitter.finish();
     assert_eq!(world.packets().len(), 1);
 }

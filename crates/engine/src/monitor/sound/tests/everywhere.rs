@@ -38,7 +38,6 @@ fn looking_at_many_places_together_finds_those_that_match_one_by_one() {
         let mut brought = RecentFrames::new(room, longest_run(reach));
         let begin = MediaTime::from_frames(1_000_003 * round as i64);
         for (number, packet) in sound.chunks(BLOCK).enumerate() {
-            // In half of the rounds one packet in 40 is missing.
             if round % 8 < 4 || number % 40 != 11 {
                 brought.write(begin + Frames::from_len(number * BLOCK), packet);
             }
@@ -47,7 +46,6 @@ fn looking_at_many_places_together_finds_those_that_match_one_by_one() {
             let gain = [1.0, 0.5, -1.0][round % 3];
             let window: Vec<f32> = sound[from..][..WINDOW].iter().map(|s| s * gain).collect();
             let Some(window) = SoundWindow::new(&window, &brought) else { continue };
-            // Including the first and the last place.
             let away = [0, REACH, -REACH, 3 - REACH, 690][round % 5];
             let middle = begin + Frames::from_len(from) + Frames::new(away);
             let together: Vec<_> =

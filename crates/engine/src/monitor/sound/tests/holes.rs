@@ -6,12 +6,10 @@ use super::*;
 /// Frames between holes: a window fits between two, but seldom starts where the previous one ended.
 const APART: usize = 30 * BLOCK;
 
-/// Returns whether block `index` of the played sound is a hole.
 const fn is_hole(index: usize) -> bool {
     index % (APART / BLOCK) == 7
 }
 
-/// The played sound, with `hole` in its holes.
 fn holed(sound: &[f32], hole: &[f32]) -> Vec<f32> {
     let block = |(index, block)| if is_hole(index) { hole } else { block };
     sound.chunks(BLOCK).enumerate().flat_map(block).copied().collect()

@@ -28,7 +28,6 @@ fn found(away: i64) -> (Vec<FoundPacket>, usize) {
 fn of_few_packets_an_error_of_the_ledger_is_seen_whatever_it_is() {
     for millis in [0, 1, 7, 15, 25, 40, 55, -1, -7, -15, -25, -40, -55] {
         let (found, of) = found(48 * millis);
-        // The first shows where to search.
         assert!(found.len() + 3 >= of, "{} of {of} found {millis} ms away", found.len());
         for packet in &found {
             let off = packet.error - Span::from_millis(millis);

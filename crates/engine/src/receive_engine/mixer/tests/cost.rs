@@ -45,7 +45,6 @@ const EXCHANGED: u32 = 500;
 /// Packets with initial redundancy: `--redundancy auto` before any report.
 const UNSURE: u32 = 200;
 
-/// Parameters of a scene.
 struct CostScene {
     /// How much faster than the sender's the card runs, in nanoseconds per period.
     drift: i64,
@@ -160,7 +159,6 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
 }
 
 impl OrdinaryEnd {
-    /// Replaces the arrived packets.
     fn bring<'a>(&self, packets: impl Iterator<Item = &'a (Vec<u8>, LocalTime)>) {
         let mut arrived = self.arrived.lock().unwrap();
         arrived.clear();
@@ -192,7 +190,6 @@ impl OrdinaryEnd {
         self.commands.push(command).unwrap_or_else(|_| panic!("the ring is full"));
     }
 
-    /// One beat of the ordinary thread.
     fn beat(&mut self) {
         self.measurement.listen();
         while self.passages.pop().is_ok() {
@@ -298,7 +295,6 @@ fn wanted(name: &str, otherwise: u32) -> u32 {
     std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
 }
 
-/// Plays a scene; returns the counters of the last stream.
 fn play(scene: CostScene) -> (Counters, u32) {
     let (periods, streams) = (wanted(PERIODS, 4000), wanted(STREAMS, 1));
     let mut world = CostWorld::new(streams as usize, scene);
