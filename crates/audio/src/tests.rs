@@ -73,7 +73,6 @@ fn each(f: impl FnMut(&mut Cycle<'_>) -> Flow + Send + 'static) -> Box<dyn Proce
 /// Time of the first frame at the DAC, and the block.
 type Heard = (LocalTime, Vec<f32>);
 
-/// Everything a card played.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<Heard>>>);
 
@@ -90,7 +89,6 @@ impl Listener for Ear {
     }
 }
 
-/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {

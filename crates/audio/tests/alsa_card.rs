@@ -88,7 +88,6 @@ impl Process for Hears {
     }
 }
 
-/// Plays the pattern at one end of a cable; returns the captured blocks of the other.
 fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     let (blocks, heard) = mpsc::channel();
     let done = Arc::<AtomicBool>::default();

@@ -24,7 +24,6 @@ impl Listener for Deaf {
     fn heard(&mut self, _: LocalTime, _: LocalTime, _: &[f32]) {}
 }
 
-/// Reads the allocator's count at the second call and some periods later.
 struct Count {
     calls: u32,
     first: u64,
@@ -77,7 +76,6 @@ impl Process for Outlast {
     }
 }
 
-/// Allocations between two periods, 198 apart, of device `spec`.
 fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
     let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
     // Short periods over a small file, so that a host stall also causes underruns.

@@ -9,7 +9,6 @@ use crate::monitor::note::Note;
 
 pub(crate) struct LinkNews {
     events: Consumer<LinkEvent>,
-    /// Last lost endpoint, until the link is connected again.
     lost: Option<Endpoint>,
     error: Option<i32>,
 }

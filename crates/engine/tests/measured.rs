@@ -62,8 +62,6 @@ fn sooner(process: Box<dyn Process>) -> Box<dyn Process> {
     Box::new(Sooner(process))
 }
 
-/// Asserts that at least half of the packets were heard `off` from both the configured latency and
-/// the ledger.
 fn assert_measured(report: &Report, off: Span) {
     mostly(|| report.streams.iter().for_each(|stream| assert_stream_measured(stream, off)));
     report.streams.iter().for_each(assert_each_is_told);
@@ -101,7 +99,6 @@ fn assert_found(stream: &StreamReport) {
     );
 }
 
-/// Asserts that each packet was either measured or counted as not found.
 fn assert_each_is_told(stream: &StreamReport) {
     let LatencyReport { measured, not_found, .. } = &stream.latency;
     let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
@@ -109,7 +106,6 @@ fn assert_each_is_told(stream: &StreamReport) {
     assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
 }
 
-/// A ledger line: its times in order of travel, and the measured latency.
 struct Line {
     instants: Vec<i64>,
     measured: Option<i64>,

@@ -69,14 +69,12 @@ mod tests {
 
     use super::*;
 
-    /// The line after an hour, with a latency of 5 ms.
     fn shown(name: &str, peer: PeerState) -> String {
         let latency = Some((Span::from_millis(5), Span::from_micros(10)));
         let (elapsed, packets) = (Span::from_secs(3600), 3_600_000);
         line(name, &Progress { elapsed, packets, peer, latency, ..Progress::default() })
     }
 
-    /// The part that fits 80 columns.
     fn cut(line: &str) -> String {
         line.chars().take(80).collect()
     }

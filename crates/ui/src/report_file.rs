@@ -39,7 +39,6 @@ pub enum PlainKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
     Json,
-    /// One line per stream or row, for spreadsheets.
     Csv,
     Html,
     Txt,

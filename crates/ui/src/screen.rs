@@ -135,7 +135,6 @@ impl LiveLine {
         Answers(self.bar.clone())
     }
 
-    /// Runs `write`, which prints to the terminal, without the live line.
     pub fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }

@@ -14,7 +14,6 @@ const NOISE_LEVEL: f64 = -80.0;
 /// Minimum delay from the loudspeaker to the microphone.
 const DELAY: usize = RATE / 500;
 
-/// Begin of each part of a run, in seconds.
 pub(crate) const DOUBLE_TALK: usize = 8;
 pub(crate) const ALONE_AGAIN: usize = 12;
 pub(crate) const JUMP: usize = 14;

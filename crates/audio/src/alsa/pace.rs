@@ -29,7 +29,6 @@ pub(super) struct PcmPace {
     timer: Option<CardRing>,
     beside_capture: bool,
     started: LocalTime,
-    /// Frames transferred since the start, including silence.
     moved: i64,
     ready: LocalTime,
 }

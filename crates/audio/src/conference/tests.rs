@@ -14,7 +14,6 @@ use super::*;
 
 const PERIOD: usize = 48;
 const RATE: Rate = Rate::HZ_48000;
-/// Time from a wake-up to the DAC.
 const LEAD: Span = Span::from_millis(3);
 
 fn settings() -> Settings {
@@ -183,7 +182,6 @@ fn a_part_that_plays_what_is_no_sound_leaves_the_others_theirs() {
     assert!(heard.iter().all(|sample| [0.25, 8.25].contains(sample)), "{heard:?}");
 }
 
-/// The samples after conversion to each integer format of cards, files and packets.
 fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
     let cards = CardFormat::BEST_FIRST.into_iter().filter(|coding| *coding != CardFormat::F32);
     let of_cards = cards.map(|coding| {
@@ -307,7 +305,6 @@ fn instants_that_jitter_do_not_move_what_is_heard() {
         let heard = [room.seat(0, numbered), room.seat(1, silent)];
         let mut state = 1_u32;
         for _ in 0..2_000 {
-            // Three frames in either direction between the devices.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             room.jitter = Span::from_nanos(i64::from(state >> 16) * 60_000 / 65_536 - 30_000);
             room.uncertainty = Span::from_micros(100);
@@ -326,7 +323,6 @@ fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
     let heard = [room.seat(0, counted), room.seat(1, silent)];
     // More than is kept, so that the old frames are overwritten.
     room.turn(400);
-    // It played a period of its own and lost one.
     room.turned.playback += 1;
     room.skipped.playback = Frames::from_len(PERIOD);
     room.turn(1);

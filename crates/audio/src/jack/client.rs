@@ -136,7 +136,6 @@ impl Client {
         !port.is_null()
     }
 
-    /// Connects the port of a channel; returns whether the server did. Only while the client runs.
     pub(crate) fn connect(&self, direction: Direction, channel: usize, counterpart: &str) -> bool {
         let counterpart = CString::new(counterpart).ok();
         let Some((port, counterpart)) = self.ports.of(direction).get(channel).zip(counterpart)

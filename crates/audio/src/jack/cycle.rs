@@ -137,7 +137,6 @@ mod tests {
 
     use super::*;
 
-    /// Buffers of the ports; empty ones are missing.
     struct JackBuffers(Vec<Vec<f32>>);
 
     impl Ports for JackBuffers {
@@ -180,7 +179,6 @@ mod tests {
 
     const FIRST: (Span, u32) = (Span::ZERO, 0);
 
-    /// Records the arguments of its calls; preallocated.
     struct Seen {
         calls: Vec<(LocalTime, Frames, u32)>,
         samples: Vec<f32>,

@@ -61,7 +61,6 @@ pub(crate) struct Begun {
 #[derive(Debug, Clone)]
 pub(crate) struct CycleClock {
     rate: Rate,
-    /// Server's expected count at the next cycle; `None` before the first.
     count: Option<u32>,
     own: Option<Loop>,
     suspicion: Suspicion,

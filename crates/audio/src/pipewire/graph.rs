@@ -10,7 +10,6 @@ pub struct Graph {
     pub min_quantum: Frames,
     pub max_quantum: Frames,
     pub forced: Option<Frames>,
-    /// Frames per second; may be a rate that no stream supports.
     pub rate: u32,
     pub rates: Vec<u32>,
 }

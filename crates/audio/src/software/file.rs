@@ -199,7 +199,6 @@ impl FileReader {
     }
 }
 
-/// Returns whether the file at `path` is a WAV without any samples.
 pub fn holds_nothing(path: &Path) -> bool {
     let read = File::open(path).and_then(|file| {
         let length = file.metadata()?.len();

@@ -43,8 +43,6 @@ fn read(path: &Path) -> Vec<f32> {
     all
 }
 
-/// Plays 1.0, 2.0, 3.0… block by block; returns the played blocks, and xruns and skipped frames per
-/// block.
 fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     let ear = Ear::default();
     let ends = Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() };

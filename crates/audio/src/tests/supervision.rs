@@ -20,7 +20,6 @@ fn kept_long() -> Settings {
     settings(48, 85)
 }
 
-/// Calls the process a number of times at one instant, then fails.
 struct Brief {
     calls: u32,
     meets: LocalTime,
@@ -53,7 +52,6 @@ fn supervised(device: Brief, open: Opener, notes: &Notes) -> (Supervised, crate:
     Supervised::new(Box::new(device), Direction::Capture, remedy, notes).unwrap()
 }
 
-/// Opens the devices from a channel; fails while it is empty.
 fn opener(devices: Receiver<Brief>, tries: Arc<AtomicU32>) -> Opener {
     Box::new(move || {
         tries.fetch_add(1, Ordering::Relaxed);

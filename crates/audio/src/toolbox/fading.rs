@@ -22,7 +22,6 @@ struct FadingTap {
     settings: Settings,
     ends: Stop,
     volume: Volume,
-    /// Time of the fade's last frame at the converter.
     silent: LocalTime,
 }
 

@@ -13,7 +13,6 @@ use tautline_proto::wire::avtp::ETHERTYPE;
 use crate::ours::{NOBODY, by_ethernet, by_udp, head_bytes};
 use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, SAMPLES, format};
 
-/// Words of a control message: header and launch time.
 const WORDS: usize = 3;
 
 pub(crate) struct Bare {

@@ -28,7 +28,6 @@ const FRAMES: usize = 210;
 const PERIOD: Span = Span::from_nanos(2_187_500);
 const CHANNELS: usize = 2;
 const CONTROLS: usize = 2;
-/// Bytes of a run in each direction, and the datagrams that carry them.
 const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
 const HEAD: usize = 40;
 const PARTS: usize = 2;
@@ -61,9 +60,7 @@ fn main() {
 
 #[derive(Default)]
 struct Taken {
-    /// Processor time per period, for each turn.
     processor: Vec<f64>,
-    /// Duration of each callback, for all workers.
     callback: Vec<f64>,
 }
 

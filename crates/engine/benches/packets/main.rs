@@ -62,7 +62,6 @@ fn main() {
     }
 }
 
-/// Processor time per packet or per period, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     send: f64,
@@ -79,7 +78,6 @@ impl Cost {
     }
 }
 
-/// Mean cost of a packet over `periods`.
 fn chunk(periods: usize, streams: usize, overhead: f64, mut period: impl FnMut() -> Cost) -> Cost {
     let mut sum = Cost::default();
     for _ in 0..periods {
@@ -102,7 +100,6 @@ fn processor() -> f64 {
     tautline_io::clock::thread_time().as_nanos() as f64
 }
 
-/// Cost of two readings of the processor time.
 fn overhead() -> f64 {
     let mut pairs: Vec<f64> = (0..1000)
         .map(|_| {

@@ -59,7 +59,6 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// Socket options of `taut send` for this format.
 pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     let mut options = UdpOptions::sender(vec![to]);
     options.datagram_bytes = STAMPED_HEADER_BYTES + FORMAT.payload_bytes();
@@ -67,7 +66,6 @@ pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     options
 }
 
-/// Socket options of `taut recv` for this format: room for 20 ms.
 pub(crate) fn receiving() -> UdpOptions {
     let mut options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     options.datagram_bytes = 20 * FORMAT.payload_bytes() + STAMPED_HEADER_BYTES;
@@ -122,7 +120,6 @@ impl Ours {
         ours
     }
 
-    /// Exchanges reports and passes their results to the device's side.
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
         // At a shared port, only packets identify the sender whose clock is learned.
@@ -139,7 +136,6 @@ impl Ours {
         }
     }
 
-    /// Runs one period of every device; returns the processor time of each side for all streams.
     pub(crate) fn period(&mut self) -> Cost {
         let capture = self.capture;
         self.capture += PERIOD;

@@ -66,7 +66,6 @@ impl LevelTap {
 }
 
 impl LevelReader {
-    /// Merges the received levels into `to`, which has one level per channel.
     pub(crate) fn read(&mut self, to: &mut Vec<Level>) {
         to.resize(self.channels, Level::default());
         while self.channels > 0 {

@@ -60,7 +60,6 @@ impl<T> LastSecond<T> {
         self.kept.iter().map(|(_, item)| item)
     }
 
-    /// Items of the second before `now`, in order of arrival.
     pub(crate) fn until(&self, now: LocalTime) -> impl Iterator<Item = &T> {
         let within = move |at: LocalTime| at <= now && now - at <= SECOND;
         self.kept.iter().filter(move |(at, _)| within(*at)).map(|(_, item)| item)
@@ -73,7 +72,6 @@ impl<T> LastSecond<T> {
 
 /// Length of the parts of a minute, each with its worst packet.
 const PART: Span = Span::from_secs(5);
-/// Number of parts; the last is incomplete.
 const PARTS: i64 = 12;
 
 /// Worst packet of the last 55 to 60 seconds.

@@ -19,7 +19,6 @@ pub(crate) struct Observed<P> {
 struct Second<P> {
     packets: LastSecond<P>,
     counters: LastSecond<Counters>,
-    /// Levels since the last snapshot.
     levels: Vec<Level>,
 }
 
@@ -57,7 +56,6 @@ impl<P: Copy> Observed<P> {
         self.levels.read(&mut second.levels);
     }
 
-    /// Packets of the last second, without future ones.
     pub(crate) fn packets(&self, now: LocalTime) -> impl Iterator<Item = &P> {
         self.looked_at.iter().flat_map(move |second| second.packets.until(now))
     }

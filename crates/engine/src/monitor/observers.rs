@@ -53,7 +53,6 @@ pub enum Unobservable {
 pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
     onlookers: Vec<Onlooker>,
-    /// Current transport of the packets, if that can change.
     transport: Option<CurrentTransport>,
 }
 
@@ -236,7 +235,6 @@ impl Onlooker {
     }
 }
 
-/// Timeout for an observer that reads nothing.
 const PATIENCE: Span = Span::from_secs(2);
 
 /// One observer: gets the next line only after it has read the last.
@@ -286,7 +284,6 @@ impl SnapshotReader {
         true
     }
 
-    /// Returns whether the observer is connected. Ignores anything that it sends.
     fn is_there(&mut self) -> bool {
         let mut said = [0; 64];
         match self.stream.read(&mut said) {

@@ -115,7 +115,6 @@ impl RunWatch {
         watch
     }
 
-    /// Begins the run: the time before was preparation.
     pub(crate) fn start(&mut self, options: &RunOptions) {
         self.began = now();
         self.ends = options.duration.map_or(LocalTime::NEVER, |duration| self.began + duration);

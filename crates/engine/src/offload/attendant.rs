@@ -82,7 +82,6 @@ const TOLD: usize = 4096;
 const STANDINGS: usize = 4;
 
 pub(crate) struct Rings {
-    /// Worker to attach, or `None` to detach.
     pub(crate) changes: Consumer<(Which, Option<Far>)>,
     pub(crate) gone: Producer<Far>,
     pub(crate) damage: Producer<Damage>,

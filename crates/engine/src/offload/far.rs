@@ -75,7 +75,6 @@ pub(crate) struct WorkerEnd {
     far: Option<Far>,
     /// Block after the highest answered one.
     next: u64,
-    /// Waits since the last datagram from the worker.
     waits: u32,
     /// Total time of those waits.
     in_vain: Span,
@@ -83,7 +82,6 @@ pub(crate) struct WorkerEnd {
     patience: Span,
     /// Sends since the last datagram from the last worker of a pipeline.
     unheard: u32,
-    /// Played answers, and whether the last of them was clean.
     pub(crate) played: u64,
     pub(crate) clean: bool,
     room: Box<[u8]>,
@@ -109,7 +107,6 @@ impl WorkerEnd {
         })
     }
 
-    /// Replaces the worker, or detaches it with `None`. Returns the old one.
     pub(crate) fn replace(&mut self, far: Option<Far>) -> Option<Far> {
         if let Some(far) = &far {
             let last = far.last.as_ref().map_or(far.stream, |last| last.stream);

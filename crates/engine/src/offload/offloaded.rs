@@ -86,7 +86,6 @@ impl OffloadedConfig {
         if self.wait_offline > Span::ZERO { self.wait_offline.max(self.wait) } else { Span::MAX }
     }
 
-    /// Maximum runs under way, with a reserve.
     fn hold(&self) -> usize {
         let under_way = match self.delay {
             OffloadDelay::Window(blocks) => SPLIT * blocks as usize,
@@ -136,7 +135,6 @@ pub struct Offloaded {
     controls_out: Box<[f32]>,
     /// First frame of the answer with these values.
     controls_of: u64,
-    /// The plugin's own latency in frames, from that answer.
     own_latency: u32,
     rings: Rings,
     counters: OffloadedCounters,

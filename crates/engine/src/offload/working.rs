@@ -115,9 +115,7 @@ impl WorkEnd<'_> {
 }
 
 struct Workbench<'a> {
-    /// End that receives blocks.
     from: WorkEnd<'a>,
-    /// End that sends answers, if not the same.
     to: Option<WorkEnd<'a>>,
     worker: &'a mut Worker,
     work: &'a mut dyn Work,

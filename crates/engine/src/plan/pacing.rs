@@ -53,7 +53,6 @@ impl PacingMode {
         }
     }
 
-    /// Clock of the launch times, if the mode has any.
     const fn clock(self) -> Option<LaunchClock> {
         match self {
             Self::Offload | Self::Etf => Some(LaunchClock::Tai),

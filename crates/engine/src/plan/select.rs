@@ -26,8 +26,6 @@ impl Select {
         self == Self::Mix || chosen == Some(index)
     }
 
-    /// Selects the stream to play; `alive` is in the given order, `before` is the current
-    /// selection.
     pub(crate) fn choose(
         self,
         mut alive: impl Iterator<Item = bool>,

@@ -21,7 +21,6 @@ use crate::receive_engine::mixer::{MixerInput, Succession};
 use crate::receive_engine::repairers::{RepairerStore, Spares, repairers};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 
-/// The ordinary thread's end of the changes to a mix.
 pub(crate) struct MixChanges {
     pub(crate) requests: Option<Requests<RecvChange>>,
     pub(crate) mix: Mix,

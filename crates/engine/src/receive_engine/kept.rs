@@ -8,7 +8,6 @@ use tautline_proto::endpoint::Arrival;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
-/// Datagrams that were read but not played yet, oldest first.
 #[derive(Default)]
 pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
 
@@ -51,7 +50,6 @@ impl KeptDatagrams {
     }
 }
 
-/// A link that first delivers the kept datagrams.
 struct UnreadLink {
     link: Box<dyn Link>,
     kept: Vec<KeptDatagram>,

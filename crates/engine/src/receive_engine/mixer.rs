@@ -91,7 +91,6 @@ pub(crate) struct Mixer {
     pub(crate) told: LocalTime,
 }
 
-/// Interval of the statuses for the ordinary thread.
 const TELL_EVERY: Span = Span::from_millis(10);
 
 /// Adds a block to the sum. Not inlined, because it would slow [`Mixer::fill`] with a single

@@ -21,7 +21,6 @@ pub(crate) struct Spares {
 /// Ready repairers: maximum streams that can start redundancy within one beat without loss.
 const WAITING: usize = 4;
 
-/// Creates both ends for `streams` streams, with at most `most` at once.
 pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
     let (producer, waiting) = memory::ring(most);
     let mut store = RepairerStore { waiting: producer, laid_out: 0 };

@@ -25,7 +25,6 @@ impl StreamPlan {
     }
 }
 
-/// The ordinary thread's end of a shared link.
 pub(crate) struct SharedLinkEnd {
     /// Plan of every stream of the link.
     model: StreamPlan,
@@ -161,7 +160,6 @@ impl SharedLinkEnd {
         self.authors.retain(|other| Some(*other) != author);
     }
 
-    /// Sets the latency of all future streams.
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
         self.model.policy.latency = rule;
         for waiting in &mut self.waiting {

@@ -20,7 +20,6 @@ use crate::receive_engine::mixer::RxStatus;
 
 pub(crate) struct Statistics {
     stages: [Distribution; Stage::ALL.len()],
-    /// Everything before arrival, for packets without the sender's timestamps.
     sender: Distribution,
     /// Latency from capture to DAC as reported by the device.
     pub(crate) promised: Distribution,
@@ -196,7 +195,6 @@ impl Statistics {
         self.error.record(found.error);
     }
 
-    /// Median latency of the newest packets, from the sound if possible.
     pub(crate) fn recent(&self) -> Option<Span> {
         // With one packet in 64, the newest found ones are old.
         let recent = if self.probes == Probes::All && self.is_heard() {
@@ -252,7 +250,6 @@ impl Statistics {
         self.presented_after.map(|_| PresentedReport { lead, off })
     }
 
-    /// Known stages with their names, in order of travel.
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         let sender = [(SENDER_STAGE, &self.sender)].into_iter();
         let stages = Stage::ALL.into_iter().map(Stage::name).zip(&self.stages);

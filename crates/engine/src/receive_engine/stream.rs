@@ -51,14 +51,12 @@ pub(crate) struct ReceivedStream {
     status: Consumer<RxStatus>,
     /// Marks for the label file, if one is written.
     pub(crate) marks: Option<Consumer<LabelMark>>,
-    /// Measurement, if a card listens.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
     /// Rejected answers about a sender's clock, and the clock's steps: the maxima over all senders.
     refused_exchanges: u32,
     clock_steps: u32,
     pub(crate) number: usize,
-    /// Position in a shared link.
     pub(crate) shares: Option<LinkShare>,
     /// Whether the link also receives the clock that is followed.
     pub(crate) carries_clock: bool,
@@ -82,7 +80,6 @@ pub(crate) struct Mix {
     pub(crate) labels: bool,
 }
 
-/// Creates both ends of stream number `number`: the ordinary thread's and the device's.
 pub(crate) fn connect(
     mut stream: StreamPlan,
     mut receiver: JitterBuffer,
@@ -155,8 +152,6 @@ pub(crate) fn connect(
 /// A packet not found in the sound after this many later ones is entered without a measurement.
 const PATIENCE: usize = 1024;
 
-/// Enters packets into the statistics of stream number `stream`, and into the ledger if there is
-/// one.
 struct PacketLog<'a> {
     statistics: &'a mut Statistics,
     ledger: Option<&'a mut LedgerFile<HeardEntry>>,

@@ -49,7 +49,6 @@ pub(crate) struct ReceivedStreams {
 }
 
 impl ReceivedStreams {
-    /// Publishes a snapshot. Called once per beat.
     pub(crate) fn tell_observers(&mut self) {
         let Self { streams, clock, observers, watch, .. } = self;
         let (now, here) = (now(), observers.are_here());
@@ -179,7 +178,6 @@ impl ReceivedStreams {
         self.streams.iter().chain(self.changes.heirs())
     }
 
-    /// Returns whether every stream has ended and is played out.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = now();
         if !self.all().all(|stream| stream.policy.is_over(now)) {

@@ -49,7 +49,6 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) clock_steps: u32,
     /// Message if the stream was rejected, entirely or after some time, because its format differs.
     pub(crate) refusal: Option<String>,
-    /// Whether any of it was played.
     pub(crate) sounded: bool,
     /// Message if all packets had another payload type.
     pub(crate) wrong_type: Option<String>,
@@ -248,7 +247,6 @@ impl ReportSource<'_> {
         Some(RepairReport { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
     }
 
-    /// Counters of the receiver, its link, its device and its RTCP session.
     pub(crate) fn counters(&self) -> Counters {
         let Some(RxStatus { stream, link, .. }) = &self.statistics.status else {
             return Counters::default();
@@ -335,7 +333,6 @@ impl ReportSource<'_> {
     }
 }
 
-/// Stages that begin on the sender's clock and end on ours.
 const BETWEEN_CLOCKS: [&str; 2] = [SENDER_STAGE, Stage::Wire.name()];
 
 /// Missing packets, according to the sequence numbers of the received ones.

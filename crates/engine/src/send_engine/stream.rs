@@ -34,7 +34,6 @@ use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 /// A live receiver has reported by then: our reports are at most half a second apart.
 const ANSWER: Span = Span::from_secs(2);
 
-/// Stages that a sender measures.
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
 
 fn spans(departure: &Departure) -> [Option<Span>; 4] {
@@ -54,9 +53,7 @@ pub(crate) struct SentStream {
     pub(crate) news: LinkNews,
     /// Packets that were not launched and have no ledger line yet.
     pub(crate) unlaunched: Vec<MediaTime>,
-    /// Newest packet that left.
     pub(crate) departed: Option<MediaTime>,
-    /// Number of packets that left, measured or not.
     pub(crate) left: u64,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,

@@ -29,7 +29,6 @@ pub(crate) enum TransmitterCommand {
     Destinations(Destinations),
 }
 
-/// Status of a transmitter, sent to the ordinary thread every [`TELL_EVERY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TxStatus {
     pub(crate) state: PacketizerState,
@@ -60,7 +59,6 @@ pub(crate) struct Transmitter {
     pub(crate) told: LocalTime,
 }
 
-/// Interval between two statuses.
 const TELL_EVERY: Span = Span::from_millis(10);
 
 impl Transmitter {

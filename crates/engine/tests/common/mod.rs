@@ -38,7 +38,6 @@ use tautline_report::Report;
 
 /// Lets devices run at once on a busy machine.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
-/// Wraps a process, between a card and the engine.
 pub(crate) type Between = fn(Box<dyn Process>) -> Box<dyn Process>;
 
 #[derive(Clone)]
@@ -59,9 +58,7 @@ pub(crate) struct Road {
     pub(crate) senders: usize,
     pub(crate) labels: Option<PathBuf>,
     pub(crate) probes: Probes,
-    /// Wraps the receiver's link.
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
-    /// Source of a sender's card, if not noise.
     pub(crate) captures: Option<Between>,
     pub(crate) record: Option<PathBuf>,
     /// Scheduled start times of the first sender's card and the receiver's.

@@ -11,11 +11,9 @@ use tautline_proto::units::Rate;
 
 const CHANNELS: usize = 2;
 
-/// A card that captures time marks from its first frame on.
 struct Marks {
     process: Box<dyn Process>,
     marker: Marker,
-    /// Error of the card's capture times.
     stamped: Span,
 }
 
@@ -41,7 +39,6 @@ pub(crate) fn stamped(process: Box<dyn Process>, stamped: Span) -> Box<dyn Proce
     Box::new(Marks { process, marker: Marker::new(), stamped })
 }
 
-/// Frame of the first mark.
 fn centre() -> i64 {
     let mut at = 0;
     Marker::new().fill(1, &mut [0.0; SPACING], |placed| at = placed.frame);

@@ -23,7 +23,6 @@ use crate::road::Progress;
 pub(crate) const STREAM: u32 = 7;
 pub(crate) const DATAGRAM_BYTES: usize = 1400;
 
-/// A socket for workers, one at a time.
 pub(crate) struct Crew {
     socket: UdpSocket,
     pub(crate) progress: Arc<Progress>,
@@ -106,7 +105,6 @@ impl Crew {
         LeftOver(socket)
     }
 
-    /// Stops the worker until the guard is dropped.
     pub(crate) fn hold(held: &Arc<Mutex<()>>) -> MutexGuard<'_, ()> {
         held.lock().unwrap()
     }
@@ -116,7 +114,6 @@ impl Crew {
     }
 }
 
-/// Datagrams sent to a killed worker.
 pub(crate) struct LeftOver(UdpSocket);
 
 impl LeftOver {

@@ -25,18 +25,15 @@ pub(crate) enum Fate {
     Goes,
     Lost,
     Twice,
-    /// Delivered at this run of the host.
     Held(u64),
 }
 
-/// Fate of each datagram, by direction and header.
 pub(crate) type Plan = Box<dyn FnMut(BlockLeg, &Head) -> Fate + Send>;
 
 pub(crate) fn smooth() -> Plan {
     Box::new(|_, _| Fate::Goes)
 }
 
-/// Progress of a worker: datagrams processed, and datagrams sent.
 #[derive(Default)]
 pub(crate) struct Progress {
     done: Mutex<(u64, u64)>,
@@ -54,10 +51,8 @@ struct Inner {
     link: DirectLink,
     plan: Plan,
     run: u64,
-    /// Datagrams sent and received since the worker started.
     sent: u64,
     read: u64,
-    /// Datagrams that the next `receive` delivers.
     here: Vec<Vec<u8>>,
     held: Vec<(u64, BlockLeg, Vec<u8>)>,
     /// Whether arrivals during a run are delivered in it.
@@ -102,7 +97,6 @@ impl Road {
         self.0.lock().unwrap()
     }
 
-    /// Announces the host's run, which releases datagrams held until then.
     pub(crate) fn at_run(&self, run: u64) {
         let mut inner = self.inner();
         inner.run = run;
@@ -147,7 +141,6 @@ impl Road {
         (inner.sent, inner.read) = (0, 0);
     }
 
-    /// Run at which the answer to a block was complete.
     pub(crate) fn came(&self, block: u64) -> Option<u64> {
         let inner = self.inner();
         let (parts, all, run) = inner.came.get(&block)?;

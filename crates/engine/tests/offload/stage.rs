@@ -64,9 +64,7 @@ pub(crate) struct Stage {
     wet: [Vec<f32>; CHANNELS],
     dry: [Vec<f32>; CHANNELS],
     heard: [Vec<f32>; CHANNELS],
-    /// Control output after each run.
     pub(crate) told: Vec<f32>,
-    /// Expected control output for each run.
     telling: Vec<f32>,
     pub(crate) run: u64,
     pub(crate) outcome: RunOutcome,
@@ -141,7 +139,6 @@ impl Stage {
         self.run += 1;
     }
 
-    /// Kills the first worker; its successor has no history.
     pub(crate) fn kill_worker(&mut self) {
         self.ends[0].1.end();
         self.ends[0].0.begin();
@@ -157,7 +154,6 @@ impl Stage {
         self.ends.iter().for_each(|(road, crew)| road.settle(&crew.progress));
     }
 
-    /// Runs once, then waits until everything sent is processed and answered.
     pub(crate) fn go(&mut self, frames: usize) {
         self.rush(frames);
         self.settle();
@@ -171,7 +167,6 @@ impl Stage {
         self.offloaded.standing().delay as usize
     }
 
-    /// Input frames whose output differs from the local one.
     pub(crate) fn differing(&self) -> Vec<u64> {
         let delay = self.delay();
         let heard = self.heard[0].len();
@@ -237,7 +232,6 @@ impl Stage {
         all
     }
 
-    /// Blocks that had not arrived when due, as seen by the road, independently of the ledger.
     pub(crate) fn missed(&self, window: u64) -> Vec<Range<u64>> {
         let mut missed: Vec<Range<u64>> = Vec::new();
         for block in 0..self.run.saturating_sub(window) {

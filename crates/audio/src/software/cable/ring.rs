@@ -60,7 +60,6 @@ impl RingLayout {
         Self { rate: settings.rate, channels: settings.channels }
     }
 
-    /// Frames of a ring: at least 1.25 s, a power of two.
     fn frames(self) -> i64 {
         i64::from((self.rate.hertz() + self.rate.hertz() / 4).next_power_of_two())
     }

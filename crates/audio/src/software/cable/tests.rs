@@ -26,7 +26,6 @@ fn clock(opened: i64, ppm: f64) -> CardClock {
     CardClock::new(start, RATE, Ppm::from_f64(ppm))
 }
 
-/// A playing and a capturing end on one cable, each with its own clock, in virtual time.
 struct Joined {
     plays: PlayingEnd,
     hears: HearingEnd,
@@ -45,7 +44,6 @@ impl Joined {
         Self { plays, hears, clocks: [plays_by, hears_by], played: 0, heard: 0 }
     }
 
-    /// Plays `sound` until a period's first frame meets the DAC after `until`.
     fn play_to(&mut self, until: LocalTime, sound: impl Fn(i64) -> [f32; 2]) {
         while self.clocks[0].instant_of(self.played - 48) <= until {
             let frames: Vec<f32> = (self.played..self.played + 48).flat_map(&sound).collect();
@@ -54,7 +52,6 @@ impl Joined {
         }
     }
 
-    /// Captures the next period when it is full; returns its first frame and its samples.
     fn hear(&mut self, sound: impl Fn(i64) -> [f32; 2]) -> (i64, Vec<f32>) {
         self.play_to(self.clocks[1].instant_of(self.heard + 32), sound);
         let mut heard = vec![f32::NAN; 64];

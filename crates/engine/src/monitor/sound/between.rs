@@ -42,7 +42,6 @@ impl Between {
         Self(LineFitter::new(Quality::Best, WINDOW))
     }
 
-    /// Finds the place of window `samples` near `guess` with about this drift.
     pub(super) fn place(
         &mut self,
         samples: &[f32],

@@ -41,7 +41,6 @@ pub(crate) struct Hearing {
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
     pub(super) begin: usize,
-    /// First frame of each run, with its time at the DAC.
     times: VecDeque<(usize, Meets)>,
 }
 
@@ -103,7 +102,6 @@ impl Hearing {
         }
     }
 
-    /// Time at the DAC `index` frames after frame `start`.
     pub(super) fn time_between(&self, start: usize, index: f64) -> Option<LocalTime> {
         let part = (index.fract() * self.rate.span_of(Frames::new(1)).as_nanos() as f64).round();
         let Meets { due, taken } = self.meets(start + index as usize)?;
@@ -114,7 +112,6 @@ impl Hearing {
         self.meets(frame).map(|meets| meets.due)
     }
 
-    /// Times at which `frame` was due and taken.
     fn meets(&self, frame: usize) -> Option<Meets> {
         let after = self.times.partition_point(|(first, _)| *first <= frame);
         let (first, at) = self.times.get(after.checked_sub(1)?)?;

@@ -29,8 +29,6 @@ impl RecentFrames {
         self.samples.get(self.slot(frame)).copied().unwrap_or(f32::NAN)
     }
 
-    /// Returns `count` samples from `frame` on, at most the longest run; `None` before the first
-    /// packet.
     pub(super) fn run(&self, frame: MediaTime, count: usize) -> Option<&[f32]> {
         self.samples.get(self.slot(frame)..)?.get(..count)
     }
@@ -39,7 +37,6 @@ impl RecentFrames {
         (0..).map(move |index| self.at(frame + Frames::new(index)))
     }
 
-    /// Adds a packet's `samples` from `media` on.
     pub(super) fn write(&mut self, media: MediaTime, samples: &[f32]) {
         if self.samples.is_empty() {
             self.samples = vec![f32::NAN; self.room + self.longest].into();

@@ -36,7 +36,6 @@ impl<At> Writer<At> {
         self.write_parts(at, channels, channel, [samples, &[]]);
     }
 
-    /// Writes one channel of a run in two parts of whole frames.
     pub(crate) fn write_parts(
         &mut self,
         at: At,
@@ -61,7 +60,6 @@ impl<At> Writer<At> {
     }
 }
 
-/// Copies a channel from two parts into two parts.
 fn lay(
     parts: [&[f32]; 2],
     channels: usize,

@@ -16,7 +16,6 @@ const WIDE_PATIENCE: u32 = 1;
 const BETWEEN_PATIENCE: u32 = 8;
 /// Search state: the last match, relative to the ledger.
 pub(super) struct Search {
-    /// Maximum distance to search, in frames.
     reach: i64,
     last: i64,
     /// Back-offs of the search everywhere and of the search between frames.

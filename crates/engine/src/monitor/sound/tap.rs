@@ -20,7 +20,6 @@ impl PacketTap {
         Self { writer, channel, run: MediaTime::ZERO..MediaTime::ZERO, longest }
     }
 
-    /// Sends a single run.
     #[cfg(test)]
     pub(super) fn told(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
         self.writer.write(media, channels, self.channel, samples);

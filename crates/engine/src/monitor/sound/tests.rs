@@ -43,7 +43,6 @@ impl World {
         Self { rate, hearing, mouth, measurement, tap, ear, found: Vec::new() }
     }
 
-    /// Sends a packet with `samples` from `frame` on, due when the card is at `frame`.
     fn packet(&mut self, frame: usize, samples: &[f32]) {
         let media = MediaTime::from_frames(frame as i64);
         self.tap.told(media, 1, samples);
@@ -125,7 +124,6 @@ fn noise(seed: u32, frames: usize) -> Vec<f32> {
     (0..frames).map(|_| next()).collect()
 }
 
-/// Noise with a four-pole low-pass at `hertz`.
 fn deep_noise(rate: u32, hertz: f64, frames: usize) -> Vec<f32> {
     let keep = 1.0 - TAU * hertz / f64::from(rate);
     let mut poles = [0.0; 4];

@@ -6,7 +6,6 @@ use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
 use tautline_proto::time::LocalTime;
 
-/// Streams in the mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Voices {
     #[default]

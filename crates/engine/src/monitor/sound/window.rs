@@ -34,7 +34,6 @@ pub(super) struct SoundWindow<'a> {
 /// Extra tolerance over [`LIKELY`] when places are compared together: no rounding hides a match.
 const SAFE: f32 = 1.001;
 
-/// Maximum run of frames needed for a search with this reach.
 pub(super) fn longest_run(reach: Frames) -> Frames {
     Frames::from_len(Landmarks::reach(2 * reach.as_len() + 1, WINDOW))
 }
@@ -73,7 +72,6 @@ impl<'a> SoundWindow<'a> {
         self.landmarks.indices[0]
     }
 
-    /// Frames of packets from `place` on, as many as the window has.
     fn there(&self, place: MediaTime) -> &'a [f32] {
         self.brought.run(place, WINDOW).unwrap_or_default()
     }
@@ -117,7 +115,6 @@ impl<'a> SoundWindow<'a> {
         (0..count).map(move |step| (loudest + step * STRIDE) % WINDOW)
     }
 
-    /// All candidates at most `reach` from `middle`.
     pub(super) fn likely(
         &self,
         middle: MediaTime,

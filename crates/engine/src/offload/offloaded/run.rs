@@ -18,11 +18,9 @@ use crate::offload::host_block::HostBlock;
 use crate::offload::offloaded::Offloaded;
 use crate::offload::offloaded::under_way::HandedOut;
 
-/// Interval of statuses for the ordinary thread.
 const TELL_EVERY: Span = Span::from_millis(10);
 /// Fraction of a second for which a missing run is kept, because its ledger line is still open.
 const REMEMBERED_PART: u32 = 4;
-/// Maximum accepted latency of a plugin.
 const MOST_LATENCY_SECONDS: u32 = 10;
 
 /// Result of a run.
@@ -41,7 +39,6 @@ pub struct RunOutcome {
     pub hurries_in_vain: bool,
 }
 
-/// A part of a run to send, and its settings.
 #[derive(Clone, Copy)]
 struct RunPart {
     from: usize,
@@ -95,7 +92,6 @@ impl Offloaded {
         self.counters.stood_in += u64::from(outcome.stood_in);
         if began - self.told >= TELL_EVERY {
             self.told = began;
-            // If the ring is full, the next status is enough.
             let _ = self.rings.standing.push(self.standing());
         }
         outcome
@@ -205,7 +201,6 @@ impl Offloaded {
         under_way.iter().all(|run| run.position >= due || is_over(run) || is_here(run))
     }
 
-    /// Returns whether a run due before frame `due` has no answer.
     fn is_unanswered(&self, due: u64) -> bool {
         let turn = self.returns.turn();
         let mut wanted = self.under_way.iter().filter(|run| run.is_wanted(due, turn));
@@ -263,7 +258,6 @@ impl Offloaded {
         true
     }
 
-    /// Places the answers due before frame `due`.
     fn place(&mut self, due: u64, until: LocalTime) {
         let mut index = 0;
         while let Some(run) = self.under_way.get(index).copied() {

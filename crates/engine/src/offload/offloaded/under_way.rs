@@ -6,14 +6,12 @@ pub(super) struct HandedOut {
     pub(super) frames: u32,
     /// Block number, the same for every worker.
     pub(super) block: u64,
-    /// Whether an answer was placed.
     pub(super) placed: bool,
     /// Whether it was due and its slack was reported.
     pub(super) told: bool,
 }
 
 impl HandedOut {
-    /// Frame after its last.
     pub(super) const fn end(&self) -> u64 {
         self.position + self.frames as u64
     }

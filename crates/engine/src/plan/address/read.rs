@@ -156,7 +156,6 @@ pub(super) fn unnamed(place: &str) -> String {
     format!("{place} names no address, and only what is sent has one claimed for it; {ETHERNET}")
 }
 
-/// Parses bytes in hexadecimal with `:` or `-` between.
 fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let mut words = text.split([':', '-']);
@@ -177,7 +176,6 @@ fn stream_id(text: &str) -> Option<StreamId> {
     Some(StreamId(address << 16 | u64::from(number)))
 }
 
-/// Adds AVTP's UDP port if there is none.
 fn with_port(place: &str) -> String {
     let place = place.trim_end_matches('/');
     let port = place.rsplit_once(':').map(|(_, port)| port);

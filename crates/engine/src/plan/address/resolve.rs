@@ -96,7 +96,6 @@ fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError>
     Ok(bytes)
 }
 
-/// Returns whether `host` means every address of this machine.
 pub(super) fn is_any(host: &str) -> bool {
     host.is_empty() || host == "*"
 }

@@ -22,7 +22,6 @@ use crate::monitor::sound::PacketTap;
 use crate::plan::select::PATIENCE;
 use crate::receive_engine::repairers::Spares;
 
-/// Maximum networks that are counted separately.
 const MOST_NETWORKS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,7 +72,6 @@ pub(crate) enum MixerCommand {
     Levels(bool),
 }
 
-/// Status of one stream, sent to the ordinary thread every [`TELL_EVERY`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RxStatus {
     pub(crate) stream: StreamStatus,

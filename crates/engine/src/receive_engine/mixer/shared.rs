@@ -14,7 +14,6 @@ use super::{Fed, Mixer, MixerInput};
 use crate::monitor::sound::OutputTap;
 use crate::receive_engine::repairers::Spares;
 
-/// News of a shared link for the ordinary thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SharedNews {
     /// A new sender is received by the input with this number.

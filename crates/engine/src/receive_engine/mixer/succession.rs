@@ -16,7 +16,6 @@ pub(crate) struct PendingStream {
     crossing: bool,
 }
 
-/// Pending streams of a mix, at most one per place.
 pub(crate) struct Succession {
     heirs: Box<[Option<PendingStream>]>,
     /// Number of pending streams; if 0, as usual, no place is checked.

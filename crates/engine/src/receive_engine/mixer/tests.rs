@@ -59,7 +59,6 @@ impl Link for Fed {
     }
 }
 
-/// A mixer with mono streams of constant level.
 struct World {
     mixer: Mixer,
     queues: Vec<Queue>,
@@ -120,7 +119,6 @@ impl World {
         Self { mixer, queues, coming, gone, levels: levels.into(), tick: 0, played: Vec::new() }
     }
 
-    /// Adds a pending stream of this level for the place at `index`; returns its number.
     fn bequeath(&mut self, index: usize, level: f32) -> usize {
         let queue = Queue::default();
         let mut heir = incoming(&queue);

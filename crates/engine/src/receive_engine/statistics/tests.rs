@@ -10,7 +10,6 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// A packet played `total` after its capture, if that is known.
 fn passage(total: Option<Span>) -> PacketTrace {
     let (arrival, dac) = (at(1_000), at(1_010));
     let capture = total.map(|total| dac - total);

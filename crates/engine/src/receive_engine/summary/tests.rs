@@ -85,7 +85,6 @@ fn stalled(from: i64, to: i64) -> StallLog {
     log
 }
 
-/// The ordinary thread's knowledge of a stream.
 struct Told {
     config: JitterBufferConfig,
     statistics: Statistics,
@@ -140,7 +139,6 @@ impl Told {
     }
 }
 
-/// Number of faults that the stalls explain.
 fn judged(faults: &[(i64, i64, Harm)], stalls: &StallLog) -> u64 {
     let (mut told, begun) = (Told::new(), status(990));
     told.look(begun, stalls);

@@ -9,8 +9,6 @@ const REACH: i64 = 700;
 /// More than the ring holds, so that its end may lie anywhere in the searched range.
 const SOUND: usize = 9_000;
 
-/// Sound of this kind: noise, a tone, noise that repeats every 300 frames, a tone that is softer in
-/// between.
 fn sound(kind: usize, random: &mut u32) -> Vec<f32> {
     let mut noise = || {
         *random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

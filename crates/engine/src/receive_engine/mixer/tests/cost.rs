@@ -80,7 +80,6 @@ impl Link for Memory {
     }
 }
 
-/// The ordinary thread's end of one stream.
 struct OrdinaryEnd {
     ssrc: u32,
     arrived: Queue,

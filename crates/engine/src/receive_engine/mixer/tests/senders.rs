@@ -6,7 +6,6 @@ use crate::receive_engine::mixer::{SharedLink, SharedNews};
 /// Numbers of the ready receivers.
 const WAITING: [usize; 3] = [7, 8, 9];
 
-/// The ordinary thread's end of the link.
 struct Ordinary {
     waiting: Producer<MixerInput>,
     news: Consumer<SharedNews>,
@@ -14,7 +13,6 @@ struct Ordinary {
 }
 
 impl Ordinary {
-    /// Numbers of the receivers of new senders since the last call.
     fn came(&mut self) -> Vec<usize> {
         let news = core::iter::from_fn(|| self.news.pop().ok());
         news.filter_map(|news| match news {
@@ -24,13 +22,11 @@ impl Ordinary {
         .collect()
     }
 
-    /// Numbers of the returned receivers.
     fn gone(&mut self) -> Vec<usize> {
         core::iter::from_fn(|| self.gone.pop().ok()).map(|input| input.number).collect()
     }
 }
 
-/// A mix with one shared link and senders of these levels, at most `most` at once.
 fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     let mut world = World::new(select, &levels[..1]);
     world.levels = levels.into();
@@ -47,7 +43,6 @@ fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     (world, Ordinary { waiting, news, gone })
 }
 
-/// Plays `ticks` while `sending` send, and settles the shared link as the mixer does.
 fn play(world: &mut World, ticks: u32, sending: &[usize]) -> f32 {
     for _ in 0..ticks {
         world.play(1, sending);
