@@ -5,7 +5,6 @@
 
 use std::{env, fs, path::PathBuf};
 
-/// Begin of an archive.
 const EMPTY_ARCHIVE: &str = "!<arch>\n";
 
 fn main() {

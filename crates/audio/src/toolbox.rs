@@ -103,7 +103,7 @@ pub struct ChannelsOffered {
 }
 
 /// Messages for the user; clones share them. It locks, so a device's thread uses a
-/// [`PreparedNote`].
+/// `PreparedNote`.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Sentences>>);
 

@@ -346,8 +346,6 @@ fn a_list_names_the_pcms_of_a_configuration_and_opens_none() {
     assert!(!untouched.exists(), "opening a PCM of type file makes the file");
 }
 
-/// Plays the pattern and captures in the same cycle; sends the results at the end, because that
-/// allocates.
 struct BothWays {
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,

@@ -33,7 +33,6 @@ fn no_card() -> bool {
     absent
 }
 
-/// The end of a cable of the test's own.
 fn end(device: u32, cable: u32, format: CardFormat) -> DeviceSpec {
     let name = format!("alsa:hw:Loopback,{device},{cable}?format={format}");
     name.parse().expect("a device")

@@ -53,7 +53,6 @@ struct Heard {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Played {
     Apart,
-    /// Both equal, as in most calls.
     Alike,
 }
 

@@ -73,7 +73,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Room for a burst of pictures each way.
 fn options() -> UdpOptions {
     UdpOptions {
         datagram_bytes: DATAGRAM_BYTES,
@@ -193,7 +192,6 @@ impl Here {
         Self { filter: Echo { last: vec![0; PICTURE] }, bytes: vec![0; PICTURE + 4] }
     }
 
-    /// Returns the filtered picture `number`, which must be the next.
     fn next(&mut self, number: u64) -> &[u8] {
         draw(number, &mut self.bytes);
         let [brightness, contrast] = controls(number);

@@ -199,7 +199,7 @@ impl<C> Asker<C> {
 }
 
 impl<C> Requests<C> {
-    /// Applies pending changes without waiting, at most [`AT_ONCE`] per call.
+    /// Applies pending changes without waiting, at most eight per call.
     pub fn serve(&self, mut make: impl FnMut(C) -> Answer) {
         for request in self.0.try_iter().take(AT_ONCE) {
             // The requester may have given up waiting.

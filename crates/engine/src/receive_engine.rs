@@ -134,11 +134,9 @@ impl RecvEngine {
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let (mut changes, (succession, spares, gains)) =
             MixChanges::new(mix, (inputs.len(), more), plan.gain);
-        // Senders may start with the first block.
         for (link, shared) in shared.iter_mut().enumerate() {
             shared.refill(link, &mut changes);
         }
-        // Each planned stream may have a pending one.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
             passages: Passages::with_capacity(passages_of(&device) * playing),

@@ -120,7 +120,6 @@ fn streams_are_mixed_with_maps_and_volumes() {
     }
 }
 
-/// Checks that the sanitizer works.
 #[cfg(tautline_rtsan)]
 mod sanitizer {
     use std::process::{Command, Output};

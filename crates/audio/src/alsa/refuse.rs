@@ -118,7 +118,6 @@ fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     })
 }
 
-/// Also resolves a thread number to its program.
 fn name_of(pid: u32) -> Option<(String, u32)> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some((name.trim().to_owned(), pid))

@@ -122,7 +122,6 @@ impl BusReader {
         }
     }
 
-    /// Stores `frames` frames from number `first` on: the next from the ring, or silence.
     fn lay(&mut self, part: usize, first: i64, frames: usize, played: Option<()>) {
         let Some(kept) = self.kept.get_mut(part) else { return };
         if played.is_none() && self.sounded[part] + (self.room as i64) < first {
@@ -161,7 +160,6 @@ impl BusReader {
         self.sounded.get(part).is_some_and(|sounded| *sounded > frame)
     }
 
-    /// Frames of a part from number `first` on, in up to two pieces, as far as known.
     pub(super) fn frames(&self, part: usize, first: i64, count: usize) -> [&[f32]; 2] {
         let Some(kept) = self.kept.get(part) else { return [&[], &[]] };
         let oldest = self.known - self.room as i64;

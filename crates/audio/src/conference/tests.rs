@@ -92,7 +92,6 @@ impl Room {
         hears
     }
 
-    /// Begin of a period of this device, with jitter.
     fn began(&self, period: i64, fast: i64) -> LocalTime {
         let nanos = period * PERIOD as i64 * 1_000_000_000 / 48_000;
         LocalTime::from_nanos(1_000_000_000 + nanos - nanos * fast / 1_000_000)
@@ -321,7 +320,6 @@ fn instants_that_jitter_do_not_move_what_is_heard() {
 fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
-    // More than is kept, so that the old frames are overwritten.
     room.turn(400);
     room.turned.playback += 1;
     room.skipped.playback = Frames::from_len(PERIOD);

@@ -22,7 +22,6 @@ pub enum NoCanceller {
 pub struct Canceller(EchoCanceller);
 
 impl Canceller {
-    /// Allocates everything.
     pub fn new(
         rate: Rate,
         microphones: Channels,

@@ -52,7 +52,6 @@ impl ClientThread {
         let (closing, closed) = channel();
         let thread = thread::Builder::new().name("taut-jack".to_owned()).stack_size(STACK);
         let serve = move || {
-            // Dropped last, after the client.
             let _closing = closing;
             let mut client = match open() {
                 Ok(client) => client,
@@ -88,7 +87,6 @@ impl ClientThread {
 
     pub(super) fn ask(&self, errand: impl FnOnce(&mut Client) + Send + 'static) {
         if let Some(errands) = &self.errands {
-            // The thread outlives this value.
             let _ = errands.send(Box::new(errand));
         }
     }

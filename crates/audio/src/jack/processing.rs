@@ -61,7 +61,6 @@ impl Processing {
                     (false, _) => CycleFault::Xrun,
                 },
             },
-            // Two readings in whole microseconds.
             uncertainty: times.reading + Span::from_micros(1),
             xruns,
             latency: Sides::each(|direction| signals.latency(direction)),

@@ -43,7 +43,6 @@ enum Made {
 unsafe impl Send for HeldNode {}
 
 impl Drop for HeldNode {
-    /// Ends the graph's calls before the listeners are dropped.
     fn drop(&mut self) {
         if let Made::Stream { stream, .. } = &self.node {
             // Fails if the server is gone; then there is no connection.

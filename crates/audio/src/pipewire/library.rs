@@ -20,7 +20,6 @@ const NAME: &CStr = c"libpipewire-0.3.so.0";
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("write the jump of this architecture below, or leave the feature pipewire out");
 
-/// Jumps to the function, with any arguments.
 macro_rules! jump {
     ($name:ident) => {
         #[cfg(target_arch = "x86_64")]

@@ -25,7 +25,6 @@ pub(super) enum NodeKind {
 }
 
 impl PipeWireSpec {
-    /// Returns whether the desktop connects it.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.shape, NodeKind::Stream(_))
     }

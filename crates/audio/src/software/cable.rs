@@ -34,7 +34,6 @@ impl CableName {
 impl FromStr for CableName {
     type Err = ();
 
-    /// Accepts letters, digits, `-` and `_`, as for a file name.
     fn from_str(given: &str) -> Result<Self, ()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let good = !given.is_empty() && given.len() <= Self::LONGEST && given.chars().all(fits);

@@ -233,7 +233,6 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
     (Recorder { ring, gaps, written: 0, owed: 0, shared, thread: None, piped: None }, scribe)
 }
 
-/// Extensions of files in other formats than WAV.
 const OTHER_FORMS: [&str; 6] = ["aac", "flac", "m4a", "mp3", "ogg", "opus"];
 
 /// Rejects a name with another format's extension, which would mislead later readers.

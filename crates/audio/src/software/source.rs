@@ -71,7 +71,8 @@ pub(crate) struct FileSource {
 }
 
 impl FileSource {
-    /// Opens a file with these settings and decodes it, repeatedly if `looped`. Returns when enough is decoded to begin.
+    /// Opens a file with these settings and decodes it, repeatedly if `looped`. Returns when enough
+    /// is decoded to begin.
     pub(crate) fn open(
         file: &SoundFile,
         settings: &Settings,

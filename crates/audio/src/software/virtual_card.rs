@@ -45,7 +45,6 @@ impl Ends {
     }
 }
 
-/// Keeps the ends of a card while no card uses them. Locked at set-up and at the end only.
 pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
 
 #[derive(Debug)]
@@ -69,7 +68,6 @@ impl Disappearance {
         Self { after, away, went: AtomicI64::new(Self::NOT_YET) }
     }
 
-    /// Returns whether the card, which started at `start`, fails now. Wait-free.
     fn strikes(&self, start: LocalTime, now: LocalTime) -> bool {
         let due = now - start >= self.after && self.went.load(Ordering::Relaxed) == Self::NOT_YET;
         if due {

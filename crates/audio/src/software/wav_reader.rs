@@ -239,7 +239,6 @@ impl WavReader {
 }
 
 fn decode(coding: WavCoding, bytes: &[u8], out: &mut Vec<f32>) {
-    /// One step of 32 bits relative to full scale.
     const STEP: f32 = 1.0 / 2_147_483_648.0;
     match coding {
         WavCoding::Integer { bytes: width, bits } => {

@@ -150,7 +150,6 @@ mod tests {
     const CYCLE: Span = Span::from_millis(5);
     const LOOK: Span = Span::from_millis(10);
 
-    /// Milliseconds, in checks of 10, until the watch reports silence after `called_in` with calls.
     fn silent_after(called_in: i64, cycle: Span) -> i64 {
         let mut now = LocalTime::from_nanos(7);
         let mut watch = CallWatch::new(3, now);

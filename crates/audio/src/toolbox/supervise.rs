@@ -67,7 +67,6 @@ impl Default for SupervisionShared {
     }
 }
 
-/// State of a supervised device. Wait-free; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Supervision(Arc<SupervisionShared>);
 

@@ -14,7 +14,6 @@ pub(crate) trait DeviceTap: Send {
 
     fn after(&mut self, _cycle: &mut Cycle<'_>) {}
 
-    /// Returns whether the device ends after this period, whatever its process returns.
     fn ends(&self, _now: LocalTime) -> bool {
         false
     }

@@ -58,7 +58,6 @@ pub(crate) fn by_udp(to: SocketAddr) -> UdpOptions {
     options
 }
 
-/// Ethernet options of `taut send` for this format.
 pub(crate) fn by_ethernet() -> EthernetOptions {
     // For local use without a claim (IEEE 1722 table B.10).
     let address = [0x91, 0xE0, 0xF0, 0x00, 0xFE, 0x01];

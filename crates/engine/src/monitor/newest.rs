@@ -26,7 +26,6 @@ impl<T> LastSecond<T> {
         Self { since, kept: VecDeque::new(), one_in: 1, told: 0 }
     }
 
-    /// Adds an item with time `at`, which may be after `now`.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, item: T) {
         self.forget(now);
         self.told += 1;
@@ -70,7 +69,6 @@ impl<T> LastSecond<T> {
     }
 }
 
-/// Length of the parts of a minute, each with its worst packet.
 const PART: Span = Span::from_secs(5);
 const PARTS: i64 = 12;
 
@@ -118,8 +116,6 @@ impl<P: Copy> MinutePart<P> {
 impl<P: Copy> WorstOfMinute<P> {
     pub(crate) const NONE: Self = Self { parts: VecDeque::new() };
 
-    /// Adds a packet with time `at`, which may be after `now`; the smaller its margin `spare`, the
-    /// worse.
     #[inline]
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         let number = part(at);
@@ -204,7 +200,6 @@ mod tests {
     fn the_worst_of_a_minute_is_none_that_is_still_to_come() {
         let mut minute = WorstOfMinute::NONE;
         let ms = Span::from_millis;
-        // Each packet is known 2 s ahead. The one at 8 s is the worst, then the one at 3 s.
         for second in 0..=20 {
             let spare = match second {
                 8 => 0,
@@ -233,7 +228,6 @@ mod tests {
     fn the_worst_of_a_minute_is_kept_for_a_minute_and_no_longer() {
         let mut minute = WorstOfMinute::NONE;
         for second in 0..120 {
-            // The packet at 10 s has no margin, the one at 40 s a small one.
             let spare = match second {
                 10 => 0,
                 40 => 1,

@@ -9,7 +9,6 @@ use tautline_report::snapshot::{self, Meter, SecondCounts, StreamSnapshot};
 use crate::monitor::levels::LevelReader;
 use crate::monitor::newest::{LastSecond, WorstOfMinute};
 
-/// State of a stream; `P` is a played or a sent packet.
 pub(crate) struct Observed<P> {
     levels: LevelReader,
     minute: WorstOfMinute<P>,

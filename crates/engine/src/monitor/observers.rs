@@ -180,7 +180,6 @@ impl Served {
             command: self.command.clone(),
             ..standing
         };
-        // Cannot fail: JSON can represent all values.
         let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };
         line.push(b'\n');
         self.readers.retain_mut(|reader| reader.tell(&line, now));
@@ -199,7 +198,6 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // May be gone already.
         let _ = fs::remove_file(&self.socket);
     }
 }

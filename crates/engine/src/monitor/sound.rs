@@ -254,7 +254,6 @@ impl Measurement {
         else {
             return WindowOutcome::Unsearched;
         };
-        // Packets that were due before this window were not found.
         self.give_up_before(first - REACH);
         if !hearing.voices.only(self.place, first, last) {
             return WindowOutcome::Unsearched;
@@ -265,7 +264,6 @@ impl Measurement {
         let stray = self.stray;
         let near = match self.probes {
             Probes::All => self.expected.iter().find(|e| e.dac >= first),
-            // With few packets, the windows between them contain none.
             _ => self.expected.iter().find(|e| is_here(e.dac) || is_here(e.dac + stray)),
         };
         let Some(near) = near.copied() else { return WindowOutcome::Unsearched };

@@ -125,7 +125,7 @@ impl Attendant {
         if self.changes.is_full() {
             return Err(far);
         }
-        // Cannot fail: checked for room above.
+        // Checked for room above.
         let _ = self.changes.push((which, Some(far)));
         Ok(())
     }

@@ -229,7 +229,6 @@ impl WorkerEnd {
     }
 }
 
-/// Sums the counters that are reported.
 pub(crate) const fn together(one: LinkCounters, other: LinkCounters) -> LinkCounters {
     LinkCounters {
         sent: one.sent + other.sent,

@@ -131,7 +131,6 @@ mod tests {
             assert_eq!(bytes(&pair[0], BlockLeg::Back), bytes(&pair[1], BlockLeg::There));
         }
         assert_eq!(bytes(&sets[2], BlockLeg::Back), bytes(&whole, BlockLeg::Back));
-        // After three outputs follow the last plugin's five controls, then its own control output.
         let first = sets[0].block_set().unwrap();
         assert_eq!(
             first.place(BlockLeg::Back, sets[0].controls_out().unwrap(), 10),

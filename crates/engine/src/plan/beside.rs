@@ -26,7 +26,6 @@ fn come_together(
     alike && avtp(heard) && avtp(told) && covers(one, other)
 }
 
-/// Returns whether a socket bound to `bound` receives packets sent to `to`.
 fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     let every = bound.ip().is_unspecified() && bound.is_ipv4() == to.is_ipv4();
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())

@@ -89,7 +89,6 @@ impl ClaimedAddress {
     const PATIENCE: Span = Span::from_secs(20);
     /// Extra time that `wait` grants the thread.
     const LATE: Duration = Duration::from_secs(5);
-    /// Interval at which the thread checks whether the stream has ended.
     const LOOK: Span = Span::from_millis(100);
 
     /// Starts a claim if `without` has no address. Does not block.
@@ -145,7 +144,6 @@ impl ClaimedAddress {
     }
 }
 
-/// Claims the first address; returns the final state on failure.
 fn first(
     mut claim: AddressClaim,
     socket: &MaapSocket,
@@ -167,7 +165,6 @@ fn first(
     }
 }
 
-/// Defends the claim until the stream ends, and claims another address if it is lost.
 fn defend(mut claim: AddressClaim, socket: &MaapSocket, told: &ClaimShared) {
     while !told.over.load(Ordering::Relaxed) {
         let look = now() + ClaimedAddress::LOOK;
@@ -191,7 +188,6 @@ fn speak(claim: &mut AddressClaim, socket: &MaapSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Handles messages until the next one has to be sent, or until `until`.
 fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io::Result<()> {
     let patience = claim.deadline().min(until) - now();
     if let Some((from, message)) = socket.receive(patience.max(Span::ZERO))? {

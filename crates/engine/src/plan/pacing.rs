@@ -186,7 +186,6 @@ struct PacedStream {
 }
 
 impl PacedStream {
-    /// Measures how late such a thread wakes up ([`wakes`]).
     fn wakes(&self) -> [Span; 2] {
         let there = spawn("taut-probe", self.scheduler, 0, wakes).ok();
         there.and_then(|(thread, _)| thread.join().ok()).unwrap_or_else(wakes)
@@ -247,7 +246,6 @@ fn climb(
         Some(mode) => Err(PacingRefused { mode, why: why.join("; ") }),
         None => {
             let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
-            // As with launch times: only if the lead is worth it.
             let worth = |spacing: &Spacing| spacing.lead <= wanted.spare.divided(WORTH);
             if let Some(lead) = sleeping.filter(|spacing| !worth(spacing)).map(|it| it.lead) {
                 why.push(format!("a thread that sleeps to each would take {lead} of the latency"));
@@ -383,7 +381,6 @@ mod tests {
         (paced.mode, paced.spacing)
     }
 
-    /// A link on loopback, which never has launch times.
     fn by_ethernet() -> LinkOptions {
         let interface = "lo".to_owned();
         let address = [0x91, 0xE0, 0xF0, 0, 0xFE, 1];

@@ -18,7 +18,6 @@ tautline_dsp::named_enum! {
 }
 
 impl Probes {
-    /// Returns whether the packet after `before` others is measured.
     pub(crate) const fn take(self, before: u64) -> bool {
         match self {
             Self::All => true,

@@ -60,7 +60,6 @@ pub fn set(
     Ok(())
 }
 
-/// Returns the value that all destinations request; `None` if there are no destinations.
 fn agreed<T: PartialEq>(
     key: &str,
     destinations: &[Destination<'_>],

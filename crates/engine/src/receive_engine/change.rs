@@ -42,11 +42,9 @@ pub(crate) struct MixChanges {
 /// Maximum reports of ended streams: a sender with ever new SSRCs must not fill the memory.
 const CLOSED: usize = 1000;
 
-/// Capacity for streams that start or close.
 const WAITING: usize = 4;
 
 impl MixChanges {
-    /// Creates the changes of a mix with `places` planned streams and up to `more` other senders.
     pub(crate) fn new(
         mix: Mix,
         (places, more): (usize, usize),
@@ -83,7 +81,6 @@ impl MixChanges {
         Ok(connected)
     }
 
-    /// Keeps the report of an ended stream; drops it beyond the maximum.
     pub(crate) fn keep(&mut self, report: StreamReport) {
         if self.closed.len() < CLOSED {
             self.closed.push(report);
@@ -164,7 +161,7 @@ impl MixChanges {
         // It fades in while the other fades out.
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);
-        // Cannot fail: checked for room above.
+        // Checked for room above.
         let _ = self.coming.push((place, input));
         self.heirs.push((place, stream));
         Ok(Changed::From(address))

@@ -29,7 +29,6 @@ impl FollowedClock {
         Self { address, link, follower, news: CrfNews::default() }
     }
 
-    /// Receives packets and notes changes. Returns the talker's rate, once it is known.
     pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ToldRate> {
         let Self { address, link, follower, news } = self;
         link.receive(&mut |came| follower.handle(came.bytes, came.arrival.at));

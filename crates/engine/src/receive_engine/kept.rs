@@ -38,7 +38,6 @@ impl KeptDatagrams {
         }
     }
 
-    /// Puts the datagrams back in front of `opened`.
     pub(super) fn unread(self, opened: OpenedStream) -> OpenedStream {
         if self.0.is_empty() {
             return opened;

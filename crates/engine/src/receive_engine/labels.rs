@@ -26,7 +26,6 @@ enum What {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Label {
-    /// First frame, and the one after the last.
     frames: (i64, i64),
     what: What,
     stream: usize,
@@ -42,14 +41,12 @@ pub(crate) struct Labels {
     lead: i64,
     begun: Option<LocalTime>,
     labels: Vec<Label>,
-    /// Names of all labelled streams, including ended ones.
     names: Vec<(usize, String)>,
     /// First stream, and whether there were others.
     first: Option<usize>,
     several: bool,
     /// Indexes of labels that are not checked against the stall monitor yet.
     unjudged: Vec<usize>,
-    /// Number of labels without room.
     untold: u64,
 }
 
@@ -99,7 +96,6 @@ impl Labels {
         }
     }
 
-    /// Takes the remaining marks of an ended stream, and counts its lost ones.
     pub(crate) fn close(&mut self, stream: &mut ReceivedStream) {
         self.follow(stream);
         self.untold += stream.statistics.status.map_or(0, |status| status.unmarked);
@@ -130,7 +126,6 @@ impl Labels {
         }
     }
 
-    /// Marks the holes that a late packet would have filled.
     fn blame(&mut self, stream: usize, spoilt: Spoilt) {
         let Some(frames) = self.place(spoilt) else { return };
         for label in self.labels.iter_mut().rev().take(LOOKED_AT) {
@@ -159,7 +154,6 @@ impl Labels {
         });
     }
 
-    /// Writes the file. Returns a message if that fails or if labels are missing.
     pub(crate) fn finish(
         mut self,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,

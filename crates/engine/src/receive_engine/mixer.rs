@@ -215,7 +215,6 @@ impl Mixer {
         {
             self.fill(block, PullTimes { now, meets, skipped, clock });
             samples = rest;
-            // With nearly all cards, the whole period fits.
             if samples.is_empty() {
                 return;
             }

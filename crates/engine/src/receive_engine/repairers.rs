@@ -37,7 +37,6 @@ impl RepairerStore {
         self.fill(streams, if none { most } else { WAITING });
     }
 
-    /// Creates repairers until `wanted` are ready or every stream can have one.
     fn fill(&mut self, streams: usize, wanted: usize) {
         let most = self.waiting.buffer().capacity();
         while self.laid_out < streams && most - self.waiting.slots() < wanted {
@@ -73,7 +72,6 @@ impl Spares {
 mod tests {
     use super::*;
 
-    /// Takes up to `wanted` for good; returns how many there were.
     fn take(spares: &mut Spares, wanted: usize) -> usize {
         let at_hand =
             core::iter::from_fn(|| spares.at_hand.take().or_else(|| spares.waiting.pop().ok()));

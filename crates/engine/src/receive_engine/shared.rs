@@ -17,7 +17,6 @@ use crate::receive_engine::sharing::{LinkShare, SharedReport};
 use crate::receive_engine::stream::ReceivedStream;
 
 impl StreamPlan {
-    /// Plan for another sender's stream, which uses the same link and control channel.
     pub(crate) fn fed(&self) -> Self {
         let (address, receiver) = (self.address.clone(), self.receiver.clone());
         let (link, control) = (Box::new(Fed), None);
@@ -26,7 +25,6 @@ impl StreamPlan {
 }
 
 pub(crate) struct SharedLinkEnd {
-    /// Plan of every stream of the link.
     model: StreamPlan,
     most: usize,
     /// Number of the planned stream, which also identifies the channel.
@@ -45,18 +43,14 @@ pub(crate) struct SharedLinkEnd {
     came: usize,
     left: usize,
     pub(crate) unplaced: Unplaced,
-    /// Whether a sender without a place was noted.
     told: bool,
 }
 
 /// Minimum ready receivers: as many senders can start within one beat without loss.
 const WAITING: usize = 4;
 const MOST_WAITING: usize = 32;
-/// Maximum kept reports of senders without packets.
 const EARLY: usize = 64;
 
-/// Creates both ends of shared link number `link` for `most` senders, from the ends of a planned
-/// stream.
 pub(crate) fn share(
     (model, most): (StreamPlan, usize),
     link: usize,
@@ -102,7 +96,7 @@ impl SharedLinkEnd {
             let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
             received.shares = Some(LinkShare { link, planned: false, author: None });
             input.shares = true;
-            // Cannot fail: checked for room above.
+            // Checked for room above.
             let _ = self.spares.push(input);
             self.waiting.push(received);
         }
@@ -183,7 +177,6 @@ impl SharedLinkEnd {
         early.drain(..early.len().saturating_sub(EARLY + 2 * self.most));
     }
 
-    /// Passes reports to one of its streams, and sends the stream's own report if it is due.
     pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut RunWatch) {
         let Some(shares) = received.shares else { return };
         received.conversation.control = self.control.take();

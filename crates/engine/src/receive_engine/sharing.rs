@@ -6,7 +6,6 @@ use tautline_proto::wire::rtcp::author_of;
 
 use crate::receive_engine::kept::KeptDatagram;
 
-/// Position of a stream in a shared link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkShare {
     pub(crate) link: usize,

@@ -46,7 +46,6 @@ pub(crate) struct Statistics {
     pub(crate) presented_after: Option<Span>,
     /// Times from arrival to that presentation time, and from there to the DAC.
     presented: [Distribution; 2],
-    /// Uncertainty of the clock mapping when each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
     pub(crate) status: Option<RxStatus>,
@@ -110,7 +109,6 @@ impl Statistics {
         }
     }
 
-    /// Returns whether to measure this packet, which was played or late.
     pub(crate) fn probe(&mut self, passage: &PacketTrace) -> bool {
         if passage.late {
             return self.probes != Probes::Off;
@@ -179,7 +177,6 @@ impl Statistics {
         self.rank(passage);
     }
 
-    /// Keeps the packets that were late by the most or waited the least.
     fn rank(&mut self, passage: &PacketTrace) {
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
@@ -212,7 +209,6 @@ impl Statistics {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
     }
 
-    /// Name of the latency's source.
     pub(crate) fn by(&self) -> &'static str {
         if self.probes == Probes::Off {
             return "none";
@@ -244,7 +240,6 @@ impl Statistics {
         self.known_to().map(|_| self.uncertainty.summary())
     }
 
-    /// Results for the presentation times in packets.
     pub(crate) fn presented(&self) -> Option<PresentedReport> {
         let [lead, off] = self.presented.each_ref().map(Distribution::summary);
         self.presented_after.map(|_| PresentedReport { lead, off })

@@ -49,7 +49,6 @@ pub(crate) struct ReceivedStream {
     commands: Producer<MixerCommand>,
     passages: Consumer<PacketTrace>,
     status: Consumer<RxStatus>,
-    /// Marks for the label file, if one is written.
     pub(crate) marks: Option<Consumer<LabelMark>>,
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
@@ -58,7 +57,6 @@ pub(crate) struct ReceivedStream {
     clock_steps: u32,
     pub(crate) number: usize,
     pub(crate) shares: Option<LinkShare>,
-    /// Whether the link also receives the clock that is followed.
     pub(crate) carries_clock: bool,
     /// Packets that wait for their measurement in the sound, in playout order.
     pending: VecDeque<PacketTrace>,
@@ -168,7 +166,6 @@ impl PacketLog<'_> {
         }
     }
 
-    /// Enters a packet found in the sound; the packets before it were not found.
     fn found(&mut self, found: FoundPacket) {
         self.statistics.found(found);
         let same = |p: &PacketTrace| p.media == found.media && !p.late;
@@ -211,7 +208,6 @@ impl ReceivedStream {
         self.answer(events, watch);
     }
 
-    /// Does the same with reports from a shared channel.
     pub(crate) fn converse_about<'a>(
         &mut self,
         said: impl Iterator<Item = &'a SharedReport>,
@@ -280,7 +276,6 @@ impl ReceivedStream {
         }
     }
 
-    /// Finishes after the device has stopped: searches the rest of the sound and sends a goodbye.
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,
@@ -343,7 +338,6 @@ impl ReceivedStream {
         self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
     }
 
-    /// Changes the latency rule at once; returns the new latency.
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) -> Result<Span, CannotChange> {
         let set = self.decide(|policy, context| policy.set_latency(rule, context));
         set.map_err(|refused| match refused {
@@ -389,7 +383,6 @@ impl ReceivedStream {
         stream.report()
     }
 
-    /// Updates the state for observers, `here` is `true` while there are any. Called once per beat.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool) {
         let commands = &mut self.commands;
         let ask = || commands.push(MixerCommand::Levels(here)).is_ok();
@@ -444,7 +437,6 @@ impl ReceivedStream {
         snapshot
     }
 
-    /// Source for the report, without its messages.
     fn source(&self) -> summary::ReportSource<'_> {
         let (policy, address) = (&self.policy, &self.address);
         summary::ReportSource {

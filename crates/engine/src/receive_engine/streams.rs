@@ -101,7 +101,6 @@ impl ReceivedStreams {
         conversing
     }
 
-    /// Adds new senders and removes ended ones at shared links.
     fn follow_senders(&mut self) {
         let Self { streams, shared, changes, hearing, ledger, labels, watch, .. } = self;
         let latency = changes.latency_of_all.take();
@@ -318,7 +317,6 @@ impl ReceivedStreams {
     }
 }
 
-/// Runs the session of a stream on its own channel or on that of its shared link.
 fn converse(received: &mut ReceivedStream, link: Option<&mut SharedLinkEnd>, watch: &mut RunWatch) {
     match link {
         Some(link) => link.converse(received, watch),

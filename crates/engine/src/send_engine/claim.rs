@@ -11,12 +11,10 @@ use crate::plan::claim::{ClaimStanding, ClaimedAddress};
 
 pub(crate) struct FollowedClaim {
     pub(super) claim: Arc<ClaimedAddress>,
-    /// Index of the interface on which the address is claimed.
     network: u32,
 }
 
 impl FollowedClaim {
-    /// Follows `claim` for a stream that is sent through `outbound`.
     pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
         Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
     }
@@ -31,7 +29,6 @@ pub(super) enum Follow {
     Stay,
     /// Stops sending; the host at this address owns the group address now.
     Leave(EthernetAddress),
-    /// Moves to this address.
     Go(EthernetAddress),
 }
 

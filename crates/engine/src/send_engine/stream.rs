@@ -113,7 +113,6 @@ impl SentStream {
         }
     }
 
-    /// Notes the datagrams that the kernel refused, and missing answers.
     pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
         let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
         if let Some(note) =
@@ -208,7 +207,6 @@ impl SentStream {
         }
     }
 
-    /// Judges the remaining xruns at the end of the run.
     pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
         watch.look();
         let stalled = |from, to| watch.stall_monitor.overlaps(from, to);

@@ -38,7 +38,6 @@ pub(crate) struct TxStatus {
     pub(crate) clock: Option<ClockId>,
 }
 
-/// Sends the frames of one captured device as one stream, to all destinations of its link.
 pub(crate) struct Transmitter {
     pub(crate) sender: Packetizer,
     pub(crate) link: Box<dyn Link>,

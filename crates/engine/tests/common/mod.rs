@@ -51,7 +51,6 @@ pub(crate) struct Road {
     pub(crate) lasts: Span,
     pub(crate) ledger: Option<PathBuf>,
     pub(crate) gain: Gain,
-    /// Maps from card to stream and from stream to card.
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
     /// Consecutive senders of each stream.

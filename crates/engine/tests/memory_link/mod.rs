@@ -17,7 +17,6 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_trial::steady;
 
-/// The other end, for both.
 const FAR: Endpoint = Endpoint::Memory(1);
 /// Packets at which the sending end loses and regains the other; packets continue meanwhile.
 const LOST: u64 = 100;

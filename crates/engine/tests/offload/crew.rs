@@ -27,7 +27,6 @@ pub(crate) struct Crew {
     socket: UdpSocket,
     pub(crate) progress: Arc<Progress>,
     held: Arc<Mutex<()>>,
-    /// Float modes of the blocks, at each change.
     pub(crate) modes: Arc<Mutex<Vec<FloatMode>>>,
     pub(crate) latency: Arc<AtomicU32>,
     running: Option<(Halt, JoinHandle<()>)>,
@@ -53,7 +52,6 @@ impl Crew {
         self.socket.local_addr().unwrap()
     }
 
-    /// Starts a worker without any history.
     pub(crate) fn begin(&mut self) {
         self.end();
         self.progress.tell(0, 0);
@@ -89,7 +87,6 @@ impl Crew {
         self.running = Some((halt, thread));
     }
 
-    /// Kills the worker; the socket keeps later datagrams.
     pub(crate) fn end(&mut self) {
         if let Some((halt, thread)) = self.running.take() {
             halt.request();
@@ -97,7 +94,6 @@ impl Crew {
         }
     }
 
-    /// Socket of a killed worker.
     pub(crate) fn left_over(&self) -> LeftOver {
         let socket = self.socket.try_clone().unwrap();
         socket.set_nonblocking(false).unwrap();

@@ -142,7 +142,6 @@ impl Chance {
     }
 }
 
-/// Asserts that under `plan` only blocks not delivered in time may differ.
 fn spoils_what_did_not_come(plan: Plan, window: u32, runs: u64) {
     let mut stage = Stage::new(config(window), vec![plan]);
     stage.go_on(runs);

@@ -66,7 +66,6 @@ struct Inner {
 #[derive(Clone)]
 pub(crate) struct Road(Arc<Mutex<Inner>>, Arc<OwnedFd>);
 
-/// Timeout, far longer than a busy machine takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Road {

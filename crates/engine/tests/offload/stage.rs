@@ -24,7 +24,6 @@ pub(crate) fn config(window: u32) -> OffloadedConfig {
     }
 }
 
-/// Buffers of a run: shared by inputs and outputs, as in many hosts.
 struct InPlace {
     frames: usize,
     buffers: [Vec<f32>; CHANNELS],

@@ -81,7 +81,6 @@ fn treble(samples: &[f32]) -> f64 {
     10.0 * loudest.log10()
 }
 
-/// Sound that a conference part captures while another plays a tone and hangs up.
 fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let (mut processes, parts) = shared(&Still, &Still, 2, true);
     let (fades, stop) = <(Stop, Stop)>::default();

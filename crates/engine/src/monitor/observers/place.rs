@@ -88,7 +88,6 @@ pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
     remove_deserted(folder, ".born", |found| age(found).is_some_and(|age| age > BORN_WITHIN));
 }
 
-/// Removes the sockets of processes that were killed.
 pub(super) fn sweep(folder: &Path) {
     remove_deserted(folder, ".sock", |_| true);
 }

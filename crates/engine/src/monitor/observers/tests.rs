@@ -37,7 +37,6 @@ fn standing(count: usize) -> Snapshot {
 }
 
 impl Observers {
-    /// Sends a snapshot at once, whenever the last was sent.
     fn tell_now(&self, count: usize) {
         self.served.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
         self.tell(|| standing(count));
@@ -101,7 +100,6 @@ fn more_than_a_few_are_sent_away_and_come_to_a_place_when_one_is_free() {
 #[test]
 fn sockets_of_dead_processes_are_swept_away_and_ones_own_at_the_end() {
     let folder = Folder::new("stale");
-    // Above the maximum process number of Linux.
     let stale = folder.0.join("4194305.sock");
     drop(UnixListener::bind(&stale).unwrap());
     let observers = Observers::open_in(&folder.0, "send").unwrap();
@@ -170,7 +168,6 @@ fn a_socket_is_born_under_a_name_that_no_sweeper_takes() {
 #[test]
 fn a_socket_that_was_born_long_ago_and_never_named_is_swept_once_its_owner_is_dead() {
     let folder = Folder::new("stillborn");
-    // No process has this number: the maximum is 2^22.
     let [dead, alive, listened] = [
         format!("{}.born", u32::MAX),
         format!("{}.born", std::process::id()),

@@ -44,13 +44,11 @@ pub(crate) struct Hearing {
     times: VecDeque<(usize, Meets)>,
 }
 
-/// Creates the record of a card's sound, its writer, and the tap for the mixer's voices.
 pub(crate) fn hearing(
     rate: Rate,
     channels: usize,
     period: Frames,
 ) -> (Hearing, CardEar, OutputTap) {
-    // Twice the usual number of runs: the card's cycles may be shorter at times.
     let runs = packets_within(HELD, rate.span_of(period).divided(2));
     let (writer, heard) = rings(rate.frames_within(HELD).as_len(), runs);
     let (mouth, voices) = voices();

@@ -53,7 +53,6 @@ impl RecentFrames {
             self.put(hole, &[f32::NAN]);
             hole += Frames::new(1);
         }
-        // If there is not enough room, the newest.
         let first = samples.len().saturating_sub(self.room);
         self.put(media + Frames::from_len(first), &samples[first..]);
         self.until = Some(self.until.map_or(end, |until| until.max(end)));

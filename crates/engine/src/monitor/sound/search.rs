@@ -30,7 +30,6 @@ pub(super) struct Search {
     pub(super) tried: Tried,
 }
 
-/// Numbers of windows with sound, and of expensive searches.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct Tried {
@@ -121,7 +120,6 @@ impl Search {
         if twice { Err(Why::Repeats) } else { Ok(best.into()) }
     }
 
-    /// Accepts a match between frames unless there is another one elsewhere.
     fn take_resampled(
         &mut self,
         origin: WindowOrigin,

@@ -25,8 +25,6 @@ impl PacketTap {
         self.writer.write(media, channels, self.channel, samples);
     }
 
-    /// Adds the frames of a packet with `channels` samples each; `sound` returns the samples of
-    /// frames.
     pub(crate) fn brought<'a>(
         &mut self,
         frames: &Range<MediaTime>,

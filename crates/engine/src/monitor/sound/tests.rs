@@ -12,9 +12,7 @@ use tautline_proto::device::Listener;
 use tautline_proto::ledger::Origin;
 use tautline_proto::time::Frames;
 
-/// Frames of a packet, and of the card's period.
 const BLOCK: usize = 48;
-/// Packets brought before the first is played.
 const AHEAD: usize = 100;
 const LATENCY: Span = Span::from_millis(5);
 /// Frame times are rounded to nanoseconds, by up to half of one at either end.
@@ -142,7 +140,6 @@ fn tone(hertz: f64, frames: usize) -> Vec<f32> {
     (0..frames).map(|i| (0.3 * (TAU * hertz * i as f64 / 48_000.0).sin()) as f32).collect()
 }
 
-/// Asserts that all packets are found, except for some at the end, each off by `frames`.
 fn assert_found(found: &[FoundPacket], packets: usize, frames: i64) {
     assert!(found.len() >= packets, "{} of {packets} were found", found.len());
     let off = Rate::HZ_48000.span_of(Frames::new(frames));

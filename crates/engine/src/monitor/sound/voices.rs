@@ -79,7 +79,6 @@ impl Chorus {
         }
     }
 
-    /// Returns whether only the stream at `place` had sound between two times.
     pub(crate) fn only(&self, place: usize, from: LocalTime, to: LocalTime) -> bool {
         let begin = self.known.partition_point(|(at, _)| *at <= from).saturating_sub(1);
         let concerned = self.known.iter().skip(begin).take_while(|(at, _)| *at <= to);

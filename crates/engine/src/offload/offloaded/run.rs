@@ -151,7 +151,6 @@ impl Offloaded {
         }
     }
 
-    /// Sends the inputs to every worker. Returns the block's number, the same for all.
     fn hand_out(&mut self, part: RunPart) -> u64 {
         let Self { ends, returns, controls_in, config, .. } = self;
         let frames = part.frames as u32;
@@ -220,7 +219,6 @@ impl Offloaded {
         }
     }
 
-    /// Waits for the answers that are due; returns whether it waited.
     fn wait(&mut self, due: u64, RunPart { until, patient, .. }: RunPart) -> bool {
         let begun = now();
         if begun >= until {
@@ -323,7 +321,6 @@ impl Offloaded {
         self.tell_damage();
     }
 
-    /// Places the answer to a run, if there is one.
     fn place_run(&mut self, run: &HandedOut) -> bool {
         let Some(ChosenAnswer { worker, clean }) = self.choose(run.block) else { return false };
         let Self { ends, returns, config, .. } = self;

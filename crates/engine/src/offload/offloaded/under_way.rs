@@ -16,8 +16,6 @@ impl HandedOut {
         self.position + self.frames as u64
     }
 
-    /// Returns whether the run is due before frame `due`, is not over at frame `turn`, and has no
-    /// placed answer.
     pub(super) const fn is_wanted(&self, due: u64, turn: u64) -> bool {
         self.position < due && self.end() > turn && !self.placed
     }
@@ -35,7 +33,6 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// Creates room for `room` runs; beyond that the oldest is dropped and concealed.
     pub(super) fn new(room: usize) -> Self {
         Self { slots: vec![HandedOut::new(0, 0, 0); room.max(1)].into(), first: 0, count: 0 }
     }

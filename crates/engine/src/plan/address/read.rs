@@ -28,7 +28,6 @@ enum AddressRole {
     From,
 }
 
-/// Parses HOST:PORT for `protocol`; `written` shows the right form in errors.
 fn parse_host(
     rest: &str,
     text: &str,
@@ -52,7 +51,6 @@ fn parse_host(
     Ok((host, port))
 }
 
-/// Parses HOST:PORT for AVTP; the UDP port is optional.
 fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
     match rest.trim_end_matches('/').split_once('/') {
         Some((interface, address)) => {
@@ -151,7 +149,6 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     Ok(EthernetTarget { interface: interface.to_owned(), address, priority: CLASS_A })
 }
 
-/// Error for an Ethernet place without the address that it needs.
 pub(super) fn unnamed(place: &str) -> String {
     format!("{place} names no address, and only what is sent has one claimed for it; {ETHERNET}")
 }
@@ -285,7 +282,6 @@ impl Address {
                 address.text
             ));
         }
-        // Several named sources imply several senders.
         if address.sources.len() > 1 {
             address.senders.get_or_insert(ALL_SENDERS);
         }

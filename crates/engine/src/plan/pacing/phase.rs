@@ -77,7 +77,6 @@ pub(super) struct HandOvers {
     pub(super) latest: Span,
     /// Minimum time before its launch at which a queue needs a packet.
     pub(super) least: Span,
-    /// Whether a wire thread hands over, or else the device's.
     pub(super) by_wire_thread: bool,
 }
 
@@ -106,7 +105,7 @@ impl HandOvers {
     /// Returns the plan whose hand-overs and launches disturb each other least, preferably with a
     /// lead of at most `most`. The criteria, in order: no hand-over meets the work of the device's
     /// thread, launches avoid the tick, few hand-overs, short lead. The first two are compared in
-    /// units of [`GRAIN`].
+    /// units of `GRAIN`.
     pub(super) fn chosen(&self, most: Span) -> HandOver {
         let together = self.together();
         // The device's thread hands over when it has packed, so its hand-overs cannot be split.
@@ -122,7 +121,6 @@ impl HandOvers {
             (order, way)
         });
         let best = tried.min_by_key(|(order, _)| *order);
-        // At least one packet is handed over at once.
         best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
     }
 
@@ -180,7 +178,6 @@ fn held_up(
 ) -> Span {
     let firsts = (0..packets).step_by(together.max(1));
     let period = packet.times(packets as i64).as_nanos().max(1);
-    // Relative to the last period that begins before it.
     let after = firsts.map(|first| {
         let begun = begin + packet.times(first as i64);
         Span::from_nanos(begun.as_nanos().rem_euclid(period))
@@ -192,7 +189,6 @@ fn held_up(
     held.max().unwrap_or(Span::ZERO)
 }
 
-/// Time to reserve for a thread with this wake-up delay.
 pub(super) fn slept(late: Span) -> Span {
     late.clamp(LEAST_LATE, MOST_LATE)
 }
@@ -321,7 +317,6 @@ mod tests {
         assert_eq!(held(139, 57, 55, (8, 4)), 0);
         // The last of one packet begins 14 us into it.
         assert_eq!(held(139, 57, 55, (8, 1)), 41);
-        // It begins before, but is not done.
         assert_eq!(held(100, 57, 55, (8, 1)), 55);
         assert_eq!(held(60, 57, 55, (8, 1)), 0);
         // Three begin meanwhile, at 14, 139 and 264 us.

@@ -36,7 +36,6 @@ struct NetworkTally {
 pub(crate) struct Paths([NetworkTally; MOST_NETWORKS]);
 
 impl Paths {
-    /// Counts a datagram from `interface` by its outcome.
     pub(crate) fn count(&mut self, interface: u32, received: &Received<'_>) {
         let first = match received {
             Received::Placed(_) | Received::Partly(..) | Received::Late(_) => 1,
@@ -51,7 +50,6 @@ impl Paths {
         }
     }
 
-    /// Counts per network, if there are several, of `expected` sent packets.
     pub(crate) fn report(&self, expected: u64) -> Vec<PathReport> {
         let seen = self.0.iter().filter(|path| path.interface != 0);
         let told = seen.map(|path| PathReport {
@@ -77,14 +75,12 @@ pub(crate) struct RxStatus {
     pub(crate) stream: StreamStatus,
     pub(crate) link: LinkCounters,
     pub(crate) paths: Paths,
-    /// Marks that were lost.
     pub(crate) unmarked: u64,
 }
 
 pub(crate) struct MixerInput {
     pub(crate) receiver: JitterBuffer,
     pub(crate) link: Box<dyn Link>,
-    /// Whether the packets come from a shared link.
     pub(crate) shares: bool,
     pub(crate) number: usize,
     pub(crate) gain: Gain,
@@ -192,7 +188,6 @@ impl MixerInput {
     /// Reads the arrived datagrams, and passes them to the measurement if `listens`. Returns the
     /// time of the last read, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
-        // Streams of a shared link get their datagrams from there.
         if self.shares {
             self.tell_tap();
             return woke;

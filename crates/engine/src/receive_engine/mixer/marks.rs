@@ -84,8 +84,6 @@ impl LabelMarks {
         }
     }
 
-    /// Handles the end of a tail hole after a datagram; `missing` is the number of missing frames
-    /// before it.
     #[inline]
     pub(crate) fn took(&mut self, receiver: &JitterBuffer, missing: u64) {
         if self.tail.is_some() && !receiver.has_tail() {

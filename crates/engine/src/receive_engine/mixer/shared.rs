@@ -16,9 +16,7 @@ use crate::receive_engine::repairers::Spares;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SharedNews {
-    /// A new sender is received by the input with this number.
     Came { number: usize, stream: StreamId, from: Endpoint },
-    /// Packets without a place so far.
     Unplaced(Unplaced),
 }
 
@@ -34,7 +32,6 @@ pub(crate) struct SharedLink {
     told: u64,
 }
 
-/// Marks a place without an input.
 const NOBODY: usize = usize::MAX;
 
 impl SharedLink {
@@ -75,12 +72,12 @@ impl SharedLink {
             self.inputs[place] = self.host;
         } else {
             self.inputs[place] = inputs.len();
-            // Cannot fail: checked for room above.
+            // Checked for room above.
             let input = self.waiting.pop().ok()?;
             push_within(inputs, input).ok()?;
         }
         let number = inputs[self.inputs[place]].number;
-        // Cannot fail: checked for room above.
+        // Checked for room above.
         let _ = self.news.push(SharedNews::Came { number, stream, from });
         Some(self.inputs[place])
     }

@@ -42,7 +42,6 @@ impl Succession {
         self.waiting > 0
     }
 
-    /// Pending streams by place; empty if there are none.
     #[inline]
     pub(crate) fn heirs(&mut self) -> &mut [Option<PendingStream>] {
         if self.waiting == 0 { &mut [] } else { &mut self.heirs }
@@ -53,7 +52,6 @@ impl Succession {
         self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
     }
 
-    /// Completes finished cross-fades and adds new pending streams. Called between blocks.
     #[inline]
     pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
         if self.waiting > 0 {
@@ -93,7 +91,7 @@ impl Succession {
                 heir.input.tell_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
                 heir.input.gate = input.gate;
-                // Cannot fail: checked for room above.
+                // Checked for room above.
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
             }
         }

@@ -392,7 +392,6 @@ fn a_block_longer_than_the_room_is_filled_in_pieces() {
     assert!(samples.iter().all(|sample| *sample == 0.5));
 }
 
-/// Ticks, more than a pending stream's timeout for its sender's clock.
 const WAITED: u32 = 1_200;
 
 fn numbers(gone: &mut Consumer<MixerInput>) -> Vec<usize> {

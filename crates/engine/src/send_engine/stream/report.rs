@@ -78,7 +78,6 @@ impl SentStream {
         }
     }
 
-    /// Publishes a snapshot of the run, which began at `began`. Called once per beat.
     pub(crate) fn tell_observers(&mut self, observers: &Observers, began: LocalTime) {
         let (now, here, counters) = (now(), observers.are_here(), self.counters());
         let commands = &mut self.commands;

@@ -15,8 +15,6 @@ fn holed(sound: &[f32], hole: &[f32]) -> Vec<f32> {
     sound.chunks(BLOCK).enumerate().flat_map(block).copied().collect()
 }
 
-/// Asserts that eight packets in ten are found at their place and in order, and that each is
-/// counted once.
 fn assert_most_found((found, measurement): (Vec<FoundPacket>, Measurement), packets: usize) {
     assert!(found.len() * 10 >= packets * 8, "{} of {packets} were found", found.len());
     assert!(found.windows(2).all(|pair| pair[0].media < pair[1].media));

@@ -37,7 +37,6 @@ const RING: Span = Span::from_millis(2);
 /// Sender's wall clock minus ours.
 const WALL: Span = Span::from_secs(1_000_000_000);
 const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 5004);
-/// Beat of the ordinary thread, in periods.
 const BEAT: u32 = 20;
 /// Periods between two statuses of the mixer ([`TELL_EVERY`]), and between two exchanges.
 const TOLD: u32 = 10;
@@ -48,15 +47,12 @@ const UNSURE: u32 = 200;
 struct CostScene {
     /// How much faster than the sender's the card runs, in nanoseconds per period.
     drift: i64,
-    /// Redundancy of packets from [`UNSURE`] on.
     carried: Layout,
-    /// Whether all features are on, or neither measurement nor redundancy.
     everything: bool,
 }
 
 type Queue = Arc<Mutex<Vec<(Vec<u8>, LocalTime)>>>;
 
-/// A link in memory, with the packets that arrived before the device woke.
 struct Memory(Queue);
 
 impl Link for Memory {
@@ -98,7 +94,6 @@ struct CostWorld {
     /// Sends the packets of all streams, with different SSRCs: a hundred packetizers would fill the
     /// caches.
     sender: Packetizer,
-    /// Packets sent but not yet arrived.
     under_way: VecDeque<(Vec<u8>, LocalTime)>,
     captured: LocalTime,
     woken: LocalTime,
@@ -273,7 +268,6 @@ impl CostWorld {
         }
     }
 
-    /// Sends the packets complete by `now`, and delivers those arrived by then.
     fn send(&mut self, now: LocalTime) {
         while self.captured + PACKET <= now {
             let (capture, taken, under_way) =

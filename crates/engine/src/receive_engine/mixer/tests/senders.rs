@@ -3,7 +3,6 @@
 use super::*;
 use crate::receive_engine::mixer::{SharedLink, SharedNews};
 
-/// Numbers of the ready receivers.
 const WAITING: [usize; 3] = [7, 8, 9];
 
 struct Ordinary {
@@ -59,7 +58,6 @@ fn each_sender_at_a_link_is_heard_and_one_that_goes_leaves_the_others_alone() {
     assert_eq!((ordinary.came(), ordinary.gone()), (vec![0, 7, 8], vec![]));
     assert_eq!(play(&mut world, 3100, &[0, 2]), 0.1 + 0.4);
     assert_eq!(ordinary.gone(), [7]);
-    // An input that moved is found at its new index, and so is the one that moved there.
     assert_eq!(play(&mut world, 50, &[0, 2, 3]), 0.1 + 0.4 + 0.05);
     assert_eq!(ordinary.came(), [9]);
     assert_eq!(play(&mut world, 3100, &[3]), 0.05, "the first goes, too, and has its place");
