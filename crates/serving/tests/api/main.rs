@@ -1,4 +1,4 @@
-//! Workers are asked by real sockets: what the API is, who may ask, and what nobody gets by with.
+//! API tests with real sockets.
 #![expect(clippy::unwrap_used, reason = "a test whose worker fails it is over")]
 
 mod attacks;

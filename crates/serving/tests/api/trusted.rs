@@ -1,4 +1,4 @@
-//! Hosts that trust each other's keys, and those that do not.
+//! Hosts with mutual, one-sided and missing trust.
 
 use tautline_trial::snapshot;
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::common::{Hollow, address, request, serving};
 
-/// A host of its own: its key and its list.
+/// A host with its own key and trust list.
 pub(crate) struct Host {
     pub(crate) store: Arc<TrustStore>,
     _folder: TempDir,
@@ -41,7 +41,7 @@ impl Host {
     }
 }
 
-/// Two that trust each other.
+/// Two hosts with mutual trust.
 pub(crate) fn friends() -> (Host, Host) {
     let (worker, master) = (Host::new(), Host::new());
     worker.trusts("master", &master);
@@ -109,7 +109,7 @@ fn a_worker_with_a_name_is_asked_for_its_key_even_where_a_resolver_says_that_it_
     let other = Host::new();
     master.trusts("studio", &other);
     let (server, hollow) = worker.serving();
-    // A name that is resolved, as `studio.local` is, and by whoever answers first.
+    // A name that is resolved, such as `studio.local`, by the first host to answer.
     let port = server.address().port();
     let asks = |name: &str| {
         let address = format!("{name}LOCALHOST:{port}").parse().unwrap();
