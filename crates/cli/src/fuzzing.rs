@@ -22,8 +22,8 @@ use crate::control::{asked, next_line};
 use crate::failure::Failure;
 use crate::flags::{Command, Taut};
 
-/// Reads the bytes as the standard input of `taut send --control` and `taut recv --control`. Each line gets one answer; a
-/// valid command survives a round trip through its canonical words.
+/// Interprets bytes as the standard input of `taut send --control` and `taut recv --control`. Each
+/// line gets one answer; a valid command survives a round trip through its canonical words.
 pub fn control(bytes: &[u8]) {
     let lines = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
     for read in [send_lines, recv_lines] as [fn(&[u8]) -> Vec<Canonical>; 2] {
@@ -38,8 +38,8 @@ pub fn control(bytes: &[u8]) {
     }
 }
 
-/// Reads text as `tautline.toml` for a few command lines. The file adds each option once, and none that the command line
-/// has; an error has a message.
+/// Interprets text as `tautline.toml` for a few command lines. The file adds each option once, and
+/// none that the command line has; an error has a message.
 pub fn toml(bytes: &[u8]) {
     const LINES: [&[&str]; 3] = [
         &["taut", "send", "--latency", "8ms"],

@@ -1,4 +1,4 @@
-//! `taut`, the one program people run.
+//! The program `taut`.
 
 use std::process::ExitCode;
 

@@ -8,10 +8,10 @@ use crate::failure::Failure;
 use crate::flags::Id;
 use crate::screen;
 
-/// Raised when a field goes or means something else.
+/// Increased when a field disappears or changes its meaning.
 pub(super) const SCHEMA: u32 = 1;
 
-/// A machine as scripts are told it.
+/// JSON form of a machine.
 #[derive(Serialize)]
 pub(super) struct ToldHost<'a> {
     name: &'a str,

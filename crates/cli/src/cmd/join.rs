@@ -20,7 +20,7 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The packets of a ledger that has these columns.
+/// Reads the packets of a ledger with these columns.
 fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>, Failure> {
     let name = path.display();
     let failed = |error| Failure::open(format!("reading {name}: {error}; check the path"));

@@ -1,4 +1,4 @@
-//! What a change came to, in the words that ask for it, or why it cannot be made.
+//! Results and errors of changes, in the words of the commands.
 
 use tautline_engine::control::{
     CannotChange, Changed, ReceiveStanding, SendStanding, StreamStanding,
@@ -11,7 +11,7 @@ use tautline_proto::time::Span;
 
 use super::sending::no_repair;
 
-/// What it came to.
+/// Text of a result.
 pub(crate) fn changed(changed: &Changed) -> String {
     match changed {
         Changed::Latency(LatencyRule::Auto { most: None }) => "latency auto".into(),
@@ -84,7 +84,7 @@ fn stream(standing: &StreamStanding) -> String {
     )
 }
 
-/// Why it cannot be made, with the mend.
+/// Text of an error, with the fix.
 pub(crate) fn cannot_change(why: &CannotChange) -> String {
     match why {
         CannotChange::Said(why) => why.clone(),
