@@ -1,12 +1,13 @@
-//! What plugins on other hosts cost a master, against a bare `sendmmsg`/`recvmmsg` exchange of as many datagrams of the
-//! same length with as many sockets: processor time of the whole program for each worker and block, wire threads
-//! included, and the time that a host's callback is longer by. Datagrams are not sealed, as those of the bare exchange are
-//! not.
+//! Cost of plugins on other hosts, against a bare `sendmmsg`/`recvmmsg` exchange of as many
+//! datagrams of the same length with as many sockets: processor time of the whole program per
+//! worker and block, wire threads included, and the extra duration of a host's callback. Datagrams
+//! are unencrypted in both cases.
 //!
-//! The workers are another process, one for each kind: ours copies what it gets, the bare one sends it back. All run for
-//! one period of 210 frames at 96 kHz after the other in turns of thirty, on threads of real-time priority where the system
-//! grants it; what sleeping between the periods takes is measured in the same run and taken off. One line per case, for
-//! people and for `scripts/bench`. Arguments are numbers of workers.
+//! The workers are another process, one per kind: ours copies its input, the bare one returns it.
+//! Periods are 210 frames at 96 kHz. All kinds run in turns of thirty periods, on threads of
+//! real-time priority if the system grants it. The cost of sleeping between periods is measured in
+//! the same run and subtracted. One line per case, for people and for `scripts/bench`. Arguments
+//! are numbers of workers.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -22,19 +23,19 @@ use bare::Bare;
 use ours::{Kind, Ours};
 use workers::Workers;
 
-/// Frames of a run, and the time they take at 96 kHz.
+/// Frames per run, and their duration at 96 kHz.
 const FRAMES: usize = 210;
 const PERIOD: Span = Span::from_nanos(2_187_500);
-/// Channels there, and back.
+/// Channels in each direction.
 const CHANNELS: usize = 2;
-/// Control values there, and back.
+/// Control values in each direction.
 const CONTROLS: usize = 2;
-/// A run's bytes, each way, and the datagrams that they are cut into.
+/// Bytes per run and direction, and the number of datagrams they are split into.
 const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
 const HEAD: usize = 40;
 const PARTS: usize = 2;
 const PART: usize = BYTES / PARTS + HEAD;
-/// Periods of a turn, and turns.
+/// Periods per turn, and number of turns.
 const TURN: usize = 30;
 const TURNS: usize = 20;
 const STACK: usize = 1 << 20;
@@ -60,12 +61,12 @@ fn main() {
     thread.join().unwrap();
 }
 
-/// What one kind took in a turn.
+/// Costs of one kind.
 #[derive(Default)]
 struct Taken {
-    /// Processor time of each turn, for each period.
+    /// Processor time per period, for each turn.
     processor: Vec<f64>,
-    /// How long each callback took, for all workers.
+    /// Duration of each callback, for all workers.
     callback: Vec<f64>,
 }
 
@@ -83,7 +84,7 @@ fn compare(count: usize) {
         plain.turn(|| bare.period());
         copied.turn(|| copying.period());
         if turn == 0 {
-            // What was touched for the first time.
+            // Discards first-use costs.
             for taken in [&mut idle, &mut one, &mut other, &mut plain, &mut copied] {
                 *taken = Taken::default();
             }
@@ -115,7 +116,7 @@ fn compare(count: usize) {
 }
 
 impl Taken {
-    /// So many periods, in real time.
+    /// Runs `TURN` periods in real time.
     fn turn(&mut self, mut period: impl FnMut()) {
         let (mut due, begun) = (now() + PERIOD, processor_time());
         for _ in 0..TURN {
@@ -125,7 +126,7 @@ impl Taken {
             self.callback.push((now() - began).as_micros_f64());
             due += PERIOD;
         }
-        // What the last period's answers take belongs to it.
+        // The last period's answers count.
         sleep_until(due);
         self.processor.push((processor_time() - begun).as_micros_f64() / TURN as f64);
     }

@@ -1,4 +1,5 @@
-//! The workers, as another process: as many of ours for direct links, as many for ringed ones, and as many bare ones.
+//! The workers as another process, with `count` each of ours for direct links, ours for threaded
+//! links, and bare ones.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -40,13 +41,13 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // Fails if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Until standard input ends.
+/// Serves until standard input ends.
 pub(crate) fn serve(count: usize) {
     for number in 0..3 * count {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
