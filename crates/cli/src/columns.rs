@@ -1,6 +1,5 @@
 //! Text for a terminal of the default width.
 
-/// Default width of a terminal.
 pub(crate) const COLUMNS: usize = 80;
 
 /// Wraps `text` at spaces. The first line begins with `first`, further lines with as many spaces. A

@@ -27,7 +27,6 @@ use crate::flags::Taut;
 
 const NAME: &str = "tautline.toml";
 
-/// Commands of the two ends of a stream.
 const ENDS: [&str; 2] = ["send", "recv"];
 
 /// Options of one end, with the counterpart of the other end.
@@ -38,7 +37,6 @@ const COUNTERPARTS: [(&[&str], &str); 4] = [
     (&["--from", "-f"], "what is sent goes --to the receiver's address or a group"),
 ];
 
-/// The command line with options from the file.
 pub(crate) struct Arguments {
     /// All words, those of the command line first.
     pub(crate) words: Vec<OsString>,
@@ -73,7 +71,6 @@ impl Arguments {
         }
     }
 
-    /// Error for an unknown command.
     fn no_command(&self, word: &str) -> Failure {
         let names = |command: &Command| {
             let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
@@ -93,13 +90,11 @@ impl Arguments {
         })
     }
 
-    /// Command named on the command line.
     fn called(&self) -> Option<&str> {
         let mut words = self.words.iter().skip(1).filter_map(|word| word.to_str());
         words.find(|word| !word.starts_with('-'))
     }
 
-    /// Error for a device or address without its option.
     fn lacks_its_option(&self, word: &str) -> Option<Failure> {
         let called = self.called().filter(|called| ENDS.contains(called))?;
         let (device, address) = match called {
@@ -118,7 +113,6 @@ impl Arguments {
         Some(Failure::usage(format!("`{word}` lacks its option; write {mend}")))
     }
 
-    /// Error for an option of the other end's command.
     fn of_the_other_end(&self, flag: &str) -> Option<Failure> {
         let called = self.called()?;
         let other = ENDS.iter().find(|end| **end != called).filter(|_| ENDS.contains(&called))?;
@@ -144,17 +138,14 @@ impl Arguments {
     }
 }
 
-/// Reads the command line and the file.
 pub(crate) fn arguments() -> Result<Arguments, Failure> {
     with_file(std::env::args_os().collect(), file)
 }
 
-/// Path and text of the first existing file.
 fn file() -> Option<(PathBuf, String)> {
     places().find_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text)))
 }
 
-/// Workers listed in the file.
 pub(crate) fn named_workers() -> Result<Vec<WorkerAddress>, Failure> {
     let Some((path, text)) = file() else { return Ok(Vec::new()) };
     let workers = NamedWorkers::of(&path, &read(&path, &text)?);
@@ -296,7 +287,6 @@ fn add(
     Ok(())
 }
 
-/// A value as written in the file.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("\"{text}\""),

@@ -69,7 +69,6 @@ pub(crate) fn next_line(input: &mut impl BufRead) -> Option<String> {
     (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Accepts a change without arguments.
 pub(crate) fn nothing<C>(verb: &str, rest: &str, change: C) -> Result<C, String> {
     match rest {
         "" => Ok(change),

@@ -8,7 +8,6 @@ const MISSED_EVERY: Span = Span::from_secs(1);
 /// Minimum change of an adaptive latency to be reported.
 const MOVED: Span = Span::from_micros(100);
 
-/// State of the last report.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
     begun: bool,
@@ -21,7 +20,6 @@ pub(crate) struct Details {
 }
 
 impl Details {
-    /// Sentences about changes, each with the time since the start.
     pub(crate) fn news(&mut self, now: &Progress<'_>) -> Vec<String> {
         let mut news = Vec::new();
         if !core::mem::replace(&mut self.begun, true) {

@@ -62,7 +62,6 @@ pub fn toml(bytes: &[u8]) {
     assert!(added.iter().all(|word| word.as_encoded_bytes().starts_with(b"--")), "{added:?}");
     let bytes = added.iter().map(|word| word.len()).sum::<usize>();
     assert!(bytes <= 40 * (text.len() + 1), "{bytes} bytes from {}", text.len());
-    // The file adds no option that the command line has.
     assert_eq!(with_file(&more, text).as_ref(), Ok(&more));
     let why = refusal(&words, text);
     assert!(why.is_none_or(|why| !why.is_empty()));
@@ -178,14 +177,12 @@ fn recv_words(change: &RecvChange, rest: &str) -> String {
     }
 }
 
-/// The words of a command line and those that `tautline.toml` adds.
 fn with_file(words: &[OsString], text: &str) -> Result<Vec<OsString>, String> {
     let file = || Some(("tautline.toml".into(), text.to_owned()));
     let arguments = crate::config::with_file(words.to_vec(), file);
     arguments.map(|arguments| arguments.words).map_err(|failure| failure.to_string())
 }
 
-/// The error of a command line with the words from `tautline.toml`, if there is one.
 fn refusal(words: &[OsString], text: &str) -> Option<String> {
     let file = || Some(("tautline.toml".into(), text.to_owned()));
     let understood = crate::config::with_file(words.to_vec(), file).and_then(|arguments| {

@@ -31,7 +31,6 @@ use flags::{Command, Taut};
 use tautline_host::child::{SCAN, WORK};
 use tautline_ui::{failure, live, report_file, screen};
 
-/// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     tautline_io::output::ignore_file_size_signal();
     // Child processes of `taut work` and `taut plugins` read no options and no file.

@@ -1,5 +1,3 @@
-//! The program `taut`.
-
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -21,7 +21,6 @@ use tautline_report::text::Nanos;
 
 pub(crate) use changes::{cannot_change, changed};
 
-/// Fix for an error number on sending packets.
 fn refusal(errno: i32) -> &'static str {
     if is_of_a_queue(errno) {
         "the interface's queue was full, or is an etf, which takes packets with launch times alone (--pacing etf)"
@@ -117,7 +116,6 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     }
 }
 
-/// Text of a note.
 pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Sending { address, networks, note } => sending::words(address, *networks, note),
@@ -210,7 +208,6 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
     })
 }
 
-/// Text about dropped packets without a mark in the ledger.
 fn unmarked(unnamed: u64) -> String {
     match unnamed {
         0 => String::new(),
@@ -220,7 +217,6 @@ fn unmarked(unnamed: u64) -> String {
     }
 }
 
-/// Warning about fragmented packets.
 pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
     let TooLong { fragments, shorter, .. } = too_long;
     format!(
@@ -230,14 +226,12 @@ pub(crate) fn fragments(too_long: &TooLong, ptime: Span) -> String {
     )
 }
 
-/// Text about packets longer than the path MTU.
 pub(crate) fn longer(TooLong { bytes, mtu, to, .. }: &TooLong) -> String {
     format!(
         "packets of {bytes} bytes are longer than the {mtu} that the path to {to} carries whole"
     )
 }
 
-/// Summary of an adaptive latency.
 fn followed(address: &str, journal: &Journal, span: [Span; 2]) -> String {
     let nanos = |span: Span| Nanos(span.as_nanos());
     let Journal { before, least, greatest, rises, falls, .. } = *journal;

@@ -11,11 +11,9 @@ use crate::screen::tell;
 /// Maximum number of running commands: a network failure loses all receivers of a group.
 const MAX_RUNNING: usize = 16;
 
-/// Environment variables for the command.
 const RECEIVER: &str = "TAUT_RECEIVER";
 const STREAM: &str = "TAUT_STREAM";
 
-/// Starts `command` with `sh -c` for each lost receiver.
 pub(crate) fn hook(command: String) -> LostHook {
     let running = Arc::new(());
     Box::new(move |host, stream| {

@@ -4,12 +4,10 @@ use tautline_report::{Report, StreamEnd, StreamReport};
 
 use crate::failure::Failure;
 
-/// Possible reasons why a receiver got nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     /// Joined groups and accepted hosts; empty if reception is not limited.
     pub(crate) limits: String,
-    /// Effect of this machine's firewall.
     pub(crate) firewall: Option<String>,
 }
 
@@ -50,7 +48,6 @@ fn is_unheard(stream: &StreamReport) -> bool {
     stream.counters.received == 0
 }
 
-/// Sentence about missing packets at these addresses, with known reasons.
 fn nothing(unheard: &[&StreamReport], Blame { limits, firewall }: Blame) -> String {
     let mut at = places(unheard);
     if !limits.is_empty() {

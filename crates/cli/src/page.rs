@@ -10,14 +10,11 @@ use tautline_lab::page::{charts, page};
 use tautline_lab::run_report::{self, RunPackets};
 use tautline_report::Report;
 
-/// Whether this build can draw pages, which needs the lab.
 pub(crate) const AVAILABLE: bool = cfg!(feature = "lab");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drawing {
-    /// An HTML page.
     Page,
-    /// The charts as one SVG.
     Charts,
 }
 

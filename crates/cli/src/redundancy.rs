@@ -17,11 +17,9 @@ use crate::flags::Send;
 /// Default repair time, if neither it nor a latency is given.
 const USUAL_BUDGET: Span = Span::from_millis(10);
 
-/// Time for repairing packets.
 pub(crate) struct Budget {
     /// Requested time; `None` means all that the latency leaves.
     pub(crate) asked: Option<Span>,
-    /// Initial time.
     pub(crate) first: Span,
     /// Minimum latency for that time, for a receiver like this end; zero without redundancy.
     pub(crate) latency: Span,
@@ -62,7 +60,6 @@ pub(crate) fn budget(
     }))
 }
 
-/// Limits for receivers' requests.
 pub(crate) fn limits(flags: &Send) -> Result<Limits, Failure> {
     let fixed = !flags.timing.latency.is_some_and(LatencyRule::is_auto);
     if let Some(limit) = flags.latency_limit.filter(|_| fixed && !flags.running.control) {
@@ -108,7 +105,6 @@ fn check(flags: &Send) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Regulator that adapts redundancy to requests, for the path to `to`.
 pub(crate) fn regulator(flags: &Send, to: &[Resolved], budget: Span) -> Regulator {
     let whole = to
         .iter()
@@ -144,7 +140,6 @@ pub(crate) fn by_networks(paths: &[String], mut udp: UdpOptions) -> Result<UdpOp
     Ok(udp)
 }
 
-/// Reports redundancy that packets have no room for.
 pub(crate) fn tell(flags: &Send, regulator: &Regulator, format: &StreamFormat) {
     let (bounds, asked) = (regulator.bounds(), flags.redundancy.amount);
     let most = bounds.most_symbols(format);

@@ -1,5 +1,3 @@
-//! Encryption keys of streams.
-
 use std::path::Path;
 
 use tautline_api::srtp::{MasterKey, SrtpSeal, allow_description, read_key};
@@ -41,12 +39,10 @@ impl StreamKey {
         Ok(all.map_or(Self(None), |(_, key)| key))
     }
 
-    /// SRTP profile of the key.
     pub(crate) fn profile(&self) -> Option<&'static str> {
         self.0.as_ref().map(|key| key.profile().name())
     }
 
-    /// Extra bytes per packet.
     pub(crate) fn room(&self) -> usize {
         self.0.as_ref().map_or(0, |key| key.profile().room())
     }
@@ -62,7 +58,6 @@ impl StreamKey {
         self.0.as_ref().is_some_and(|key| !key.profile().is_aead())
     }
 
-    /// Opens an encrypted link and control channel.
     pub(crate) fn open(
         &self,
         options: &LinkOptions,

@@ -27,22 +27,17 @@ use crate::voice::Voice;
 pub(crate) struct Show {
     line: LiveLine,
     voice: Voice,
-    /// News for `--verbose`.
     details: Details,
     kind: ReportKind,
     /// Whether standard output carries the sound.
     aside: bool,
     files: ReportFiles,
-    /// Ledger with every packet, for the page.
     ledger: Option<PathBuf>,
-    /// Notes from the device.
     device: Notes,
     /// Notes from the device so far.
     said: Vec<String>,
     told: Vec<String>,
-    /// Resources refused by the system, once known.
     refused: Option<Option<String>>,
-    /// Time from the start of the run to the first packets.
     packets_since: Option<Span>,
     /// Set for a receiver until the first packet.
     unheard: Option<Unheard>,
@@ -100,7 +95,6 @@ impl Show {
         self.aside = true;
     }
 
-    /// Output for answers from another thread.
     pub(crate) fn answers(&self) -> Answers {
         self.line.answers()
     }
@@ -113,7 +107,6 @@ impl Show {
         self.packets_since = None;
     }
 
-    /// Reports this device's notes from now on.
     pub(crate) fn listen_to(&mut self, device: Notes) {
         self.device = device;
     }
@@ -137,7 +130,6 @@ impl Show {
         }
     }
 
-    /// Shows the progress and reports news.
     pub(crate) fn on(&mut self, progress: &Progress<'_>) {
         self.line.show(progress);
         if self.voice == Voice::Verbose {
@@ -185,7 +177,6 @@ impl Show {
         }
     }
 
-    /// Writes the report with all notes.
     pub(crate) fn end(mut self, mut report: Report) -> Result<(), Failure> {
         report.notes.append(&mut self.said);
         report.notes.extend(self.device.take());

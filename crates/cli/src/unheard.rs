@@ -15,7 +15,6 @@ const PATIENCE: Span = Span::from_secs(3);
 /// Checks once, on its own thread, as it runs external programs.
 pub(crate) struct Unheard {
     awaited: Vec<Awaited>,
-    /// Joined groups and accepted hosts.
     limits: Vec<String>,
     since: LocalTime,
     state: LookupState,
@@ -28,7 +27,6 @@ enum LookupState {
 }
 
 impl Unheard {
-    /// For a receiver that has listened at these addresses since `since`.
     pub(crate) fn at<'a>(
         addresses: impl Iterator<Item = (&'a Address, &'a Resolved)> + Clone,
         since: LocalTime,
@@ -86,7 +84,6 @@ impl Unheard {
         self.state = asking.map_or(LookupState::Answered(None), LookupState::Asks);
     }
 
-    /// Waits for the result.
     fn answer(&mut self) -> Option<String> {
         let answer = match std::mem::replace(&mut self.state, LookupState::Answered(None)) {
             LookupState::Waits => None,

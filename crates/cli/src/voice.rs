@@ -40,7 +40,6 @@ impl WorkVoiceFlags {
     }
 }
 
-/// Verbosity. Errors and answers to commands are always printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Voice {
     /// Errors only.
@@ -74,7 +73,6 @@ impl Voice {
         }
     }
 
-    /// Target of live lines.
     pub(crate) fn target(self) -> ProgressDrawTarget {
         match self {
             Self::Quiet => ProgressDrawTarget::hidden(),

@@ -29,7 +29,6 @@ use crate::flags::{
 use crate::messages::cannot_change;
 use crate::sound_files;
 
-/// Displayed next to the calls.
 const KEYS: &str =
     "m: mute or unmute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
 
@@ -111,7 +110,6 @@ pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
         status.show(calls.views().flat_map(|view| page(&view, several, microphone)).collect());
     }
     let ended = calls.finish();
-    // Nothing is drawn over a report.
     status.end();
     tell_reports("call", ended.map_err(failure)?, files, &flags.end.running)
 }
@@ -167,7 +165,6 @@ fn refuse_twice(hosts: &[CallHost]) -> Result<(), Failure> {
 
 struct CallLines {
     hosts: Vec<CallAddress>,
-    /// Whether a file is played or recorded.
     of_files: bool,
 }
 

@@ -27,14 +27,11 @@ pub(super) const USUAL_PTIME: Span = Span::from_micros(2_500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
-    /// One caller and one host, which need no name.
     One,
-    /// One caller and several hosts.
     Several,
     OfServer,
 }
 
-/// Configuration of an end.
 pub(super) fn config(
     flags: &EndFlags,
     (input, output): (&DeviceSpec, &DeviceSpec),
@@ -125,7 +122,6 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
         CallEvent::Over(why) if is_server => format!("the call is over: {}", why.as_str()),
         CallEvent::Over(why) => return named(format!("{peer} hung up: {}", why.as_str())),
         CallEvent::Retrying(why) => {
-            // A hint gets its own line.
             let (what, hint) = why.split_once('\n').map_or((&**why, None), |(what, hint)| (what, Some(hint)));
             let hint = hint.map_or(String::new(), |hint| format!("\n{hint}"));
             return named(format!("{what}; it is tried again and again{hint}"));
@@ -220,7 +216,6 @@ pub(super) fn tell_reports(
     done.map_err(failure)
 }
 
-/// Error of a call that could not start or that failed.
 pub(super) fn failure(error: tautline_call::Error) -> Failure {
     use tautline_call::Error;
     match error {

@@ -44,7 +44,6 @@ use crate::voice::Voice;
 
 static RECORDING: &[u8] = include_bytes!("../../../../assets/recording.flac");
 
-/// Settings shared by both ends.
 #[derive(Clone, Copy)]
 struct DemoSetup {
     format: StreamFormat,
@@ -80,7 +79,6 @@ pub(crate) fn run(flags: &Demo) -> Result<(), Failure> {
     tell(flags, &sent, &heard, &recording, cut)
 }
 
-/// Output of all parts on one terminal.
 struct DemoOutput {
     lines: MultiProgress,
     voice: Voice,
@@ -88,7 +86,6 @@ struct DemoOutput {
     refused: Arc<Once>,
 }
 
-/// Output of one part.
 struct Part {
     line: LiveLine,
     name: &'static str,
@@ -117,7 +114,6 @@ impl DemoOutput {
 }
 
 impl Part {
-    /// Shows the progress and reports news.
     fn on(&mut self, progress: &Progress<'_>) {
         self.line.show(progress);
         if let Some(refused) = progress.refused {
@@ -133,7 +129,6 @@ impl Part {
         }
     }
 
-    /// Reports details for engineers.
     fn detail(&self, news: &str) {
         self.lines.suspend(|| self.voice.detail(&format!("{}: {news}", self.name)));
     }
@@ -201,10 +196,8 @@ fn too_short(latency: Span, format: &StreamFormat, device: &Settings) -> Option<
     ))
 }
 
-/// Minimum number of periods in a card's buffer.
 const FEWEST: i64 = 2;
 
-/// A receiver on its own thread, like a separate program.
 struct DemoReceiver {
     name: &'static str,
     rtp: SocketAddr,
@@ -296,11 +289,9 @@ fn send(
     Ok(engine.run(device, &scene.options, stop, &mut |progress| part.on(progress))?)
 }
 
-/// Reason for the end of a demo before the end of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Stopped,
-    /// After this many seconds.
     After(u32),
 }
 
@@ -395,7 +386,6 @@ fn told(verdict: &Comparison, cut: Option<Cut>, faults: &FaultCounts) -> String 
     }
 }
 
-/// Faults counted in a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct FaultCounts {
     /// Packets not played on time, and xruns.
@@ -417,7 +407,6 @@ impl FaultCounts {
         Self { all: self.all + more.all, host: self.host + more.host }
     }
 
-    /// The cause, with the fix.
     fn why(&self) -> String {
         let Self { all, host } = self;
         match host {
@@ -448,7 +437,6 @@ mod tests {
 
     /// Noise played up to `frames`, with silence in `hole`.
     fn until(frames: usize, hole: core::ops::Range<usize>) -> Comparison {
-        // Upper bits of squares.
         let noise = |at: u32| {
             (at.wrapping_mul(at).wrapping_mul(2_654_435_761) >> 8) as f32 / 16_777_216.0 - 0.5
         };

@@ -1,5 +1,3 @@
-//! `taut devices`
-
 use serde::Serialize;
 use tautline_audio::{DeviceDescription, DeviceSide, Offers};
 use tautline_proto::time::{Frames, Span};
@@ -74,7 +72,6 @@ fn describe(device: &DeviceDescription, page: &mut String) {
     }
 }
 
-/// Merges directions with the same offers.
 fn alike(sides: &[DeviceSide]) -> Vec<(String, &Offers)> {
     let mut told: Vec<(String, &Offers)> = Vec::new();
     for side in sides {
@@ -109,7 +106,6 @@ fn offered(offers: &Offers) -> String {
     }
 }
 
-/// Rounds to microseconds, which is enough for a period.
 const fn rounded(span: Span) -> Span {
     Span::from_micros((span.as_nanos() + 500) / 1000)
 }

@@ -1,5 +1,3 @@
-//! `taut doctor`
-
 use std::io::IsTerminal;
 
 use tautline_doctor::{Requirements, examine};
@@ -20,7 +18,6 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     };
     let packet = packet_frames(flags.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    // The default of `taut send`.
     let sample = SampleFormat::L24;
     let format = StreamFormat {
         coder: None,

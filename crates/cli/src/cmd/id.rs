@@ -1,5 +1,3 @@
-//! `taut id`
-
 use serde::Serialize;
 use tautline_api::trust::{HostIdentity, HostKey, host_name, usual_folder};
 
@@ -11,7 +9,6 @@ use crate::screen;
 /// Increased when a field disappears or changes its meaning.
 pub(super) const SCHEMA: u32 = 1;
 
-/// JSON form of a machine.
 #[derive(Serialize)]
 pub(super) struct ToldHost<'a> {
     name: &'a str,

@@ -20,7 +20,6 @@ pub(crate) fn run(flags: &Join) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the packets of a ledger with these columns.
 fn read<P: LedgerPacket>(path: &Path, columns: &[&'static str]) -> Result<Vec<P>, Failure> {
     let name = path.display();
     let failed = |error| Failure::open(format!("reading {name}: {error}; check the path"));

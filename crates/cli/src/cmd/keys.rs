@@ -59,7 +59,6 @@ impl<K: Send + 'static> PressedKeys<K> {
         Ok(Some(Self { _terminal: terminal, pressed }))
     }
 
-    /// Next key, if one is pressed before the timeout.
     pub(super) fn wait(&self, timeout: Duration) -> Option<K> {
         match self.pressed.recv_timeout(timeout) {
             Ok(key) => Some(key),
@@ -72,7 +71,6 @@ impl<K: Send + 'static> PressedKeys<K> {
         }
     }
 
-    /// Keys pressed since the last call.
     pub(super) fn pressed(&self) -> impl Iterator<Item = K> {
         self.pressed.try_iter()
     }

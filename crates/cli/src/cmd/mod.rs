@@ -69,7 +69,6 @@ fn run_options(timing: &Timing, flags: &RunFlags) -> RunOptions {
     }
 }
 
-/// Reports details of the stream and its device.
 fn tell_stream(
     voice: Voice,
     spec: &DeviceSpec,
@@ -95,7 +94,6 @@ fn tell_stream(
     ));
 }
 
-/// Warns if encoding or decoding takes too much of a device's period.
 fn tell_of_coding_time(
     voice: Voice,
     (spec, device, direction): (&DeviceSpec, &Settings, Direction),
@@ -108,7 +106,6 @@ fn tell_of_coding_time(
     });
 }
 
-/// Warns if the device does not run at the requested `--period`.
 fn tell_period(voice: Voice, spec: &DeviceSpec, timing: &Timing, device: &Settings) {
     period_note(spec, timing.period, device.period).iter().for_each(|note| voice.tell(note));
 }
@@ -144,7 +141,6 @@ fn within<T: core::marker::Send + 'static>(
     opened.recv_timeout(longest).map_err(late)
 }
 
-/// Resolves an address, and shows warnings about its description.
 fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
     let (asked, voice) = (address.clone(), run.voice());
     let is_pipe = address.file().is_some_and(sound_files::is_pipe);
@@ -159,19 +155,16 @@ fn resolve(address: &Address, run: &RunFlags) -> Result<Resolved, Failure> {
     Ok(resolved)
 }
 
-/// Resolves several addresses.
 fn resolve_all(addresses: &[Address], run: &RunFlags) -> Result<Vec<Resolved>, Failure> {
     addresses.iter().map(|address| resolve(address, run)).collect()
 }
 
-/// Text about a device's buffer.
 fn periods(device: &Settings) -> String {
     let Settings { period, periods, .. } = device;
     let plural = if *periods == 1 { "" } else { "s" };
     format!("{periods} period{plural} of {period} frames")
 }
 
-/// Text about the pacing mode and its reason.
 fn told_pacing(paced: &Paced) -> String {
     let Paced { mode, why, .. } = paced;
     let lead = match paced.lead() {

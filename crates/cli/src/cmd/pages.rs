@@ -20,7 +20,6 @@ pub(crate) fn man(folder: &Path) -> Result<(), Failure> {
     write().map_err(|error| failed(folder, &error))
 }
 
-/// Writes the pages of a command and its subcommands.
 fn pages(command: &Command, folder: &Path) -> io::Result<()> {
     for below in command.get_subcommands() {
         pages(below, folder)?;
@@ -40,7 +39,6 @@ fn page(command: Command, folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join(man.get_filename()), page)
 }
 
-/// Required arguments first, then every option with the name of its value.
 fn synopsis(command: &Command) -> String {
     let mut words = vec![command.get_bin_name().unwrap_or("taut").to_owned()];
     let shown = |required: bool| {

@@ -1,5 +1,3 @@
-//! `taut pair`
-
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -104,7 +102,6 @@ fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Fail
     Ok(())
 }
 
-/// The other host.
 #[derive(Deserialize)]
 struct Peer {
     name: String,
@@ -122,7 +119,6 @@ impl Peer {
         Self { name, key: pairing.peer_key() }
     }
 
-    /// Rejects the name of another host.
     fn check(&self, store: &TrustStore) -> Result<(), Failure> {
         let Self { name, key } = self;
         match store.trusted().hosts()?.key(name).filter(|known| known != key) {
@@ -201,7 +197,6 @@ fn by_ssh(store: &TrustStore, name: Option<&str>, destination: &str) -> Result<(
     Ok(())
 }
 
-/// Output of `taut trust --list --report json` on the other host.
 #[derive(Deserialize)]
 struct PeerList {
     trusted: Vec<Peer>,

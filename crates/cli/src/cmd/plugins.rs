@@ -23,7 +23,6 @@ pub(super) use folders::{missing_folders, offers};
 /// Increased when a field disappears or changes its meaning.
 const SCHEMA: u32 = 1;
 
-/// Plugins of one machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ListedWorker {
     /// `HOST:PORT`; `None` for this machine.

@@ -1,5 +1,3 @@
-//! `taut recv`
-
 mod changes;
 mod layout;
 mod streams;
@@ -180,8 +178,6 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
 /// Maximum number of restarts. A peer that can cause more could just as well send the sound.
 const MOST_ANEW: u32 = 8;
 
-/// Reason for a restart: a sender announces a format that differs from the current one, or its
-/// packets cannot be read.
 fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) -> String {
     let words = |format: &StreamFormat| {
         format!("{} with {} in {}", format.rate, counted(format.channels), format.coding_name())
@@ -204,7 +200,6 @@ fn anew(laid_out: &StreamFormat, theirs: Option<&Announcement>, proven: bool) ->
     }
 }
 
-/// Source of the stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The command line or a description.
@@ -215,11 +210,9 @@ enum By {
     Anybody,
 }
 
-/// The stream format and its source.
 struct Settled {
     layout: PlayoutSetup,
     announced: Option<Announcement>,
-    /// Whether the packets prove the format.
     proven: bool,
     by: By,
 }
@@ -237,7 +230,6 @@ impl Settled {
     }
 }
 
-/// Display of the wait for a sender, and its end.
 struct SenderWait<'a> {
     show: &'a mut Show,
     over: &'a dyn Fn() -> bool,
@@ -307,7 +299,6 @@ fn tell_listening(flags: &Recv) {
     }
 }
 
-/// Reports the chosen settings.
 fn tell_details(
     flags: &Recv,
     format: &StreamFormat,

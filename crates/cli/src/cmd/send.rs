@@ -1,5 +1,3 @@
-//! `taut send`
-
 mod changes;
 mod latency;
 mod sdp;
@@ -216,7 +214,6 @@ fn refuse_two_by_ethernet(flags: &Send) -> Result<(), Failure> {
     )))
 }
 
-/// Wire format shared by all destinations.
 fn form_of(flags: &Send) -> WireForm {
     flags.to.first().map_or(WireForm::Rtp, Address::form)
 }
@@ -328,7 +325,6 @@ fn refuse_what_a_key_forbids(flags: &Send, key: &StreamKey) -> Result<(), Failur
     Ok(())
 }
 
-/// Link options; encryption adds `seal_room` bytes per packet.
 fn link_options(
     flags: &Send,
     to: &[Resolved],
@@ -406,7 +402,6 @@ fn sockets(
     }
 }
 
-/// Reports the chosen settings.
 fn tell_details(
     flags: &Send,
     local: Option<(SocketAddr, SocketAddr)>,
@@ -424,7 +419,6 @@ fn tell_details(
     tell_of_coding_time(voice, (&flags.input, device, Direction::Capture), 1, format);
 }
 
-/// Thread that hands over packets.
 fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     let wanted = match flags.pacing {
         Some(PacingMode::Sleep) => LinkKind::Threaded,
@@ -440,7 +434,6 @@ fn link_kind(flags: &Send) -> Result<LinkKind, Failure> {
     Ok(wanted)
 }
 
-/// Reports the pacing mode, its reason, and the time left for the network.
 fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     let voice = flags.running.voice();
     voice.detail(&told_pacing(paced));
@@ -452,7 +445,6 @@ fn tell_of_pacing(flags: &Send, paced: &Paced, latency: Span, age: Span) {
     ));
 }
 
-/// Warns if the sample format rounds the file's samples.
 fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     let (needs, sample) = (file.coding.exact_format(), format.sample);
     let coding = format.coding();

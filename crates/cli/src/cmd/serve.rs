@@ -19,7 +19,6 @@ use crate::failure::Failure;
 use crate::flags::{ReportKind, ServeFlags};
 use crate::screen;
 
-/// Displayed next to the calls.
 const KEYS: &str = "m: mute or unmute this machine for its callers   q: end";
 
 /// Rows of a terminal that does not report its size.
@@ -44,7 +43,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let voice = running.voice();
     let trust = TrustStore::usual()?;
-    // They run for all callers, from before the first one.
     let devices = devices(&flags.end, &flags.input, &flags.output)?;
     let files = running.report_files()?;
     let log = Arc::new(Mutex::new(WorkLog::new(voice)));
@@ -84,7 +82,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
             Ok(true) => {}
             Ok(false) => break,
             Err(failed) => {
-                // Nothing is drawn over it.
                 status.end();
                 return Err(failure(failed));
             }
@@ -105,7 +102,6 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<(), Failure> {
     tell_reports("serve", ended.map_err(failure)?, files, running)
 }
 
-/// The key `m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mute;
 

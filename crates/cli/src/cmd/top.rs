@@ -57,14 +57,12 @@ pub(crate) fn run(flags: &Top) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Watches on the terminal until the user quits.
 fn watch() -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let mut terminal = TopTerminal::open(&stop)?;
     let (mut programs, mut choice) = (Programs::default(), ShownStream::default());
     let mut looked = LocalTime::ZERO;
     while !stop.is_requested() {
-        // Runs may have started or ended meanwhile.
         if now() - looked >= Span::from_secs(1) {
             programs.look(&sockets());
             looked = now();
@@ -72,7 +70,6 @@ fn watch() -> Result<(), Failure> {
         programs.hear(now());
         choice.keep_within(programs.streams().count());
         terminal.show(|size| screen::draw(&programs, &choice, size))?;
-        // Handles all keys pressed meanwhile.
         let mut timeout = REDRAW;
         while let Some(byte) = terminal.wait(timeout) {
             let key = TopKey::read(byte, || terminal.wait(SEQUENCE));

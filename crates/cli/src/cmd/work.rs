@@ -26,7 +26,6 @@ use crate::show::observers;
 use crate::voice::Voice;
 use log::WorkLog;
 
-/// Poll interval for signals.
 const STEP: Span = Span::from_millis(50);
 
 pub(crate) fn run(flags: &WorkFlags) -> Result<(), Failure> {
@@ -120,7 +119,6 @@ fn trust(address: SocketAddr) -> Result<Option<Arc<TrustStore>>, Failure> {
     open().map_err(|error: tautline_api::trust::TrustError| Failure::open(error.to_string()))
 }
 
-/// Error if this scheduling is refused, tested with an idle thread.
 fn refused(scheduler: Scheduler) -> Option<String> {
     let (thread, granted) = spawn("asks", scheduler, 0, || ()).ok()?;
     // The thread does nothing that could fail.

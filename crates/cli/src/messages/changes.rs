@@ -1,5 +1,3 @@
-//! Results and errors of changes, in the words of the commands.
-
 use tautline_engine::control::{
     CannotChange, Changed, ReceiveStanding, SendStanding, StreamStanding,
 };
@@ -11,7 +9,6 @@ use tautline_proto::time::Span;
 
 use super::sending::no_repair;
 
-/// Text of a result.
 pub(crate) fn changed(changed: &Changed) -> String {
     match changed {
         Changed::Latency(LatencyRule::Auto { most: None }) => "latency auto".into(),
@@ -84,7 +81,6 @@ fn stream(standing: &StreamStanding) -> String {
     )
 }
 
-/// Text of an error, with the fix.
 pub(crate) fn cannot_change(why: &CannotChange) -> String {
     match why {
         CannotChange::Said(why) => why.clone(),

@@ -1,5 +1,3 @@
-//! Notes of a received stream.
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::evidence::{Contradiction, Proof};
 use tautline_proto::jitter_buffer::OtherType;
@@ -99,7 +97,6 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
     }
 }
 
-/// Text about a stream that is not played because its format differs.
 fn refused(address: &str, refusal: &Refusal) -> String {
     let Refusal { theirs, ours, coding, codings } = refusal;
     let (mut sends, mut expects, mut options) = (Vec::new(), Vec::new(), Vec::new());
@@ -156,7 +153,6 @@ fn contradicted(address: &str, contradiction: Contradiction, ours: &StreamFormat
     }
 }
 
-/// Options that match packets of this many bytes per frame.
 fn fitting_hint(frame_bytes: usize, allowed: impl Fn(SampleFormat) -> bool) -> String {
     let fitting: Vec<String> = Proof::fitting(frame_bytes)
         .into_iter()
@@ -187,7 +183,6 @@ fn wrong_type(address: &str, wrong: &WrongType) -> String {
     )
 }
 
-/// Fix for a stream of this payload type.
 fn mend(other: u8, here: &StreamFormat) -> String {
     // RFC 3551 table 4.
     let l16 = |channels: Channels| {

@@ -9,14 +9,12 @@ use crate::cmd::top::messages::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
 use crate::voice::Voice;
 
-/// Status lines and the available keys.
 pub(in crate::cmd) struct CallStatus {
     lines: StatusLines,
     keys: Option<&'static str>,
 }
 
 impl CallStatus {
-    /// Shows lines only on a terminal.
     pub(in crate::cmd) fn on_terminal(voice: Voice) -> Self {
         Self { lines: StatusLines::new(voice.target()), keys: None }
     }
@@ -25,17 +23,14 @@ impl CallStatus {
         self.lines.are_seen()
     }
 
-    /// Enables keys, with this text about them.
     pub(in crate::cmd) const fn with_keys(&mut self, keys: &'static str) {
         self.keys = Some(keys);
     }
 
-    /// Output for answers to commands.
     pub(in crate::cmd) fn answers(&self) -> Answers {
         self.lines.answers()
     }
 
-    /// Removes the status lines for good.
     pub(in crate::cmd) fn end(&mut self) {
         self.lines.end();
     }
@@ -90,7 +85,6 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     name.into_iter().chain(lines.iter().map(|line| clean(line))).collect()
 }
 
-/// Stages of the latency, in the order of travel.
 fn stages(stream: &StreamSnapshot) -> String {
     let stage = |stage: &StageLength| format!("{} {}", stage.name, Nanos(stage.ns));
     format!("stages: {}", stream.stages.iter().map(stage).collect::<Vec<_>>().join(", "))

@@ -10,7 +10,6 @@ use tautline_proto::device::Stop;
 
 use crate::failure::Failure;
 
-/// Minimum interval between starts of `ssh`.
 const RESTART_AFTER: Duration = Duration::from_secs(2);
 
 /// A TCP port of 127.0.0.1 that `ssh` forwards to `taut serve` on another machine.
@@ -38,7 +37,6 @@ impl Tunnel {
         let forward = format!("127.0.0.1:{local}:127.0.0.1:{port}");
         let mut ssh = start(destination, &forward, &[]).map_err(failed)?;
         let stdout = ssh.stdout.take();
-        // From here on, dropping it ends ssh.
         let tunnel =
             Self { destination: destination.to_owned(), forward, ssh, started: Instant::now() };
         let (tell, told) = channel();
@@ -78,7 +76,6 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        // Fails if it has already ended.
         let _ = self.ssh.kill();
         let _ = self.ssh.wait();
     }

@@ -10,7 +10,6 @@ use tautline_host::scan::{PATIENCE, folders, missing, scan};
 use super::known::listed_words;
 use crate::failure::Failure;
 
-/// Scans this machine's plugins in child processes.
 pub(in crate::cmd) fn offers(
     program: &ChildProgram,
     chains: Option<&Path>,

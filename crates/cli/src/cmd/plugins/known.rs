@@ -4,7 +4,6 @@ use serde_json::Value;
 use tautline_api::client::WorkerAddress;
 use tautline_engine::monitor::shell::shell_line;
 
-/// A saved worker, or one to be saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeptWorker {
     /// `[NAME=]HOST:PORT`, unique among saved workers.
@@ -19,7 +18,6 @@ pub(super) struct KeptWorker {
 }
 
 impl KeptWorker {
-    /// Creates it from the command line or `tautline.toml`.
     pub(super) fn of(worker: &WorkerAddress) -> Self {
         Self {
             address: worker.to_string(),
@@ -29,7 +27,6 @@ impl KeptWorker {
         }
     }
 
-    /// Creates it from the saved file.
     pub(super) fn kept(worker: &Value) -> Self {
         let text = |key: &str| worker[key].as_str().unwrap_or_default().to_owned();
         let (address, name) = (text("address"), text("name"));
@@ -80,7 +77,6 @@ pub(super) fn word_for<'a>(kept: &[KeptWorker], worker: &'a KeptWorker) -> &'a s
     }
 }
 
-/// Shell options that forget these workers.
 pub(super) fn ways_to_forget<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let way = |word: &str| shell_line(["--forget", word].into_iter().map(str::to_owned));
     words.map(way).collect::<Vec<_>>().join(" or ")

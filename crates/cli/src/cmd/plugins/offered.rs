@@ -50,7 +50,6 @@ pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
 fn page(all: &[SavedPlugin]) -> String {
     let entry = |saved: &SavedPlugin| {
         let SavedPlugin { label, host, address, plugin, .. } = saved;
-        // A pipeline has several addresses.
         let place = match saved.stages.is_empty() {
             true => format!("{host}, at {address}"),
             false => host.clone(),

@@ -1,5 +1,3 @@
-//! Text form of the list.
-
 use tautline_api::v1::{Plugin, PluginPort};
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, INPUT, OUTPUT};
 use tautline_host::scan::Skipped;
@@ -65,7 +63,6 @@ mod tests {
     use crate::columns::COLUMNS;
     use crate::help;
 
-    /// Each JSON name once.
     fn one_port(worker: &ListedWorker) -> ListedWorker {
         let mut one = worker.clone();
         one.catalogue.plugins[0].ports.truncate(1);

@@ -15,14 +15,12 @@ use crate::failure::Failure;
 /// File version, the only one that `tautline.so` reads.
 const VERSION: u32 = 1;
 
-/// Result of saving.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptNow {
     /// Sentences about names that now belong to another worker.
     moved: Vec<String>,
     /// Names of other saved workers, in the file's order.
     others: Vec<String>,
-    /// Total number of saved plugins.
     in_all: usize,
 }
 
@@ -41,7 +39,6 @@ pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     Ok(sentences)
 }
 
-/// Rejects two workers with the same name.
 pub(super) fn check_names(asked: &[WorkerAddress]) -> Result<(), Failure> {
     let asked: Vec<_> = asked.iter().map(KeptWorker::of).collect();
     for (before, worker) in asked.iter().enumerate() {
@@ -79,7 +76,6 @@ fn keep_at(path: &Path, workers: &[ListedWorker]) -> Result<KeptNow, Failure> {
     })
 }
 
-/// Replaces the file by the result of `change`.
 fn change_at<T>(
     path: &Path,
     change: impl FnOnce(Vec<Value>) -> Result<(Vec<Value>, T), Failure>,
@@ -192,7 +188,6 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&new, path)
     };
     write().inspect_err(|_| {
-        // Removes the temporary file.
         let _ = fs::remove_file(&new);
     })
 }

@@ -27,14 +27,12 @@ impl PlayedFormat {
     }
 }
 
-/// Parser of command lines, with the initial options.
 pub(crate) struct RecvLines {
     pub(crate) flags: Recv,
     pub(crate) shape: PlayedFormat,
 }
 
 impl RecvLines {
-    /// Parses the change for `verb` with the arguments `rest`.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<RecvChange, String> {
         match verb {
             "latency" => {

@@ -18,7 +18,6 @@ use crate::flags::{Recv, StreamFlags};
 pub(super) struct PlayoutSetup {
     pub(super) format: StreamFormat,
     pub(super) device: Settings,
-    /// Map from stream channels to device channels.
     pub(super) map: ChannelMap,
 }
 
@@ -35,7 +34,6 @@ fn shape_is_said(flags: &Recv) -> bool {
         || stream.payload_type.is_some()
 }
 
-/// Compares the sender's format with the options.
 pub(super) fn check_told(flags: &Recv, theirs: &StreamFormat) -> Result<(), Failure> {
     let StreamFlags { rate, channels, .. } = flags.stream;
     let (option, told, has) = match (rate, channels) {
@@ -94,7 +92,6 @@ fn entry(map: &ChannelMap, carried: Channels, to: usize) -> String {
     }
 }
 
-/// Playout settings, as far as known before a sender is `announced`.
 pub(super) fn layout(
     flags: &Recv,
     described: Option<&Description>,
@@ -110,7 +107,6 @@ pub(super) fn layout(
         Some(map) => map.clone(),
         None => ChannelMap::identity(carried.count()),
     };
-    // The number of channels is not known yet.
     let unknown = channels.is_none() && !shape_is_said(flags);
     if !unknown {
         map.check(carried.count()).map_err(|error| Failure::usage(error.to_string()))?;
@@ -175,7 +171,6 @@ fn heard_as(coding: Coding) -> Coding {
     Coding::find(|row| row.payload_type == payload_type).unwrap_or(coding)
 }
 
-/// Rejects a device whose channels differ from the map's outputs.
 pub(super) fn check_fits(output: &DeviceSpec, layout: &PlayoutSetup) -> Result<(), Failure> {
     let PlayoutSetup { format, device, map } = layout;
     if map.outputs() == device.channels.count() {

@@ -25,7 +25,6 @@ use crate::flags::Recv;
 use crate::messages::counted;
 use crate::sealing::StreamKey;
 
-/// Address of a stream, with its resolution.
 pub(super) struct HeardAddress<'a> {
     pub(super) address: &'a Address,
     pub(super) resolved: Resolved,

@@ -31,18 +31,14 @@ pub(super) fn in_bits(
     }
 }
 
-/// Parser of command lines, with the initial options.
 pub(crate) struct SendLines {
     pub(crate) form: WireForm,
-    /// Options of the socket, for UDP.
     pub(crate) udp: Option<UdpOptions>,
-    /// Bit rate of Opus, if given.
     pub(crate) bitrate: Option<u32>,
     pub(crate) channels: Channels,
 }
 
 impl SendLines {
-    /// Parses the change for `verb` with the arguments `rest`.
     pub(crate) fn read(&self, verb: &str, rest: &str) -> Result<SendChange, String> {
         match verb {
             "latency" | "format" if self.form.presents() => Err(format!(

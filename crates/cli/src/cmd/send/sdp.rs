@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::flags::Send;
 use crate::sealing::StreamKey;
 
-/// Describes the stream to the first destination.
 pub(crate) fn describe(
     plan: &SendPlan,
     udp: &UdpOptions,

@@ -7,9 +7,7 @@ const ESCAPE: u8 = 0x1b;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopKey {
-    /// Select the stream above.
     Up,
-    /// Select the stream below.
     Down,
     /// Toggle between one stream and all streams.
     Alone,
@@ -39,18 +37,14 @@ impl TopKey {
     }
 }
 
-/// The selected stream, and its display.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ShownStream {
-    /// Index among all streams.
     pub(super) stream: usize,
-    /// Whether only this stream is shown.
     pub(super) alone: bool,
     streams: usize,
 }
 
 impl ShownStream {
-    /// Limits the selection to this number of streams.
     pub(super) fn keep_within(&mut self, streams: usize) {
         self.streams = streams;
         self.stream = self.stream.min(streams.saturating_sub(1));

@@ -8,7 +8,6 @@ use tautline_report::snapshot::{
 };
 use tautline_report::text::Nanos;
 
-/// Column names.
 pub(super) const HEAD: [&str; 9] =
     ["PROGRAM", "ADDRESS", "LATENCY", "P99", "HEADROOM", "LOSS", "LATE", "XRUNS", "METERS"];
 /// Columns to omit on a narrow terminal, in this order.
@@ -38,7 +37,6 @@ fn count(stream: &StreamSnapshot, name: &str) -> String {
     stream.counters.get(name).map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
 }
 
-/// Coding, with the bit rate if the sender chooses it.
 pub(in crate::cmd) fn coding(stream: &StreamSnapshot) -> String {
     let bits = stream
         .bitrate
@@ -89,7 +87,6 @@ pub(in crate::cmd) fn nanos(known: Option<i64>) -> String {
     known.map_or_else(|| UNKNOWN.to_owned(), |ns| Nanos(ns).to_string())
 }
 
-/// Lower limit of the bars.
 const SOFTEST_DB: f64 = -60.0;
 const CELLS: usize = 8;
 /// Above this number of channels, each has one cell; above `MOST`, the rest is omitted.
@@ -98,7 +95,6 @@ const MOST: usize = 16;
 const EIGHTHS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 const HEIGHTS: [&str; 9] = ["·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
-/// Peaks as bars.
 pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
     let full = |meter: &Meter, steps: usize| {
         let db = meter.peak_db.unwrap_or(f64::NEG_INFINITY);
@@ -118,7 +114,6 @@ pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
     meters.iter().map(bar).collect::<Vec<_>>().join(" ")
 }
 
-/// All details of a stream, line by line.
 pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
     let mut lines = vec![format!("{} {}: {}", run.role, run.pid, run.command)];
     lines.push(head(run, stream));
@@ -173,7 +168,6 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
     line
 }
 
-/// Length of the longest bar, in characters.
 const BAR: i64 = 40;
 
 /// Draws the stages one below another, each bar starting at the end of the previous one.
@@ -198,7 +192,6 @@ fn worst(worst: &WorstStages) -> String {
     format!("worst of the last minute: the packet of RTP timestamp {}{stages}", worst.rtp_timestamp)
 }
 
-/// Counters that are not 0.
 fn counted(stream: &StreamSnapshot) -> Option<String> {
     // This count is no fault.
     let told = |name: &str, count: u64| count > 0 && name != "receiver_expected";
@@ -232,7 +225,6 @@ fn clock(whose: &str, clock: &ClockSnapshot) -> String {
     line
 }
 
-/// Text about the followed clock.
 fn followed(clock: &FollowedClockSnapshot) -> String {
     let stream = clock.stream.as_ref().map(|stream| format!(" of {stream}")).unwrap_or_default();
     let mut line = format!("clock followed: CRF{stream} at {}", clock.address);

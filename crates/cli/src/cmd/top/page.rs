@@ -11,12 +11,9 @@ use crate::failure::Failure;
 const NOBODY: &str = "no taut sends, receives or works here now; start one, such as taut demo, or look as \
                       the user who runs it";
 
-/// Columns between two cells.
 const GAP: usize = 2;
-/// Maximum address length; longer ones are cut.
 const ADDRESS: usize = 36;
 
-/// Text without any runs.
 pub(super) fn nobody(programs: &Programs) -> Option<&'static str> {
     programs.is_empty().then_some(NOBODY)
 }
@@ -39,7 +36,6 @@ pub(super) fn page(programs: &Programs) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Runs that cannot be shown, with reasons.
 pub(super) fn unread(programs: &Programs) -> impl Iterator<Item = String> {
     programs.unread().map(|(_, process, why)| format!("process {process}: {why}"))
 }

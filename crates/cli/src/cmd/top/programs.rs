@@ -24,7 +24,6 @@ pub(super) struct Program {
     /// Process id from the name of its socket.
     pub(super) process: u32,
     stream: Option<UnixStream>,
-    /// Incomplete line.
     begun: Vec<u8>,
     /// Time of the last data, or of the connection.
     heard: Option<LocalTime>,
@@ -77,7 +76,6 @@ impl Programs {
         self.0.is_empty()
     }
 
-    /// Every stream with its run.
     pub(super) fn streams(&self) -> impl Iterator<Item = (&Snapshot, &StreamSnapshot)> {
         let told = self.0.values().filter_map(|program| program.told.as_ref());
         told.flat_map(|Told { snapshot, .. }| {
@@ -85,12 +83,10 @@ impl Programs {
         })
     }
 
-    /// The newest snapshot of each run.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Snapshot> {
         self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.snapshot)
     }
 
-    /// The newest JSON of each run.
     pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
         self.0.values().filter_map(|program| program.told.as_ref()).map(|told| &told.value)
     }
@@ -128,7 +124,6 @@ impl Program {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // The last snapshot is outdated.
                     if now - heard > PATIENCE {
                         (self.told, self.silent) = (None, true);
                     }
@@ -139,7 +134,6 @@ impl Program {
         }
     }
 
-    /// Uses the newest complete line.
     fn take(&mut self, bytes: &[u8]) {
         // Earlier bytes contain no line end: they were searched on arrival.
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map(|end| self.begun.len() + end);
@@ -163,7 +157,6 @@ impl Program {
     }
 }
 
-/// Parses a line.
 fn read(line: &[u8]) -> Result<Told, String> {
     let no_snapshot = |error: serde_json::Error| format!("what it says is no snapshot: {error}");
     let value: Value = serde_json::from_slice(line).map_err(no_snapshot)?;

@@ -11,13 +11,11 @@ use super::worked;
 
 const KEYS: &str = "up, down: choose   Enter: alone or among others   q: end";
 
-/// A line that fits the screen.
 pub(super) struct ScreenLine {
     pub(super) text: String,
     pub(super) style: Style,
 }
 
-/// Draws on a screen of this size.
 pub(super) fn draw(
     programs: &Programs,
     choice: &ShownStream,

@@ -1,5 +1,3 @@
-//! Terminal of `taut top`.
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +21,6 @@ pub(super) struct TopTerminal {
     term: Term,
     /// `None` without a keyboard: signals end the program.
     keys: Option<PressedKeys<u8>>,
-    /// The last drawing, with the screen's rows and columns.
     shown: (String, (u16, u16)),
 }
 
@@ -43,7 +40,6 @@ impl TopTerminal {
         Ok(terminal)
     }
 
-    /// Draws the lines that `draw` returns for a number of columns and rows.
     pub(super) fn show(
         &mut self,
         draw: impl FnOnce((usize, usize)) -> Vec<ScreenLine>,
@@ -60,7 +56,6 @@ impl TopTerminal {
         Ok(())
     }
 
-    /// The next byte from the keyboard, if one comes before the timeout.
     pub(super) fn wait(&self, timeout: Duration) -> Option<u8> {
         match &self.keys {
             Some(keys) => keys.wait(timeout),

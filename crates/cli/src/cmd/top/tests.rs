@@ -37,7 +37,6 @@ impl Talker {
         }
         let mut talks = self.talks.as_ref().unwrap();
         for piece in bytes.chunks(1 << 14) {
-            // The connection may be closed.
             let _ = talks.write_all(piece);
             programs.hear(at(0));
         }
@@ -106,7 +105,6 @@ fn run(streams: Vec<StreamSnapshot>) -> Snapshot {
     }
 }
 
-/// `taut top` after this snapshot.
 fn told(snapshot: &Snapshot) -> Programs {
     let mut programs = Programs::default();
     let line = serde_json::to_string(snapshot).unwrap() + "\n";
@@ -114,7 +112,6 @@ fn told(snapshot: &Snapshot) -> Programs {
     programs
 }
 
-/// Screen content at this size.
 fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec<String> {
     let lines = screen::draw(programs, choice, size).into_iter().map(|line| line.text);
     let mut lines: Vec<_> = lines.map(|text| text.trim_end().to_owned()).collect();
@@ -123,7 +120,6 @@ fn drawn(programs: &Programs, choice: &ShownStream, size: (usize, usize)) -> Vec
     lines
 }
 
-/// Applies the key that a terminal sends as these bytes.
 fn press(choice: &mut ShownStream, bytes: &str) -> ControlFlow<()> {
     let mut bytes = bytes.bytes();
     let first = bytes.next().unwrap();
@@ -284,7 +280,6 @@ fn help_gives_the_shape_of_the_json() {
     let worked = vec![WorkedSnapshot::default()];
     let all = Snapshot { clock, worked, ..run(vec![stream]) };
     let line = serde_json::to_string(&all).unwrap() + "\n";
-    // The second cannot be read.
     let (mut programs, talkers) = (Programs::default(), [Talker::new(), Talker::new()]);
     programs.look(&talkers.each_ref().map(Talker::socket));
     let mut talks = talkers.each_ref().map(|talker| talker.listener.accept().unwrap().0);

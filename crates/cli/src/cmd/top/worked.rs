@@ -7,7 +7,6 @@ use super::programs::Programs;
 
 const HEAD: [&str; 7] = ["PLUGIN", "FOR", "STATE", "SHARE", "BLOCKS", "MISSED", "RESTARTS"];
 
-/// A title and a table per worker.
 pub(super) fn lines(programs: &Programs) -> Vec<String> {
     programs.runs().filter(|run| run.role == "work").flat_map(of).collect()
 }

@@ -51,24 +51,19 @@ impl LineKind {
     }
 }
 
-/// Printed and suppressed lines of one kind in the current window.
 #[derive(Debug)]
 struct SaidLately {
     since: LocalTime,
-    /// Sentences with their number of repetitions.
     sentences: Vec<(String, u64)>,
     others: u64,
 }
 
-/// Client of an open stream.
 #[derive(Debug)]
 struct Opener {
     name: String,
-    /// Client that requested its end.
     closed_by: Option<String>,
 }
 
-/// Lines to be printed.
 #[derive(Debug)]
 pub(in crate::cmd) struct WorkLog {
     voice: Voice,
@@ -82,7 +77,6 @@ impl WorkLog {
         Self { voice, lately: BTreeMap::new(), lines: VecDeque::new(), openers: BTreeMap::new() }
     }
 
-    /// Logs the outcome of a request.
     pub(in crate::cmd) fn served(&mut self, news: &ServingNews, now: LocalTime) {
         match news {
             ServingNews::Opened { by, stream } => self.opened(by, stream, now),
@@ -104,7 +98,6 @@ impl WorkLog {
         }
     }
 
-    /// The client of an open stream.
     pub(super) fn opened_by(&self, id: u32) -> Option<&str> {
         self.openers.get(&id).map(|opener| opener.name.as_str())
     }
@@ -131,7 +124,6 @@ impl WorkLog {
         self.say(LineKind::TurnedAway, &sentence, now);
     }
 
-    /// Logs an event of a stream.
     pub(super) fn worked(&mut self, news: &WorkNews, now: LocalTime) {
         let (WorkNews::BegunAnew(state) | WorkNews::GivenUp(state) | WorkNews::Ended(state, _)) =
             news;
@@ -211,7 +203,6 @@ impl WorkLog {
         }
     }
 
-    /// Takes the lines that are due.
     pub(super) fn due(&mut self, now: LocalTime) -> VecDeque<String> {
         self.tell_what_was_left_out(now);
         mem::take(&mut self.lines)

@@ -7,7 +7,6 @@ use tautline_report::snapshot::{Snapshot, WorkedSnapshot};
 
 use super::log::WorkLog;
 
-/// Snapshot of these streams, for a worker that has run for `elapsed`.
 pub(super) fn snapshot(states: &[WorkStreamState], log: &WorkLog, elapsed: Span) -> Snapshot {
     let worked = states.iter().map(|state| WorkedSnapshot {
         id: state.id,
@@ -22,7 +21,6 @@ pub(super) fn snapshot(states: &[WorkStreamState], log: &WorkLog, elapsed: Span)
     Snapshot { elapsed_ns: elapsed.as_nanos(), worked: worked.collect(), ..Snapshot::default() }
 }
 
-/// Phase as named at the control port.
 fn phase(state: &WorkStreamState) -> String {
     let word = serde_json::to_value(state.phase).ok();
     word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
