@@ -1,5 +1,3 @@
-//! The application's samples in ALSA's memory areas.
-
 use core::ffi::c_ulong;
 
 use alsa_sys::snd_pcm_channel_area_t;

@@ -42,7 +42,6 @@ unsafe fn value(entry: *const snd_config_t) -> Value {
             SND_CONFIG_TYPE_STRING => {
                 let mut held: *const c_char = core::ptr::null();
                 snd_config_get_string(entry, &raw mut held);
-                // A null text is empty.
                 Value::Text(if held.is_null() { String::new() } else { text(held) })
             }
             SND_CONFIG_TYPE_INTEGER => {

@@ -42,7 +42,6 @@ pub(crate) struct Ioplug {
     pub(crate) buffer_size: c_ulong,
 }
 
-/// A callback without further arguments.
 pub(crate) type PcmCallback = unsafe extern "C" fn(*mut Ioplug) -> c_int;
 
 #[repr(C)]
@@ -104,7 +103,6 @@ unsafe extern "C" {
         count: c_uint,
         list: *const c_uint,
     ) -> c_int;
-    /// Current message handler: see [`say`].
     static mut snd_lib_error: Option<ErrorHandler>;
 }
 

@@ -1,5 +1,3 @@
-//! Text for engine notes, with the PCM key that fixes each.
-
 use tautline_engine::monitor::note::Note;
 use tautline_engine::monitor::note::messages::alike;
 use tautline_io::link::is_of_a_queue;

@@ -1,5 +1,3 @@
-//! Entry point for ALSA.
-
 use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

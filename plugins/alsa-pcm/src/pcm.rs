@@ -347,7 +347,6 @@ impl Pcm {
         delay.max(Frames::ZERO)
     }
 
-    /// Notes since the last call.
     pub(crate) fn noted(&self) -> Vec<String> {
         self.notes.1.try_iter().collect()
     }

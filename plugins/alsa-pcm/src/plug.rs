@@ -290,7 +290,7 @@ unsafe extern "C" fn drain(io: *mut Ioplug) -> c_int {
                     return Err(Complaint::of(libc::EBADFD));
                 }
                 if view.state != SND_PCM_STATE_DRAINING as c_int {
-                    return Ok((Draining::Done, false)); // Somebody dropped it meanwhile.
+                    return Ok((Draining::Done, false)); // Another thread dropped it.
                 }
                 Ok((pcm.drain(view)?, io.nonblock != 0))
             })

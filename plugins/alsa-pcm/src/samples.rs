@@ -10,7 +10,6 @@ use alsa_sys::{
 use tautline_dsp::card::{self, CardFormat};
 use tautline_dsp::format::SampleFormat;
 
-/// Formats with ALSA's numbers for little-endian and big-endian.
 const FORMATS: [(CardFormat, c_int, c_int); 5] = [
     (CardFormat::S32, SND_PCM_FORMAT_S32_LE, SND_PCM_FORMAT_S32_BE),
     (CardFormat::F32, SND_PCM_FORMAT_FLOAT_LE, SND_PCM_FORMAT_FLOAT_BE),
@@ -75,7 +74,6 @@ impl SampleCoding {
 mod tests {
     use super::*;
 
-    /// A quarter of full scale, negative, and one 16-bit step.
     const SOUND: [f32; 2] = [-0.25, 1.0 / 32_768.0];
 
     fn coded(number: c_int) -> Vec<u8> {

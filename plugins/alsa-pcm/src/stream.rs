@@ -225,7 +225,6 @@ fn follow(shared: &ProgramBuffer, progress: &Progress<'_>, promise: Span) {
     shared.set_latency(latency.unwrap_or(promise));
 }
 
-/// Sends the engine's notes after the first `said`; returns their number.
 fn speak(to: &Sender<String>, notes: &[String], said: usize) -> usize {
     tell_all(to, notes.iter().skip(said));
     notes.len()
@@ -283,7 +282,6 @@ mod tests {
     use crate::wire::reach;
 
     const CHANNELS: usize = 2;
-    /// Number of played frames: 0.25 s.
     const SOUND: usize = 12_000;
 
     fn started(key: &str, port: u16, direction: Direction) -> Stream {
@@ -302,7 +300,6 @@ mod tests {
         Stream::start(&reached, direction, shape, channel().0).unwrap()
     }
 
-    /// A free pair of ports.
     fn ports() -> u16 {
         let free = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         let any =

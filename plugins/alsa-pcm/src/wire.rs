@@ -42,16 +42,13 @@ pub(crate) struct Reached {
     /// Claim to the address, for a stream that names only an interface. Defended while the PCM is
     /// open.
     pub(crate) claim: Option<Arc<ClaimedAddress>>,
-    /// Resolved clock to follow, if any.
     pub(crate) clock: Option<Resolved>,
-    /// Sender's announcement, if any.
     pub(crate) announced: Option<TheirStream>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TheirStream {
     format: StreamFormat,
-    /// Announced latency, if any.
     promised: Option<Span>,
 }
 

@@ -1,5 +1,3 @@
-//! Kinds of plugins and their controls.
-
 use core::ffi::{CStr, c_int};
 
 use tautline_host::ladspa::abi::{

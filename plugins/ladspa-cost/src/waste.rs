@@ -20,7 +20,6 @@ const STEPS: usize = 64;
 struct Waste {
     kind: WasteKind,
     ports: [*mut Data; PORTS],
-    /// Runs since activation.
     runs: u64,
     /// State of the random generator for times and addresses (Knuth's MMIX constants).
     chance: u64,
@@ -46,7 +45,6 @@ impl Waste {
         self.chance >> 32
     }
 
-    /// Time of this run, in nanoseconds.
     fn time(&mut self, frames: usize) -> f64 {
         let beside = match self.kind {
             WasteKind::Fixed => self.value(PER_FRAME) * frames as f64,

@@ -1,5 +1,3 @@
-//! Early detection of hosts that render faster than real time, before their pace proves it.
-
 use tautline_proto::time::{LocalTime, Span};
 
 /// Detects a render early. Its pace is certain only after 0.25 s of sound. Until then, a host that
@@ -92,7 +90,6 @@ mod tests {
     fn a_host_in_real_time_never_seems_to_render() {
         let mut ahead = Ahead::of(48_000);
         for run in 0..1000 {
-            // It wakes up to 3 ms late.
             let late = (run * 7919) % 3000;
             let may = ahead.observe(480, false, at(10_000 * run + late));
             assert_eq!(may, Span::ZERO, "in run {run}");

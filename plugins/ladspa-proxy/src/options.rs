@@ -67,7 +67,6 @@ impl Default for OffloadOptions {
 
 /// Maximum number of blocks under way; more would be an unplayable delay.
 const MOST_WINDOW: u32 = 64;
-/// 1 s at 192 kHz.
 const MOST_DELAY: u32 = 192_000;
 /// No host has longer blocks.
 const MOST_BLOCK: u32 = 65_536;
@@ -152,7 +151,6 @@ fn by_file(path: &Path, text: &str, label: &str, complaints: &mut Vec<String>) -
             Value::String(text) => text.clone(),
             Value::Integer(number) => number.to_string(),
             Value::Boolean(truth) => truth.to_string(),
-            // Sections of other plugins.
             Value::Table(_) => continue,
             _ => {
                 let mend = "write a number, a word or true";

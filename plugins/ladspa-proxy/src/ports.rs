@@ -1,5 +1,3 @@
-//! Ports of a plugin and the host's connections.
-
 use core::ffi::c_int;
 
 use tautline_host::ladspa::abi::{AUDIO, CONTROL, Data, INPUT, LATENCY, OUTPUT, RangeHint};

@@ -46,7 +46,6 @@ impl SpanKind {
 }
 
 impl RunRecord {
-    /// Adds damage, or extends the last line if it continues there.
     pub(crate) fn note(&mut self, damage: Damage) {
         if let Some(last) = self.damage.last_mut()
             && (last.epoch, last.cause, last.stand_in)
@@ -147,7 +146,6 @@ mod tests {
         for damage in [
             of(1, 0, 100, Cause::Lost),
             of(1, 100, 50, Cause::Lost),
-            // Other causes, a gap, another activation.
             of(1, 150, 50, Cause::Late),
             of(1, 201, 50, Cause::Late),
             of(2, 251, long, Cause::Late),

@@ -93,7 +93,6 @@ impl RunReported<'_> {
     /// Appends the report to the file, which other instances and hosts share.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-        // One write, so that lines do not mix.
         file.write_all(format!("{}\n", self.json()).as_bytes())
     }
 }

@@ -4,6 +4,5 @@ use std::io::Write as _;
 
 /// Reports a sentence in one write, so that threads do not mix their lines.
 pub(crate) fn say(sentence: &str) {
-    // Fails only if standard error is closed.
     let _ = std::io::stderr().write_all(format!("tautline: {sentence}\n").as_bytes());
 }

@@ -26,7 +26,6 @@ pub(crate) struct Twin {
 
 /// Seconds of sound per comparison report to an ordinary thread.
 const SPAN_SECONDS: u32 = 10;
-/// Maximum number of reports waiting for that thread.
 const SPANS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -276,7 +275,6 @@ mod tests {
         // Blocks of 300 frames: the first span ends with the block that reaches 10 s.
         for block in 0..100u64 {
             for frame in block * 300..(block + 1) * 300 {
-                // A 1 % error of one sample in the second span.
                 let back = if frame == 15_000 { 0.505 } else { 0.5 };
                 tally.lately.judge(frame, 0.5, back);
             }

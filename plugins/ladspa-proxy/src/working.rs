@@ -25,7 +25,6 @@ use crate::ports::Connections;
 use crate::shelf::{self, ShelfOffer};
 use crate::twin::Twin;
 
-/// Maximum block length in frames; longer runs are split.
 const MOST_FRAMES: u32 = 4096;
 /// Maximum datagram size: with encryption and lower headers, it fits Ethernet.
 const DATAGRAM_BYTES: usize = 1400;
@@ -307,7 +306,6 @@ mod tests {
     use super::*;
 
     fn plugin(inputs: usize, outputs: usize, controls: usize) -> Plugin {
-        // LADSPA bits of audio inputs, audio outputs and control inputs.
         let kinds = [(1 | 8, inputs), (2 | 8, outputs), (1 | 4, controls)];
         let port = |descriptor| PluginPort {
             name: String::new(),

@@ -1,5 +1,3 @@
-//! Keys of ALSA's own type `aaf`.
-
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, Span};
 
@@ -21,7 +19,6 @@ pub(super) struct AafKeys {
 }
 
 impl AafKeys {
-    /// Stores a key; returns whether it is one of these.
     pub(super) fn take(&mut self, key: &str, value: &Value) -> Result<bool, String> {
         match key {
             "ifname" => self.ifname = Some(text(key, value, "eth0")?),
@@ -47,7 +44,6 @@ impl AafKeys {
         Ok(true)
     }
 
-    /// Address formed by these keys, if they name one.
     pub(super) fn address(&self, direction: Direction) -> Result<Option<String>, String> {
         let (ifname, addr) = match (&self.ifname, &self.addr) {
             (None, None) => return self.of_no_interface().map(|()| None),

@@ -32,19 +32,16 @@ pub(crate) struct PlainKeys {
     /// Maximum frames per wake-up of the thread that owns the wire.
     pub(crate) period: Frames,
     pub(crate) link: LinkKind,
-    /// Required pacing mode, if any.
     pub(crate) pacing: Option<PacingMode>,
     /// Clock that a recorder follows.
     pub(crate) clock: Option<Address>,
 }
 
-/// Configuration of a PCM.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wish {
     pub(crate) address: Address,
     pub(crate) keys: PlainKeys,
     pub(crate) ptime: Span,
-    /// Sample format on the wire.
     pub(crate) format: SampleFormat,
     /// Whether the wire uses the program's sample format, as with type `aaf`. Until the program
     /// chooses, it is the widest.
@@ -71,7 +68,6 @@ pub(crate) const PERIODS: (i64, i64) = (16, 8192);
 const KEYS: &str = "serve alone, or to, from, latency, ptime, format, rate, channels, period, link, pacing and clock, or of those of \
                     type aaf ifname, addr, streamid, prio, mtt, time_uncertainty, frames_per_pdu and ptime_tolerance";
 
-/// Keys read so far.
 struct Gathered {
     to: Option<String>,
     from: Option<String>,
@@ -285,7 +281,6 @@ impl Gathered {
     }
 }
 
-/// Whether packets of this address can have this rate.
 fn carries(address: &Address, rate: Rate) -> bool {
     !address.form().presents() || avtp::carries(rate)
 }
@@ -303,7 +298,6 @@ fn refuse_untellable(address: &Address, latency: LatencyRule) -> Result<(), Stri
     }
 }
 
-/// Rejects two packet lengths that differ at this rate.
 fn refuse_two_lengths(frames: Frames, ptime: Span, rate: Rate) -> Result<(), String> {
     let other = packet_frames(rate, ptime).map_err(|error| error.to_string())?;
     if frames == other {

@@ -1,5 +1,3 @@
-//! Values of keys: text, numbers and keywords.
-
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::plan::LinkKind;
 use tautline_engine::plan::pacing::PacingMode;
@@ -8,7 +6,6 @@ use tautline_proto::stream::LONGEST_LINK_OFFSET;
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::Span;
 
-/// A value as parsed by ALSA.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Text(String),
@@ -88,7 +85,6 @@ pub(super) fn pacing(text: &str) -> Result<PacingMode, String> {
     })
 }
 
-/// Parses whole microseconds, as in type `aaf`.
 pub(super) fn micros(key: &str, value: &Value) -> Result<Span, String> {
     let micros = number(key, value)?;
     if !(0..=1_000_000).contains(&micros) {

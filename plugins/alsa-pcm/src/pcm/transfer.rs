@@ -13,7 +13,6 @@ use crate::stream::{SoundEnd, Stream};
 pub(super) const CHUNK: usize = 256;
 
 impl Pcm {
-    /// Moves frames between the application and the buffer; returns the number moved.
     pub(crate) fn transfer(
         &mut self,
         view: &View,
@@ -98,7 +97,6 @@ impl Pcm {
             })
     }
 
-    /// Returns frames that were already read, from this position on.
     fn repeat(&mut self, at: MediaTime, frames: usize, areas: &Areas<'_>) {
         let Some(hardware) = self.hardware else { return };
         let channels = hardware.channels.count();

@@ -16,7 +16,6 @@ use crate::stream::Stream;
 
 pub(crate) enum Draining {
     Done,
-    /// Not before this time.
     Until(LocalTime),
 }
 
@@ -133,7 +132,6 @@ mod tests {
     use crate::way::SoundWay;
     use crate::wire::reach;
 
-    /// A prepared PCM after the application wrote `application` frames.
     fn prepared(application: u64) -> (Pcm, View) {
         let keys = [("to".to_owned(), Value::Text("127.0.0.1:9".into()))];
         let wish = keys::read("test", &keys, Direction::Playback).unwrap();

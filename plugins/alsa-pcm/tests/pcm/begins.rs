@@ -1,5 +1,3 @@
-//! Departure of the first packets of a program.
-
 use alsa_sys::{SND_PCM_STREAM_PLAYBACK, snd_pcm_start};
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -19,7 +17,6 @@ const BUFFER: usize = 96_000;
 /// Packets of the first 50 ms, in which the program fills its buffer.
 const PACKETS: usize = 400;
 
-/// Interval between departures.
 const PTIME: Span = Span::from_micros(125);
 /// For each arrival: the packets that arrive within 0.5 ms from then, and the time span since they
 /// were due.
@@ -68,7 +65,6 @@ fn arrivals(priority: u8) -> Option<(Span, Vec<LocalTime>)> {
     program.join().unwrap().map(|filled| (filled, arrivals))
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -30,7 +30,6 @@ const DEVICE: Settings = Settings {
 /// A non-silent frame, and its time at the DAC.
 pub(crate) type Frame = (LocalTime, f32);
 
-/// A running receiver.
 pub(crate) struct Far {
     pub(crate) port: u16,
     heard: Arc<Mutex<Vec<Frame>>>,
@@ -126,12 +125,10 @@ impl Far {
         Self { port, heard, stop, thread: Some(thread) }
     }
 
-    /// Frames so far.
     pub(crate) fn heard(&self) -> Vec<Frame> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// Stops; returns all frames and the report.
     pub(crate) fn end(mut self) -> (Vec<Frame>, Report) {
         self.stop.request();
         let report = self.thread.take().unwrap().join().unwrap();
@@ -141,7 +138,6 @@ impl Far {
 }
 
 impl Drop for Far {
-    /// Stops the receiver after a failed test.
     fn drop(&mut self) {
         self.stop.request();
     }

@@ -1,5 +1,3 @@
-//! An application's PCM in a forked process.
-
 use core::ffi::c_int;
 
 use alsa_sys::*;
@@ -94,7 +92,6 @@ fn closes(pcm: *mut snd_pcm_t) -> bool {
     unsafe { snd_pcm_close(pcm) <= 0 }
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -153,7 +150,6 @@ mod exclusive {
             assert_eq!(libc::read(says[0], (&raw mut byte).cast(), 1), 1);
             child
         };
-        // This process's descriptors remain open.
         let mut block = [1; 2 * 480];
         assert_eq!(pcm.read(&mut block, 480), Ok(480));
         drop(pcm);

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use alsa_sys::*;
 use tautline_io::thread::Scheduler;
 
-/// The shared object that cargo built for these tests.
 pub(crate) fn shared_object() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let built = tests.with_file_name("libasound_module_pcm_tautline.so");
@@ -16,7 +15,6 @@ pub(crate) fn shared_object() -> PathBuf {
     built
 }
 
-/// Settings requested by an application.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) format: snd_pcm_format_t,
@@ -42,16 +40,13 @@ impl Default for Asked {
     }
 }
 
-/// An open PCM, closed on drop.
 pub(crate) struct Handle(pub(crate) *mut snd_pcm_t);
 
-/// ALSA's answer as `Ok`, its error number as `Err`.
 pub(crate) fn answer(value: i64) -> Result<i64, i32> {
     if value < 0 { Err(-value as i32) } else { Ok(value) }
 }
 
 impl Handle {
-    /// Opens a PCM with these keys.
     pub(crate) fn open(keys: &str, stream: snd_pcm_stream_t) -> Result<Self, i32> {
         // Reduces xruns on a busy machine; without the priority, some may occur.
         let _ = Scheduler::Fifo(50).apply();
@@ -81,7 +76,6 @@ impl Handle {
         Self::open(&format!("from \"127.0.0.1:{port}\" {more}"), SND_PCM_STREAM_CAPTURE).unwrap()
     }
 
-    /// Sets up the PCM without starting it.
     pub(crate) fn set(&self, asked: Asked) -> Result<(), i32> {
         // SAFETY: ALSA's own set-up calls, on an open PCM.
         unsafe {
@@ -126,7 +120,6 @@ impl Handle {
         answer(unsafe { snd_pcm_writei(self.0, samples.as_ptr().cast(), frames as c_ulong) })
     }
 
-    /// Writes these 16-bit mono frames.
     #[track_caller]
     pub(crate) fn play(&self, samples: &[i16]) {
         assert_eq!(self.write(samples, samples.len()), Ok(samples.len() as i64));
@@ -149,7 +142,6 @@ impl Handle {
         unsafe { snd_pcm_state(self.0) }
     }
 
-    /// Calls a function that takes only a PCM.
     pub(crate) fn ask(
         &self,
         call: unsafe extern "C" fn(*mut snd_pcm_t) -> c_int,
@@ -181,7 +173,6 @@ impl Handle {
         }
     }
 
-    /// Waits until frames can be moved; returns the error otherwise.
     pub(crate) fn wait(&self) -> Result<i64, i32> {
         // SAFETY: the PCM is open.
         answer(unsafe { snd_pcm_wait(self.0, 10_000) }.into())

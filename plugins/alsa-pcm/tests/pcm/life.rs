@@ -1,5 +1,3 @@
-//! Pauses, xruns, early close, several PCMs, forks.
-
 use alsa_sys::*;
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::time::Span;
@@ -16,10 +14,8 @@ fn scene() -> (Far, Handle) {
     (far, pcm)
 }
 
-/// Test timeout, longer than any freeze of a host.
 const PATIENCE: Span = Span::from_secs(20);
 
-/// Polls every millisecond.
 #[track_caller]
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = now() + PATIENCE;
@@ -65,12 +61,10 @@ fn delay_is_zero_when_all_frames_were_heard_and_none_follow() {
     pcm.set(Asked { stubborn: true, ..Asked::default() }).unwrap();
     pcm.play(&sound(1000, 1));
     pcm.ask(snd_pcm_start).unwrap();
-    // The latency is 14400 frames.
     until("the last frame was heard", || pcm.avail().unwrap() > 9600 + 2 * 14400);
     assert_eq!(pcm.delay(), Ok(0));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -34,7 +34,6 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// Captures one impulse after another.
 struct Card {
     impulses: Vec<f32>,
     met: Arc<Mutex<Vec<LocalTime>>>,

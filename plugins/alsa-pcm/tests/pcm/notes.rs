@@ -1,5 +1,3 @@
-//! Messages of a PCM arrive on the application's own thread.
-
 use core::ffi::{CStr, c_char, c_int};
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
@@ -11,7 +9,6 @@ use tautline_proto::time::Span;
 use crate::handle::{Asked, Handle};
 use crate::{alone, free_udp_ports};
 
-/// Messages with their threads.
 static SAID: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
 
 /// The application's handler, for messages that are plain text.
@@ -42,7 +39,6 @@ unsafe extern "C" {
     fn set_handler(handler: Option<Handler>) -> c_int;
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -5,7 +5,6 @@ use std::process::Command;
 use crate::handle::shared_object;
 use tautline_trial::{Lack, skipped};
 
-/// Output of a binutils program for the shared object.
 fn said(program: &str, options: &[&str]) -> Option<String> {
     match Command::new(program).args(options).arg(shared_object()).output() {
         Ok(done) => Some(String::from_utf8(done.stdout).unwrap()),

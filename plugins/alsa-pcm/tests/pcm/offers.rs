@@ -1,5 +1,3 @@
-//! Capabilities reported to applications.
-
 use core::ffi::{c_int, c_uint, c_ulong};
 use core::ptr::null_mut;
 
@@ -8,7 +6,6 @@ use alsa_sys::*;
 use crate::handle::{Asked, Handle};
 use crate::{alone, free_udp_ports};
 
-/// Minimum and maximum in this configuration.
 type Range = (u64, u64);
 
 struct Offered {
@@ -18,7 +15,6 @@ struct Offered {
     buffer: Range,
 }
 
-/// Capabilities offered for this format.
 fn offered(keys: &str, format: snd_pcm_format_t) -> Offered {
     let pcm = Handle::open(&format!("to \"127.0.0.1:9\" {keys}"), SND_PCM_STREAM_PLAYBACK).unwrap();
     // SAFETY: ALSA's own calls, with places for the answers.
@@ -87,7 +83,6 @@ fn a_pcm_offers_what_it_is_configured_for_and_buffers_of_seconds_at_most() {
     assert!(any.buffer.1 <= 13 * 48_000, "{}", any.buffer.1);
 }
 
-/// A PCM's formats, with bytes per sample.
 const FORMATS: [(snd_pcm_format_t, usize); 10] = [
     (SND_PCM_FORMAT_S16_LE, 2),
     (SND_PCM_FORMAT_S16_BE, 2),
@@ -121,7 +116,6 @@ fn a_configuration_that_cannot_be_is_refused_with_the_right_error() {
     assert_eq!(record("from \"203.0.113.1:5004\""), Some(libc::EADDRNOTAVAIL));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -1,5 +1,3 @@
-//! Duration of `snd_pcm_open` without answers.
-
 use std::ffi::CString;
 
 use alsa_sys::{SND_PCM_STREAM_CAPTURE, SND_PCM_STREAM_PLAYBACK};
@@ -12,14 +10,12 @@ use crate::{alone, free_udp_ports, timed};
 /// The limit is a second; the rest is for a host that freezes.
 const MOST: Span = Span::from_millis(800);
 
-/// Duration and error.
 fn opened(keys: &str, stream: alsa_sys::snd_pcm_stream_t) -> (Span, Option<i32>) {
     let begun = now();
     let answer = Handle::open(keys, stream).err();
     (now() - begun, answer)
 }
 
-/// Number of threads of this process that resolve an address.
 fn asking() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     // A thread that ends meanwhile has no name.
@@ -27,7 +23,6 @@ fn asking() -> usize {
     names.filter(|name| name.starts_with(b"taut-resolve")).count()
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

@@ -21,7 +21,6 @@ fn forward(pcm: &Handle, frames: i64) -> Result<i64, i32> {
     answer(unsafe { snd_pcm_forward(pcm.0, frames as snd_pcm_uframes_t) })
 }
 
-/// Sound of a buffer that `then` changes during playback.
 fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     let far = Far::listen(Span::from_millis(300));
     let pcm = Handle::to_play(far.port, "latency \"300ms\"");
@@ -44,7 +43,6 @@ fn last_word(anew: usize) {
     assert!(heard == [heard_as(&sent[..14_400]), heard_as(&anew)].concat(), "{}", heard.len());
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

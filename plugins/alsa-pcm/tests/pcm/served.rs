@@ -24,7 +24,6 @@ use crate::{heard_as, sound, timed};
 
 const PERIOD: usize = 240;
 
-/// Recorded sample, numbered by frame.
 fn told(frame: i64) -> i16 {
     (frame % 30_000) as i16 + 1
 }
@@ -76,7 +75,6 @@ impl ServedCard {
         self.thread.take().map(JoinHandle::join).transpose().unwrap();
     }
 
-    /// Samples from the first sound on.
     fn heard(&self) -> Vec<f32> {
         let heard = self.heard.lock().unwrap();
         heard.iter().copied().skip_while(|sample| *sample == 0.0).collect()
@@ -254,7 +252,6 @@ fn a_program_may_have_the_cards_rate_and_channels_and_no_others() {
     assert_eq!(other, Err(libc::ENODEV));
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 

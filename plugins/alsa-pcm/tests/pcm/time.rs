@@ -29,7 +29,6 @@ fn asked(pcm: &Handle) -> (LocalTime, Span) {
     }
 }
 
-/// Time when the next frame is played, according to the PCM.
 fn promised(pcm: &Handle) -> LocalTime {
     let (now, delay) = asked(pcm);
     now + delay
@@ -91,13 +90,11 @@ const PERIOD: usize = 480;
 const LINK_OFFSET: Span = Span::from_millis(300);
 /// Amplitude step that identifies an impulse.
 const STEP: i16 = 100;
-/// Error of the clock mapping.
 const UNCERTAINTY: Span = Span::from_micros(50);
 /// Blocks between impulses, and the number of impulses.
 const APART: usize = 10;
 const KNOWN: usize = 50;
 
-/// Time from writing an impulse to hearing it.
 type Way = (Window, Span);
 
 /// Delay of impulses from the write call to the far DAC minus the link offset, for an application
@@ -154,7 +151,6 @@ fn added_by_taut_send() -> Vec<Way> {
     beyond_the_link_offset(&far.end().0, &met)
 }
 
-/// Tests that run alone (decision 25).
 mod exclusive {
     use super::*;
 
@@ -170,7 +166,6 @@ mod exclusive {
             pcm.play(&[1; PERIOD]);
             assert_eq!(pcm.state(), alsa_sys::SND_PCM_STATE_PREPARED);
             assert!(near(pcm.delay().unwrap(), way + PERIOD as i64), "{:?}", pcm.delay());
-            // The PCM is stopped, so the delay is constant.
             pcm.ask(snd_pcm_prepare).unwrap();
             assert!(near(pcm.delay().unwrap(), way), "{:?}", pcm.delay());
             let recorder =

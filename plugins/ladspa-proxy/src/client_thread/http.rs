@@ -1,5 +1,3 @@
-//! Requests to a worker via HTTP, each with a timeout.
-
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

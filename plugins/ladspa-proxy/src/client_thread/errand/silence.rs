@@ -72,7 +72,6 @@ impl SilenceWatch {
 mod tests {
     use super::*;
 
-    /// A host that runs every 10 ms.
     struct Host {
         watch: SilenceWatch,
         counts: SilenceCounts,
@@ -104,7 +103,6 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(host.goes_on(1000, 2, 2), []);
             assert_eq!(host.goes_on(30_000, 2, 0), [SilenceNews::Lost(Span::from_secs(2))]);
-            // A reopened stream counts from 0.
             host.counts.answers = 0;
             let (silent, replaced) = (Span::from_millis(30_020), 1500 * 960);
             assert_eq!(host.goes_on(40, 2, 2), [SilenceNews::Back { silent, replaced }]);

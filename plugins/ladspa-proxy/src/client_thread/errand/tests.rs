@@ -25,7 +25,6 @@ const SET: SoundSet = SoundSet {
     earlier: 0,
 };
 
-/// A scripted worker: its answers, and the requests it received.
 #[derive(Default)]
 struct Script {
     openings: VecDeque<Opening>,
@@ -54,7 +53,6 @@ fn order() -> StreamOrder {
     StreamOrder { request, ports: [1, 1, 0, 0], behind: Vec::new() }
 }
 
-/// An instance that never runs, and its errand.
 fn errand() -> (Offloaded, Arc<ClientStanding>, StreamErrand) {
     let (offloaded, attendant) =
         Offloaded::new(OffloadedConfig::new(SET, Rate::HZ_48000, 1)).unwrap();
@@ -74,7 +72,6 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_secs(1) + Span::from_millis(millis)
 }
 
-/// Sees to the errand every 20 ms in a range; returns whether it continues.
 fn see_to(errand: &mut StreamErrand, script: &mut Script, millis: core::ops::Range<i64>) -> bool {
     millis.step_by(20).all(|millis| errand.see_to(script, at(millis), &mut false))
 }
@@ -267,7 +264,6 @@ fn a_worker_that_is_stopped_keeps_its_stream() {
     let mut script = Script { openings: [opened(1)].into(), ..Script::default() };
     script.lives = [Alive::Unknown, Alive::Yes].into();
     see_to(&mut errand, &mut script, 0..20);
-    // A render waits within one run.
     standing.begin_run();
     see_to(&mut errand, &mut script, 20..120);
     assert_eq!(script.asked, ["open", "look", "look"]);
