@@ -47,7 +47,6 @@ enum Stage {
     Waiting,
     /// Passed to another thread that judges it soon.
     Held,
-    /// In a call or a long request.
     Busy,
 }
 

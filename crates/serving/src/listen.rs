@@ -1,5 +1,3 @@
-//! Listening address and its restrictions.
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

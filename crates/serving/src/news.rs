@@ -59,15 +59,12 @@ impl fmt::Display for ApiAsker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnedAway {
     NotTrusted,
-    /// Trusted when it connected, but no longer.
     TrustedNoMore,
     /// Rejected this machine's certificate with a TLS alert.
     TrustsNot,
     HungUp,
     NoHandshake,
-    /// Handshake timeout.
     Slow,
-    /// Plain HTTP from another host.
     Plain,
     /// A local program requested another host, as a page in a browser may.
     OtherHost,

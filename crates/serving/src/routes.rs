@@ -26,7 +26,6 @@ use crate::guests::Guest;
 use crate::news::{ApiAsker, ServingNews, THIS_MACHINE, TellServing, TurnedAway};
 use crate::owners::{Actor, StreamOwners};
 
-/// API description (OpenAPI 3.1).
 pub const OPENAPI: &str = include_str!("../openapi.json");
 
 /// Maximum body size; a stream request has about 400 bytes.
@@ -384,7 +383,6 @@ async fn not_so(method: Method, uri: Uri) -> HttpRefusal {
     HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-/// Every call of the API, as in its description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiCall {
     Catalogue,

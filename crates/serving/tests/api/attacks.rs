@@ -17,10 +17,8 @@ use tautline_trial::{Lack, shared, skipped};
 use crate::caller::{CALL, CallServer, PATIENCE, answered, first_flight, second_flight};
 use crate::trusted::friends;
 
-/// Places per host for unidentified connections.
 const OF_A_HOST: usize = 16;
 
-/// Interval of a caller's pings.
 const PING_EVERY: Duration = Duration::from_millis(200);
 
 /// Sends bytes and then only waits until the connection is closed.
@@ -95,7 +93,6 @@ fn trickles(stream: &mut TcpStream, bytes: &[u8]) -> bool {
         matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
     };
     bytes.iter().any(|byte| {
-        // Waits via the read timeout.
         let written = stream.write_all(&[*byte]);
         let answer = stream.read(&mut [0; 512]);
         written.is_err() || answer.map_or_else(|error| !waits(&error), |count| count == 0)
@@ -125,7 +122,6 @@ fn a_handshake_and_a_call_that_come_byte_by_byte_get_no_more_time_than_others() 
                     tls.writer().write_all(&[*byte]).unwrap();
                     first_flight(&mut tls)
                 });
-                // More bytes of one record, since an incomplete record is ignored.
                 let said: Vec<u8> = said.collect();
                 assert!(trickles(&mut stream, &said), "a call takes a minute to be said");
             });
@@ -194,7 +190,6 @@ fn crowd() {
     let port = server.address.port();
     let connect = move |host: [u8; 4]| {
         let mut stream = TcpStream::connect((IpAddr::from(host), port)).unwrap();
-        // Starts like a TLS handshake.
         let _ = stream.write_all(&[22]);
         stream.set_nonblocking(true).unwrap();
         (host, stream)
@@ -302,7 +297,6 @@ fn flood(told: &RefCell<String>) {
             let limit = Duration::from_secs(10);
             let to = ([127, 0, 0, 1], port).into();
             let mut stream = TcpStream::connect_timeout(&to, limit).ok()?;
-            // Starts like a TLS handshake; the connection may be closed already.
             let _ = stream.write_all(&[22]);
             Some(stream)
         };

@@ -15,7 +15,6 @@ use tautline_trial::{Lack, skipped};
 use crate::common::{Hollow, request};
 use crate::trusted::friends;
 
-/// A non-loopback address of this host.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     // Sends nothing; only selects the source address.

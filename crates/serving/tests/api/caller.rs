@@ -23,11 +23,8 @@ use tautline_serving::{ApiServer, CalledConnection, ConnectionEvent, Listening, 
 
 use crate::trusted::{Host, friends};
 
-/// Timeout for events.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// Timeout for connection and handshake.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
-/// A caller's first message on the wire.
 pub(crate) const CALL: &str = r#"{"call":{"version":2,"offer":{"there":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"back":{"rates":[48000],"channels":[2],"codings":["l24"],"ptimes_ns":[1000000,20000000]},"paths":["udp"]}}}"#;
 
 fn offer() -> CallOffer {
@@ -39,7 +36,6 @@ fn message() -> CallMessage {
     read(CALL.as_bytes()).unwrap()
 }
 
-/// A call server and a host that it trusts.
 pub(crate) struct CallServer {
     server: Option<ApiServer>,
     pub(crate) address: SocketAddr,
@@ -66,7 +62,6 @@ impl CallServer {
         CallConnection::dial(&address.to_string().parse().unwrap(), &self.friend.store, DIAL_LIMIT)
     }
 
-    /// Starts a call, and retries while there is no room.
     pub(crate) fn call(&self) -> CallerConnection {
         self.call_at(self.address)
     }
@@ -82,7 +77,6 @@ impl CallServer {
         }
     }
 
-    /// A TLS client and its TCP connection, for handshakes byte by byte.
     pub(crate) fn shakes_hands(&self) -> (ClientConnection, TcpStream) {
         self.shakes_hands_by(protocols())
     }
@@ -105,7 +99,6 @@ impl Drop for CallServer {
     }
 }
 
-/// Runs the called end until the server is gone.
 fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
     let mut answering = Answering::new(offer(), (1..=calls).collect());
     let mut lines: BTreeMap<ConnectionId, CalledConnection> = BTreeMap::new();
@@ -143,7 +136,6 @@ fn answer(happened: &Receiver<ConnectionEvent>, calls: u16) {
 pub(crate) struct CallerConnection(CallConnection);
 
 impl CallerConnection {
-    /// Starts a call on this connection.
     fn begin(line: CallConnection) -> Self {
         let mut call = Self(line);
         let answer = call.asks(&message());
@@ -151,7 +143,6 @@ impl CallerConnection {
         call
     }
 
-    /// Sends a ping and expects a pong.
     pub(crate) fn is_answered(&mut self) {
         let answer = self.asks(&CallMessage::Ping);
         assert!(matches!(answer, CallMessage::Pong), "{answer:?}");
@@ -171,7 +162,6 @@ impl CallerConnection {
     }
 }
 
-/// Answer to a call on this connection.
 pub(crate) fn answered(line: CallConnection) -> CallMessage {
     CallerConnection(line).asks(&message())
 }
@@ -187,7 +177,6 @@ pub(crate) fn second_flight(tls: &mut ClientConnection, stream: &mut TcpStream) 
     first_flight(tls)
 }
 
-/// Bytes that are ready to send.
 pub(crate) fn first_flight(tls: &mut ClientConnection) -> Vec<u8> {
     let mut flight = Vec::new();
     while tls.wants_write() {

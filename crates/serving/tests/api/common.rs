@@ -10,16 +10,13 @@ use tautline_api::v1::*;
 use tautline_proto::offload::block::{BlockSpec, BlockWay, ByteOrder, Element, Length};
 use tautline_serving::{ApiServer, Listening, ServingNews, serve, serve_telling};
 
-/// Recorded requests and state.
 #[derive(Default)]
 pub(crate) struct Hollow {
     pub(crate) asked: Mutex<Vec<(StreamRequest, Option<[u8; 32]>)>>,
     pub(crate) open: Mutex<Vec<u32>>,
-    /// Next refusal, if any.
     pub(crate) refuse: Mutex<Option<WorkRefused>>,
     /// Reports a request, then waits before opening the stream.
     pub(crate) gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
-    /// Receives the numbers of closed streams.
     pub(crate) closed: Mutex<Option<Sender<u32>>>,
 }
 
@@ -149,14 +146,12 @@ impl Workshop for Hollow {
 
 pub(crate) const ANY: &str = "127.0.0.1:0";
 
-/// A local worker with or without trust.
 pub(crate) fn serving(trust: Option<Arc<TrustStore>>) -> (ApiServer, Arc<Hollow>) {
     let hollow = Arc::new(Hollow::default());
     let listening = Listening { address: ANY.parse().unwrap(), trust };
     (serve(&listening, Arc::clone(&hollow) as _).unwrap(), hollow)
 }
 
-/// Like `serving`, with its news.
 pub(crate) fn telling(
     trust: Option<Arc<TrustStore>>,
 ) -> (ApiServer, Arc<Hollow>, Receiver<ServingNews>) {
@@ -171,7 +166,6 @@ pub(crate) fn address(server: &ApiServer) -> WorkerAddress {
     server.address().to_string().parse().unwrap()
 }
 
-/// Client of a local worker, without trust.
 pub(crate) fn client(at: SocketAddr) -> WorkerClient {
     WorkerClient::new(&at.to_string().parse().unwrap(), None)
 }

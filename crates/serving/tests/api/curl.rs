@@ -11,7 +11,6 @@ use tempfile::TempDir;
 
 use crate::common::{address, request, serving};
 
-/// Returns status and body, or curl's error.
 fn curl(arguments: &[&str]) -> Result<(u16, String), String> {
     let mut curl = Command::new("curl");
     let limits = ["--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"];

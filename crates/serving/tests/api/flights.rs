@@ -59,19 +59,16 @@ impl Relay {
         Self { address, given, over, carries }
     }
 
-    /// Grants one more turn.
     fn gives_a_turn(&self) {
         self.given.fetch_add(1, Ordering::Release);
     }
 
-    /// Stops, and returns the number of turns taken.
     fn ends(self) -> u32 {
         self.over.store(true, Ordering::Release);
         self.carries.join().unwrap()
     }
 }
 
-/// Forwards available data; returns whether there was any.
 fn pass(mut from: &TcpStream, mut to: &TcpStream) -> bool {
     let (mut bytes, mut any) = ([0; 4096], false);
     loop {

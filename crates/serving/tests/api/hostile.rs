@@ -14,7 +14,6 @@ use tautline_proto::text::is_printable;
 
 use crate::common::{client, plugin, request, serving};
 
-/// Timeout for actions of the server.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sends bytes; returns how long the connection stayed open, and the answer.
@@ -73,7 +72,6 @@ fn idle_local_connections_shut_out_no_local_request() {
             stream
         };
         held.extend((0..10).map(idle));
-        // Connections without a place are closed.
         held.retain(|stream| {
             stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
         });
@@ -92,7 +90,6 @@ fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_another() {
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ").unwrap();
     let began = Instant::now();
-    // Waits via the read timeout.
     while began.elapsed() < PATIENCE {
         let written = stream.write_all(b"x");
         let answer = stream.read(&mut [0; 64]);

@@ -1,4 +1,3 @@
-//! API tests with real sockets.
 #![expect(clippy::unwrap_used, reason = "a test whose worker fails it is over")]
 
 mod attacks;

@@ -16,7 +16,6 @@ use crate::caller::first_flight;
 use crate::common::{client, plugin, request, state, telling};
 use crate::trusted::{Host, friends};
 
-/// Test timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn next(told: &Receiver<ServingNews>) -> ServingNews {

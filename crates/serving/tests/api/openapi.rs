@@ -27,7 +27,6 @@ impl Schemas {
         (name.to_owned(), schema.clone())
     }
 
-    /// Returns the first violation as an error.
     fn check(&mut self, value: &Value, schema: &Value, name: &str) -> Result<(), String> {
         if let Some(reference) = schema["$ref"].as_str() {
             let (name, schema) = self.named(reference);
@@ -80,7 +79,6 @@ impl Schemas {
         lacks.map_or(Ok(()), |lacks| Err(format!("{name} lacks {lacks}")))
     }
 
-    /// All described properties.
     fn all(&self) -> BTreeSet<String> {
         let schemas = self.description["components"]["schemas"].as_object().unwrap();
         let mut all = BTreeSet::new();

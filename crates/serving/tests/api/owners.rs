@@ -10,7 +10,6 @@ use tautline_serving::{ApiAsker, ServingNews, THIS_MACHINE};
 use crate::common::{client, request, state, telling};
 use crate::trusted::{Host, friends};
 
-/// A local worker with its trusted peers.
 struct Owned {
     server: tautline_serving::ApiServer,
     hollow: Arc<crate::common::Hollow>,
@@ -39,7 +38,6 @@ impl Owned {
         self.hollow.open.lock().unwrap().clone()
     }
 
-    /// Next news about closing a stream.
     fn closing(&self) -> ServingNews {
         let closes = |news: &ServingNews| {
             matches!(news, ServingNews::Closing { .. } | ServingNews::CloseDenied { .. })
@@ -57,7 +55,6 @@ fn by(name: Option<&str>) -> ApiAsker {
     ApiAsker { name: name.map(str::to_owned), address: [127, 0, 0, 1].into() }
 }
 
-/// Asserts that the client neither sees nor can close the stream.
 fn is_shut_out(stranger: &WorkerClient, id: u32) {
     assert!(stranger.states().unwrap().iter().all(|state| state.id != id));
     assert_eq!(stranger.state(id).unwrap(), None);

@@ -1,5 +1,3 @@
-//! Plain HTTP requests to a local worker.
-
 use tautline_trial::snapshot;
 
 use std::io::{Read, Write};
@@ -11,7 +9,6 @@ use crate::common::{client, plugin, request, serving, state};
 use tautline_api::client::AskError;
 use tautline_api::v1::{Capacity, SecretText, WorkRefused};
 
-/// Sends these bytes; returns status and body.
 fn sent(at: SocketAddr, bytes: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.write_all(bytes.as_bytes()).unwrap();
@@ -32,7 +29,6 @@ fn asked(at: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u
     )
 }
 
-/// Test timeout.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const JSON: &str = "Content-Type: application/json\r\n";

@@ -1,5 +1,3 @@
-//! Hosts with mutual, one-sided and missing trust.
-
 use tautline_trial::snapshot;
 
 use std::sync::Arc;
@@ -12,7 +10,6 @@ use tempfile::TempDir;
 
 use crate::common::{Hollow, address, request, serving};
 
-/// A host with its own key and trust list.
 pub(crate) struct Host {
     pub(crate) store: Arc<TrustStore>,
     _folder: TempDir,
@@ -41,7 +38,6 @@ impl Host {
     }
 }
 
-/// Two hosts with mutual trust.
 pub(crate) fn friends() -> (Host, Host) {
     let (worker, master) = (Host::new(), Host::new());
     worker.trusts("master", &master);

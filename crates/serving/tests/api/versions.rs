@@ -1,5 +1,3 @@
-//! Calls between two protocol versions.
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
