@@ -1,5 +1,3 @@
-//! Firewall rules that keep packets out.
-
 use tautline_api::call::CALL_PORT;
 
 use crate::Verdict::{Fine, Spoils, Unknown, Warns};
@@ -33,11 +31,9 @@ pub enum Rules {
     /// Output of `nft list ruleset`.
     Nft(String),
     Iptables(String),
-    /// Visible to root only.
     Hidden,
     /// No program to list rules, or it fails.
     NoProgram,
-    /// The kernel has no firewall.
     NoFirewall,
 }
 

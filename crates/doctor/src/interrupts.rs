@@ -8,7 +8,6 @@ use crate::{Finding, Machine};
 const OURS: u32 = 70;
 const FIFO: u32 = 1;
 
-/// A process, from `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,
@@ -231,7 +230,6 @@ mod tests {
         }
     }
 
-    /// An unshared interrupt.
     fn interrupt(number: u32, of: &str, cores: &str) -> Interrupt {
         let sharers = vec![of.to_owned()];
         Interrupt { number, of: of.to_owned(), sharers, cores: cores.to_owned() }

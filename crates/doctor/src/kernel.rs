@@ -11,7 +11,6 @@ use crate::{Finding, Machine};
 /// Lower latencies need a fully preemptible kernel: other kernels have driver sections of up to 1
 /// ms.
 const NEEDS_RT: Span = Span::from_millis(2);
-/// Debian's name of the architecture.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") {
     "arm64"
 } else if cfg!(target_arch = "arm") {

@@ -246,7 +246,6 @@ mod tests {
 
     use super::*;
 
-    /// Stereo, 1 ms packets, with this latency.
     pub(crate) fn asked(millis: i64) -> Requirements {
         let format = StreamFormat {
             coder: None,

@@ -101,7 +101,6 @@ mod tests {
     use super::*;
 
     impl Machine {
-        /// Builds a machine from file paths and texts.
         pub(crate) fn of<P: AsRef<str>>(files: &[(P, &str)]) -> Self {
             let folder = TempDir::with_prefix("taut-doctor-").unwrap();
             for (path, text) in files {

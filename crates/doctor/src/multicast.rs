@@ -1,5 +1,3 @@
-//! Multicast: routes, IGMP and reverse path filter.
-
 use crate::Verdict::Warns;
 use crate::{Finding, Machine};
 

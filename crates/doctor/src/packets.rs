@@ -1,5 +1,3 @@
-//! Packet sizes, fragmentation and socket buffers.
-
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::least_latency;

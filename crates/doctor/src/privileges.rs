@@ -1,5 +1,3 @@
-//! Real-time priority and locked memory.
-
 use tautline_io::thread::limits::{Limit, ResourceLimits};
 use tautline_io::thread::{Granted, Scheduler, spawn};
 use tautline_proto::time::Span;

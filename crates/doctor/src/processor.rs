@@ -63,7 +63,6 @@ const WATCHED: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(50);
 
 pub(crate) struct Watched {
-    /// Stalls of all cores at once.
     all: Vec<Stall>,
     /// Stalls of a core while other cores ran.
     single: Vec<Stall>,
@@ -181,7 +180,6 @@ mod tests {
         assert_eq!(idle(&Machine::empty(), Span::from_millis(5)).verdict, Fine);
     }
 
-    /// Judges a virtual machine at a latency of 5 ms.
     fn judged(all: &[i64], single: &[i64], is_certain: bool) -> Finding {
         let from = LocalTime::ZERO;
         let stall = |&millis: &i64| Stall { from, to: from + Span::from_millis(millis) };

@@ -35,7 +35,6 @@ fn unasked(processes: &[Process]) -> Option<Finding> {
 fn pipewire(graph: &Graph, latency: Span) -> Finding {
     let least = graph.forced.unwrap_or(graph.min_quantum);
     let cycle = Span::from_nanos(least.count() * 1_000_000_000 / i64::from(graph.rate.max(1)));
-    // In microseconds.
     let shown = Span::from_micros(cycle.as_nanos() / 1000);
     let (frames, rate) = (least.count(), graph.rate);
     let how = if graph.forced.is_some() { "forces" } else { "grants" };

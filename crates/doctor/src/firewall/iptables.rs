@@ -1,5 +1,3 @@
-//! Parser for the output of `iptables-save`.
-
 use super::nft::{ACCEPTED, Chain, REFUSED};
 
 /// Chains of the table `filter`. The kernel sends incoming packets to `INPUT`.

@@ -163,13 +163,11 @@ fn condition<'a, 'w>(words: &'w [&'a str], packet: AwaitedPacket) -> (Fits, &'w 
     let named =
         |named: &str, own: &[&str]| Fits::surely(elements(named).any(|one| own.contains(&one)));
     match words {
-        // Not conditions.
         ["counter", "packets", _, "bytes", ..] => (Fits::Always, behind(5)),
         ["counter" | "log" | "meta", ..] => (Fits::Always, behind(1)),
         ["comment" | "prefix" | "level" | "flags" | "group" | "snaplen", _, ..] => {
             (Fits::Always, behind(2))
         }
-        // Other protocols.
         ["icmp" | "icmpv6" | "igmp" | "sctp" | "dccp" | "udplite" | "esp" | "ah", ..] => {
             (Fits::Never, behind(1))
         }

@@ -107,7 +107,6 @@ fn rules_of_iptables_are_read_alike() {
     }
 }
 
-/// Verdict on nft rules with the policy `drop`.
 fn closed(rules: &str) -> crate::Verdict {
     verdict(&nft("drop", rules))
 }
