@@ -34,14 +34,12 @@ fn music(frames: usize, channels: usize) -> Vec<f32> {
     (0..frames * channels).map(sample).collect()
 }
 
-/// Rounds samples to values of the format; other values are dithered.
 fn rounded(sample: SampleFormat, samples: &[f32]) -> Vec<f32> {
     let mut rounded = vec![0.0; samples.len()];
     format::decode(sample, &whole(sample, samples), &mut rounded);
     rounded
 }
 
-/// Samples encoded in the format.
 fn whole(sample: SampleFormat, samples: &[f32]) -> Vec<u8> {
     let mut bytes = vec![0; samples.len() * sample.bytes()];
     format::encode(sample, samples, &mut bytes);
@@ -146,7 +144,6 @@ fn music_is_shorter_without_loss_and_silence_is_next_to_nothing() {
     assert!(silence <= 4 + 60, "{silence} bytes");
 }
 
-/// Encodes and decodes sound in packets of `packet` frames.
 fn by_opus(opus: Opus, channels: Channels, packet: usize, sound: &[f32]) -> Vec<f32> {
     let encoder = OpusEncoder::new(opus, channels).expect("libopus codes it");
     decoded((encoder, opus), channels, packet, sound)
@@ -157,7 +154,6 @@ fn payload_bytes(opus: Opus, packet: usize) -> usize {
     Codec::Opus(opus).payload_bytes((Channels::MONO, packet), 0)
 }
 
-/// Decoded packets of one encoder.
 fn decoded(
     (mut encoder, opus): (OpusEncoder, Opus),
     channels: Channels,
@@ -231,7 +227,6 @@ fn opus_delays_by_what_its_coder_says_and_gives_the_sound_back() {
     }
 }
 
-/// Copies a mono signal to `count` channels.
 fn in_the_middle(mono: &[f32], count: usize) -> Vec<f32> {
     mono.iter().flat_map(|sample| core::iter::repeat_n(*sample, count)).collect()
 }
@@ -361,7 +356,6 @@ fn lost_speech_is_decoded_from_deep_redundancy() {
         assert_eq!(bytes, payload_bytes(opus, PACKET), "packet {at}");
         let payload = &room[..bytes];
         assert_eq!(Codec::OPUS.frames(payload), Some(Frames::from_len(PACKET)));
-        // Two of four packets are lost.
         if at % 4 < 2 {
             decoder.decode(payload, &mut out).unwrap();
         } else if at % 4 == 3 {

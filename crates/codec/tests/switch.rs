@@ -105,7 +105,6 @@ fn change_of_coding_is_no_click() {
     ];
     for (name, codings, most) in cases {
         let mut worst = f64::NEG_INFINITY;
-        // Different phases of the tone.
         for before in [24_000, 24_960, 25_920, 26_880, 27_840] {
             let sound = heard(codings, before);
             let around = before as usize + 1_440..before as usize + 5_760;

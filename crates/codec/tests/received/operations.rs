@@ -14,12 +14,9 @@ use tautline_proto::wire::rtp::{Header, RtpUnpack};
 
 const SSRC: u32 = 7;
 
-/// Result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
-    /// Count of non-silent samples.
     pub(crate) loud: usize,
-    /// Count of payloads that no decoder could read.
     pub(crate) undecodable: u64,
 }
 
