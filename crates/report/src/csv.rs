@@ -30,10 +30,8 @@ pub fn table(json: &str) -> Result<String, serde_json::Error> {
     Ok(lines.map(|line| line + "\n").collect())
 }
 
-/// Column names and cells of one line.
 type Line = Vec<(String, String)>;
 
-/// Lines of a report. A call contains one report per direction.
 fn lines(report: &Value) -> Vec<Line> {
     if let Some(directions) = report["directions"].as_array() {
         return directions.iter().flat_map(lines).collect();
@@ -78,7 +76,6 @@ fn flatten(name: &str, value: &Value, line: &mut Line) {
     }
 }
 
-/// Quotes a cell as RFC 4180 requires.
 fn quoted(cell: &str) -> String {
     match cell.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

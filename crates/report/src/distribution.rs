@@ -136,7 +136,6 @@ impl Distribution {
         }
     }
 
-    /// Standard deviation in nanoseconds.
     fn deviation(&self) -> f64 {
         let count = self.count as f64;
         let centre = self.centre.unwrap_or(0);
@@ -166,7 +165,6 @@ pub struct Summary {
 
 #[cfg(test)]
 impl Distribution {
-    /// Memory used by the counts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.above.bytes() + self.below.bytes()
     }

@@ -14,15 +14,15 @@ pub struct HostReport {
     pub scheduler: String,
     /// Number of processors.
     pub cpus: usize,
-    /// Number of times that all processors stalled together for more than 1 ms.
+    /// Stalls of all processors together for more than 1 ms.
     pub stalls: u64,
-    /// CPU time of the whole program, in nanoseconds.
+    /// CPU time of the program, in nanoseconds.
     pub cpu_ns: i64,
     /// Peak memory, in bytes.
     pub peak_bytes: u64,
     /// Resources that the system refused.
     pub refused: Refused,
-    /// State of TAI on this machine; absent if no packet carried a presentation time.
+    /// TAI on this machine; absent if no packet carried a presentation time.
     pub tai: Option<TaiReport>,
 }
 
@@ -42,11 +42,11 @@ pub struct TaiReport {
     pub uncertain: bool,
     /// Number of times that the error was too large to slew.
     pub steps: u32,
-    /// Status reported by linuxptp; absent if it does not run or does not answer.
+    /// Status of linuxptp; absent if it does not answer.
     pub ptp4l: Option<PtpReport>,
 }
 
-/// Status reported by `ptp4l`.
+/// Status of `ptp4l`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PtpReport {

@@ -39,19 +39,19 @@ pub enum LedgerError {
 pub struct SentPacket {
     /// Low 32 bits of the media time.
     pub timestamp: u32,
-    /// Time of the first frame at the ADC.
+    /// First frame at the ADC.
     pub capture: i64,
-    /// Time when the program received the block.
+    /// Block received by the program.
     pub taken: i64,
-    /// Time when the packet was complete.
+    /// Packet complete.
     pub packed: i64,
     /// Scheduled departure.
     pub due: i64,
-    /// Time of the hand-over to the kernel.
+    /// Hand-over to the kernel.
     pub handed: i64,
     /// Launch time requested from the kernel, or `handed`.
     pub launched: i64,
-    /// Time when the kernel passed it to the driver, if stamped.
+    /// Hand-over from the kernel to the driver, if stamped.
     pub left: Option<i64>,
 }
 
@@ -66,10 +66,9 @@ pub struct HeardPacket {
     pub sender: [Option<i64>; 5],
     /// Arrival in the receiver's kernel.
     pub arrival: i64,
-    /// Times when it was read, taken for playout, written to the device, and at the DAC, as far as
-    /// it got.
+    /// Read, taken for playout, written to the device, at the DAC; as far as it got.
     pub receiver: [Option<i64>; 4],
-    /// Latency from capture to DAC, measured from the sound.
+    /// Capture-to-DAC latency from the sound.
     pub measured: Option<i64>,
     /// Whether it arrived after its playout time.
     pub late: bool,
@@ -89,7 +88,7 @@ pub trait LedgerPacket: Sized {
     /// Required columns.
     const COLUMNS: &'static [&'static str];
 
-    /// Creates the value from the numbers in its columns; `None` if a required number is missing.
+    /// Reads a line by column name; `None` if a required number is missing.
     fn of(number: impl Fn(&str) -> Option<i64>) -> Option<Self>;
 
     /// Timestamps of the packet.
@@ -212,8 +211,7 @@ impl<R: BufRead> LedgerLines<R> {
     }
 }
 
-/// Reads all packets; none if the text is not a ledger, for example because the program had no
-/// packet.
+/// Reads all packets; none if the text is not a ledger, such as a program's without packets.
 pub fn packets<P: LedgerPacket>(text: &str) -> Vec<P> {
     let lines = LedgerLines::of(text.as_bytes()).map_err(LedgerError::from);
     lines.and_then(|lines| lines.packets(usize::MAX)).map_or(Vec::new(), |ledger| ledger.packets)
@@ -310,9 +308,9 @@ pub struct SentEntry {
     pub rtp_timestamp: u32,
     /// Timestamps of the packet.
     pub departure: Departure,
-    /// Time when the kernel passed it to the driver, if stamped.
+    /// Hand-over from the kernel to the driver, if stamped.
     pub left: Option<LocalTime>,
-    /// Whether the queue dropped it because it was handed over too late for its launch.
+    /// Whether the queue dropped it, as it came too late for its launch.
     pub unlaunched: bool,
 }
 
@@ -331,7 +329,6 @@ impl LedgerEntry for SentEntry {
     }
 }
 
-/// Columns of joined ledgers: each stage, their sum, and values outside the sum.
 const JOINED: &str = "rtp_timestamp,capture_ns,pack_ns,send_ns,launch_ns,wire_ns,wakeup_ns,buffer_ns,\
                       render_ns,resample_ns,device_ns,total_ns,measured_ns,lateness_ns,late";
 

@@ -35,17 +35,16 @@ pub struct Report {
     pub role: Cow<'static, str>,
     /// Start of the run, on this machine's monotonic clock, as in ledgers.
     pub began_ns: i64,
-    /// Time from the first period to the last.
+    /// From the first period to the last.
     pub duration_ns: i64,
     /// Streams: one per `--from`, or one for all `--to`.
     pub streams: Vec<StreamReport>,
-    /// Clock that was followed in addition to the streams (`--clock`); absent if none was
-    /// requested.
+    /// Clock followed via `--clock`, if any.
     pub clock: Option<FollowedClockReport>,
     /// The machine.
     pub host: HostReport,
-    /// Incomplete output files, such as a ledger or a recording on a full disk: one sentence each,
-    /// also among the notes.
+    /// Incomplete output files, such as a ledger on a full disk: one sentence each, also among
+    /// the notes.
     pub unwritten: Vec<String>,
     /// Caveats for readers of the figures, one sentence each.
     pub notes: Vec<String>,
@@ -77,21 +76,21 @@ pub struct HeardSender {
 pub struct StreamReport {
     /// Address as given by the user.
     pub address: String,
-    /// Current or last sender; absent if none is known, and in a sender's report.
+    /// Current or last sender; absent if unknown and at a sender.
     pub sender: Option<HeardSender>,
     /// AVTP sender only: stream id in its packets, `AA:BB:CC:DD:EE:FF:0001`, as `?streamid=`
     /// accepts it.
     pub stream_id: Option<String>,
-    /// SRTP profile of the packets, such as `AEAD_AES_256_GCM`; absent if they are not encrypted.
+    /// SRTP profile, such as `AEAD_AES_256_GCM`; absent without encryption.
     pub sealed: Option<Cow<'static, str>>,
     /// Sample rate in Hz.
     pub rate: u32,
-    /// Number of channels.
+    /// Channels.
     pub channels: usize,
     /// `l16`, `l24` or `f32`.
     pub format: Cow<'static, str>,
-    /// Why the stream was not played, or no longer, with the fix: its rate, channels or
-    /// payload type differ from this end's configuration. Absent in a sender's report.
+    /// Why it was not played, or no longer, with the fix: another rate, channel count or payload
+    /// type than configured. Absent at a sender.
     pub refused: Option<String>,
     /// Whether any part was played.
     #[serde(skip)]
@@ -110,30 +109,28 @@ pub struct StreamReport {
     /// Counters of the stream.
     #[serde(serialize_with = "by_name", deserialize_with = "from_names")]
     pub counters: Counters,
-    /// First thousand xruns of the device. The counter `xruns` includes all.
+    /// First thousand xruns; the counter `xruns` includes all.
     pub xruns: Vec<Xrun>,
-    /// Causes of the packets that were missing at their playout time; absent in a sender's report.
+    /// Causes of missing packets; absent at a sender.
     pub gaps: Option<GapReport>,
-    /// Redundancy that the sender's packets carry at the end; absent in a receiver's report, and if
-    /// none is requested.
+    /// Redundancy sent at the end; absent at a receiver and if none is requested.
     pub redundancy: Option<RedundancyReport>,
-    /// Redundancy that received packets carry at the end; absent in a sender's report, and if they
-    /// carry none.
+    /// Redundancy received at the end; absent at a sender and if there is none.
     pub repair: Option<RepairReport>,
-    /// Packets per network, for a stream received via several.
+    /// Packets per network, if there are several.
     pub paths: Vec<PathReport>,
-    /// Invalid datagrams by reason; reasons with a count of 0 are omitted.
+    /// Invalid datagrams by reason, without zero counts.
     pub invalid: Vec<InvalidCount>,
-    /// Rate error of the card against the sender's, in ppm, positive if the card is fast, as last
-    /// corrected by the resampler. Absent without resampling.
+    /// Rate of the card against the sender's, in ppm, positive if fast, as last corrected by the
+    /// resampler; absent without resampling.
     pub drift_ppm: Option<f64>,
     /// Peer's clock against ours.
     pub clock: Option<Clock>,
-    /// Packets that came closest to being late, with their stages in nanoseconds.
+    /// Packets closest to being late, with their stages in nanoseconds.
     pub worst: Vec<WorstPacket>,
-    /// Sender only: state of each receiver, from its reports.
+    /// Sender only: receivers, from their reports.
     pub receivers: Vec<RemoteReceiver>,
-    /// Time from the hand-over to the kernel to the network driver, for sampled packets.
+    /// From the kernel to the network driver, for sampled packets.
     pub transmit: Option<Summary>,
     /// Sender only: departures against their schedule.
     pub lateness: Option<Summary>,
@@ -145,10 +142,10 @@ pub struct StreamReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LatencyReport {
-    /// Link offset. Absent in a sender's report if its packets carry only a presentation time,
-    /// which does not reveal their capture time.
+    /// Link offset. Absent at a sender whose packets carry only a presentation time, which does
+    /// not reveal the capture time.
     pub configured_ns: Option<i64>,
-    /// Packets against the presentation times that they carry; absent if they carry none.
+    /// Packets against their presentation times, if they carry any.
     pub presented: Option<PresentedReport>,
     /// Measured latency.
     pub measured: Summary,
@@ -158,13 +155,13 @@ pub struct LatencyReport {
     pub by: Option<Cow<'static, str>>,
     /// Packets that could not be measured.
     pub not_found: NotFound,
-    /// Earlier name of `by`; `receivers` in a sender's report, `none` if nothing is measured.
+    /// Earlier name of `by`; `receivers` at a sender, `none` without measurements.
     pub measured_from: Cow<'static, str>,
     /// Uncertainty of the measured median, ± ns; absent if clocks are not mapped.
     pub uncertainty_ns: Option<i64>,
     /// Maximum uncertainty, for the measured minimum and maximum.
     pub uncertainty_max_ns: Option<i64>,
-    /// Latency from the sound minus latency from the ledger.
+    /// Latency from the sound minus that from the ledger.
     pub books_error: Summary,
     /// Basis of the presentation times: `clock` or `arrival`.
     pub basis: Cow<'static, str>,
@@ -172,28 +169,27 @@ pub struct LatencyReport {
     pub loss_target: Option<f64>,
     /// Smallest latency, in steps of 0.1 ms, with at most that share of late packets.
     pub advised_ns: Option<i64>,
-    /// Share of late packets at other latencies, in rising order, at the worst phase between
-    /// packets and periods.
+    /// Share of late packets at rising latencies, at the worst phase between packets and periods.
     pub curve: Vec<LatenessPoint>,
     /// Changes of an adaptive latency.
     pub auto: Option<Auto>,
 }
 
 impl LatencyReport {
-    /// Creates the report of a stream that is not measured here.
+    /// Report of a stream that is not measured here.
     pub fn unmeasured(measured_from: &'static str) -> Self {
         let (measured_from, basis) = (measured_from.into(), "none".into());
         Self { measured_from, basis, ..Self::default() }
     }
 }
 
-/// Packets against the presentation times that they carry.
+/// Packets against their presentation times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PresentedReport {
-    /// Time from arrival to presentation.
+    /// Arrival to presentation.
     pub lead: Summary,
-    /// Time by which packets met the DAC after their presentation time, as reported by the device.
+    /// Presentation to DAC, as reported by the device.
     pub off: Summary,
 }
 
@@ -202,37 +198,37 @@ pub struct PresentedReport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotFound {
-    /// Packets that never arrived.
+    /// Never arrived.
     pub lost: u64,
-    /// Packets that arrived after their playout time.
+    /// Arrived after their playout time.
     pub late: u64,
-    /// Packets replaced by the device's own silence (underrun).
+    /// Replaced by the device's own silence (underrun).
     pub unheard: u64,
-    /// Packets due before the device requested the first block.
+    /// Due before the device requested the first block.
     pub unasked: u64,
-    /// Packets that were rebuilt and played on time.
+    /// Rebuilt and played on time.
     pub repaired: u64,
-    /// Packets that arrived but were not played: too far ahead, discarded at a resync, already
-    /// rebuilt, or waiting at the end.
+    /// Arrived but not played: too far ahead, discarded at a resync, already rebuilt, or waiting
+    /// at the end.
     pub unplayed: u64,
-    /// Packets with unknown capture time on our clock.
+    /// Capture time unknown on our clock.
     pub no_clock: u64,
-    /// Packets without a ledger line because the ring to the ledger was full.
+    /// No ledger line because the ring to the ledger was full.
     pub unbooked: u64,
-    /// Packets not selected for measurement (`probes`).
+    /// Not selected for measurement (`probes`).
     pub unprobed: u64,
-    /// Packets of silence, which matches any position.
+    /// Silent, which matches any position.
     pub silent: u64,
-    /// Packets that match several positions, as those of a tone do.
+    /// Match several positions, as a tone does.
     pub repeats: u64,
-    /// Packets that the played sound does not match: a glitch, or several streams at once.
+    /// Not in the played sound: a glitch, or several streams at once.
     pub unlike: u64,
-    /// Packets for whose playout time the device reported no sound.
+    /// The device reported no sound for their playout time.
     pub untold: u64,
 }
 
 impl NotFound {
-    /// All reasons with their descriptions, in the order of travel.
+    /// Reasons with descriptions, in the order of travel.
     pub const fn each(&self) -> [(&'static str, u64); 13] {
         [
             ("lost", self.lost),
@@ -258,7 +254,7 @@ impl NotFound {
 pub struct LatenessPoint {
     /// Link offset.
     pub latency_ns: i64,
-    /// Late packets as a share of received packets.
+    /// Share of received packets.
     pub late_share: f64,
 }
 
@@ -282,12 +278,11 @@ pub struct Auto {
     pub rises: u64,
     /// Number of decreases.
     pub falls: u64,
-    /// Largest step made at once; all other changes were resampled.
+    /// Largest step made at once; the rest was resampled.
     pub largest_step_ns: i64,
 }
 
-/// One or several simultaneous xruns of a device. Times are on this machine's monotonic clock, as
-/// in ledgers.
+/// One or more simultaneous xruns. Times are on this machine's monotonic clock, as in ledgers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Xrun {
@@ -315,8 +310,8 @@ pub struct GapReport {
     pub sender_needs_ns: Option<i64>,
     /// Latency to catch 99 % of the packets delayed by the network.
     pub network_needs_ns: Option<i64>,
-    /// Latency to catch 99 % of the packets late at the receiver, if the device uses
-    /// so much of the latency that none is left for the network.
+    /// Latency to catch 99 % of the packets late at the receiver, if the device leaves the
+    /// network no time.
     pub receiver_needs_ns: Option<i64>,
 }
 
@@ -328,11 +323,11 @@ pub struct StageSummary {
     pub name: Cow<'static, str>,
     /// Length of the stage.
     pub summary: Summary,
-    /// Uncertainty of the median, ± ns, if the stage starts and ends on different clocks.
+    /// Uncertainty of the median, ± ns, between two clocks.
     pub uncertainty_ns: Option<i64>,
 }
 
-/// Packets of a stream received via one network.
+/// Packets via one network.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathReport {
@@ -352,9 +347,9 @@ pub struct PathReport {
 pub struct RedundancyReport {
     /// Redundancy as requested by the user.
     pub asked: String,
-    /// Time after a packet's departure in which it can be repaired.
+    /// Repair time after a packet's departure.
     pub budget_ns: i64,
-    /// Repair symbols per packet; a copy of another packet is one symbol.
+    /// Repair symbols per packet; a copy counts as one.
     pub symbols: usize,
     /// Number of following packets that can restore a packet.
     pub window: usize,
@@ -368,19 +363,19 @@ pub struct RedundancyReport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RepairReport {
-    /// Time after a packet's departure in which it can be repaired.
+    /// Repair time after a packet's departure.
     pub window_ns: i64,
-    /// Smallest latency that leaves this receiver all of that time.
+    /// Smallest latency that leaves all of that time.
     pub needs_ns: i64,
 }
 
-/// Number of datagrams that were invalid for one reason.
+/// Invalid datagrams of one reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InvalidCount {
-    /// Name of the reason.
+    /// Reason.
     pub reason: Cow<'static, str>,
-    /// Number of datagrams.
+    /// Count.
     pub count: u64,
 }
 
@@ -390,18 +385,16 @@ pub struct InvalidCount {
 pub struct Clock {
     /// Peer's wall clock minus our monotonic clock.
     pub offset_ns: i64,
-    /// Uncertainty of the offset, ± ns; absent if the sender marks its own clock as unreliable.
+    /// Uncertainty, ± ns; absent if the sender marks its clock as unreliable.
     pub uncertainty_ns: Option<i64>,
-    /// Round trip of the exchange behind the offset. Absent without one, and below the resolution
-    /// of its timestamps.
+    /// Round trip of the underlying exchange, if any; absent below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,
-    /// Rate error of the peer's clock against ours, in ppm, positive if fast.
+    /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
-    /// Rate error of the peer's sound card against our clock, in ppm, positive if fast, if known.
+    /// Rate of the peer's sound card against our clock, in ppm, positive if fast.
     pub card_ppm: Option<f64>,
-    /// Basis of the mapping: `rtcp` (exchanges of reports), `system` or `ptp` (both system clocks
-    /// are synchronized and more accurate), or `host` (both ends read one clock on the same
-    /// machine).
+    /// Basis: `rtcp` (exchanges of reports), `system` or `ptp` (synchronized system clocks, more
+    /// accurate), or `host` (both ends on one machine).
     pub source: Cow<'static, str>,
 }
 
@@ -425,30 +418,30 @@ pub struct RemoteReceiver {
     pub ssrc: u32,
     /// Host that sends its reports.
     pub address: String,
-    /// Whether its requests count: packets go to its host or to a group.
+    /// Whether its requests count, as packets go to its host or a group.
     pub believed: bool,
     /// `here`, `lost` (its reports stopped without a goodbye) or `left` (it sent a goodbye, or no
     /// longer receives the stream).
     pub state: Cow<'static, str>,
     /// Time from its last report to the end of the run.
     pub silent_ns: i64,
-    /// Number of times that its reports stopped without a goodbye.
+    /// How often its reports stopped without a goodbye.
     pub times_lost: u32,
-    /// Longest latency it requested, if the latency follows receivers' requests.
+    /// Longest requested latency, if the latency follows requests.
     pub asked_ns: Option<i64>,
-    /// Lost packets, as it reports them.
+    /// Reported lost packets.
     pub lost: i64,
-    /// Lost packets rebuilt in time from other packets, if it reports them.
+    /// Lost packets rebuilt in time, if reported.
     pub repaired: Option<u64>,
-    /// Packets neither received nor rebuilt in time, if it reports them.
+    /// Packets neither received nor rebuilt in time, if reported.
     pub unrepaired: Option<u64>,
     /// Interarrival jitter.
     pub jitter_ns: i64,
-    /// Its effective latency, if it reports it.
+    /// Effective latency, if reported.
     pub effective_ns: Option<i64>,
     /// Uncertainty of that latency.
     pub uncertainty_ns: Option<i64>,
-    /// Round trip to it; absent if unknown or below the resolution of the timestamps.
+    /// Round trip; absent if unknown or below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,
 }
 
@@ -465,7 +458,7 @@ pub struct CallReport {
 }
 
 impl CallReport {
-    /// Serializes both directions as JSON.
+    /// JSON of both directions.
     pub fn json(role: &str, directions: &[Report]) -> Result<String, serde_json::Error> {
         let all: Vec<_> = directions.iter().map(Report::to_json).collect::<Result<_, _>>()?;
         Ok(format!("{{\"schema\":1,\"role\":\"{role}\",\"directions\":[{}]}}", all.join(",")))
@@ -473,7 +466,7 @@ impl CallReport {
 }
 
 impl Report {
-    /// Serializes as JSON with a final line feed; long lists have one line per item.
+    /// JSON with a final line feed; long lists have one line per item.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         json(self)
     }
@@ -485,18 +478,17 @@ impl Report {
 pub struct PacingReport {
     /// Pacing mode: `etf-offload`, `etf`, `fq`, `sleep` or `batch`.
     pub rung: Cow<'static, str>,
-    /// Delay from a packet's scheduled departure to its launch, or to the hand-over by a sleeping
-    /// thread. Absent if packets leave immediately.
+    /// From scheduled departure to launch, or to hand-over by a sleeping thread; absent if
+    /// immediate.
     pub lead_ns: Option<i64>,
     /// Reason for this mode.
     pub why: String,
-    /// Packets that the queue dropped because their launch time had passed.
+    /// Packets dropped by the queue, too late for their launch.
     pub unlaunched: u64,
-    /// Dropped packets that could not be identified, so no ledger line marks them.
+    /// Dropped packets that no ledger line marks, as they were not identified.
     pub unnamed: u64,
 }
 
-/// Serializes counters as a map from name to count.
 fn each_by_name<S: Serializer>(
     counters: impl Iterator<Item = Counted>,
     serializer: S,
@@ -504,7 +496,6 @@ fn each_by_name<S: Serializer>(
     serializer.collect_map(counters.map(|counted| (counted.name, counted.count)))
 }
 
-/// Reads counts by name; missing names are 0.
 fn counts<'de, D: Deserializer<'de>>(from: D) -> Result<impl Fn(&str) -> u64, D::Error> {
     let counts = BTreeMap::<String, Value>::deserialize(from)?;
     Ok(move |name: &str| counts.get(name).and_then(Value::as_u64).unwrap_or(0))
@@ -522,7 +513,6 @@ fn from_names<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> 
 mod tests {
     use super::*;
 
-    /// JSON of a run with every field set.
     const RUN: &str = include_str!("../samples/run.json");
 
     #[test]

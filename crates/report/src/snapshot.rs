@@ -34,10 +34,9 @@ pub struct Snapshot {
     pub elapsed_ns: i64,
     /// A receiver's streams, or a sender's one stream.
     pub streams: Vec<StreamSnapshot>,
-    /// Clock that a receiver follows in addition to the streams (`--clock`); absent if none was
-    /// requested.
+    /// Clock followed via `--clock`, if any.
     pub clock: Option<FollowedClockSnapshot>,
-    /// Plugins that a worker runs for other machines; absent if there are none.
+    /// Plugins run for other machines, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub worked: Vec<WorkedSnapshot>,
 }
@@ -52,16 +51,15 @@ pub struct WorkedSnapshot {
     pub plugin: String,
     /// Client's trusted name and address.
     pub by: String,
-    /// Phase as reported at the worker's control port: `starting`, `idle`, `running`, `restarting`
-    /// or `failed`.
+    /// Phase as at the control port: `starting`, `idle`, `running`, `restarting` or `failed`.
     pub phase: String,
     /// Reserved share of a core, 0 to 1.
     pub share: f64,
-    /// Number of processed blocks.
+    /// Processed blocks.
     pub blocks: u64,
-    /// Number of blocks that never arrived.
+    /// Blocks that never arrived.
     pub missed: u64,
-    /// Number of processes that replaced one that died or hung.
+    /// Processes that replaced a dead or hung one.
     pub restarts: u32,
 }
 
@@ -127,20 +125,19 @@ pub enum StreamState {
 pub struct StreamSnapshot {
     /// Address as given by the user.
     pub address: String,
-    /// Source address of its packets; absent if unknown, and in a sender's snapshot.
+    /// Source address of its packets; absent if unknown and at a sender.
     pub sender: Option<String>,
     /// State of the peer.
     pub state: StreamState,
     /// Sample rate in Hz.
     pub rate: u32,
-    /// Number of channels.
+    /// Channels.
     pub channels: usize,
     /// Audio format, such as `l16`, `l24` or `opus`.
     pub format: String,
     /// Audio bit rate in bit/s, if the sender chooses it; absent if it depends on the sound.
     pub bitrate: Option<u32>,
-    /// Current transport of a call, `udp` or `tcp`, which may change. Absent outside calls, where
-    /// the address implies it.
+    /// Current transport of a call, `udp` or `tcp`; elsewhere the address implies it.
     pub transport: Option<String>,
     /// Whether silence is sent instead of the sound; unknown for received streams.
     pub muted: bool,
@@ -148,21 +145,18 @@ pub struct StreamSnapshot {
     pub ptime_ns: i64,
     /// Capture-to-DAC latency.
     pub latency: LatencySnapshot,
-    /// Median stage lengths of the last second, in the order of travel. A receiver's are as
-    /// reported by the device.
+    /// Median stage lengths of the last second; at a receiver as reported by the device.
     pub stages: Vec<StageLength>,
-    /// Target delay: the link offset that the arrivals need. Absent in a sender's snapshot and
-    /// before it is measured.
+    /// Target delay: link offset that the arrivals need. Absent at a sender and until measured.
     pub depth_ns: Option<i64>,
-    /// Minimum headroom of the last second, negative if a packet was late; absent in a sender's
-    /// snapshot.
+    /// Minimum headroom of the last second, negative if late; absent at a sender.
     pub headroom_ns: Option<i64>,
     /// Counts since the start of the run, under the report's names.
     pub counters: BTreeMap<String, u64>,
     /// Counts of the last second.
     pub second: SecondCounts,
-    /// Meter per channel, absent before any sound. A receiver's meters apply to the stream as
-    /// mixed, before the master volume; a sender's to the sent sound.
+    /// Meter per channel, absent before any sound: at a receiver before the master volume, at a
+    /// sender as sent.
     pub meters: Option<Vec<Meter>>,
     /// Packet of the last minute with the least headroom.
     pub worst: Option<WorstStages>,
@@ -176,14 +170,13 @@ pub struct StreamSnapshot {
 pub struct LatencySnapshot {
     /// Link offset that is announced or kept, if known.
     pub configured_ns: Option<i64>,
-    /// Median of the newest packets. A sender's is the one last reported by a receiver.
+    /// Median of the newest packets; at a sender the last one reported by a receiver.
     pub measured_ns: Option<i64>,
     /// Uncertainty of the measured latency, ± ns.
     pub uncertainty_ns: Option<i64>,
     /// 99th percentile of the whole run.
     pub p99_ns: Option<i64>,
-    /// Source of the measurement, as in the report: `sound`, `device`, `due`, or `receivers` in a
-    /// sender's snapshot.
+    /// Source as in the report: `sound`, `device`, `due`, or `receivers` at a sender.
     pub by: String,
 }
 
@@ -201,18 +194,17 @@ pub struct StageLength {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SecondCounts {
-    /// Time that the counts cover; less than a second when observation has just begun.
+    /// Covered time, less than a second when observation has just begun.
     pub over_ns: i64,
     /// Packets sent or received.
     pub packets: u64,
     /// Packets missing at their playout time.
     pub lost: u64,
-    /// Packets that arrived after their playout time.
+    /// Late packets.
     pub late: u64,
     /// Xruns of the device.
     pub xruns: u64,
-    /// Lost packets as a share of the packets due. Absent if none were due, and in a sender's
-    /// snapshot.
+    /// Lost share of the packets due; absent if none were due and at a sender.
     pub loss_share: Option<f64>,
 }
 
@@ -247,9 +239,9 @@ pub struct ClockSnapshot {
     pub source: String,
     /// Uncertainty, ± ns, if known.
     pub uncertainty_ns: Option<i64>,
-    /// Round trip of the exchange behind the mapping, if there is one.
+    /// Round trip of the underlying exchange, if any.
     pub round_trip_ns: Option<i64>,
-    /// Rate error of the sender's clock against ours, in ppm, positive if fast.
+    /// Rate against ours, in ppm, positive if fast.
     pub rate_ppm: Option<f64>,
 }
 
@@ -263,7 +255,7 @@ impl Meter {
 }
 
 impl FollowedClockSnapshot {
-    /// Creates the snapshot from the state of a clock with this address.
+    /// Snapshot of a clock with this address.
     pub fn of(address: &str, standing: &CrfStanding, now: LocalTime) -> Self {
         let (state, held_ns) = match standing.state {
             CrfState::Unheard => (FollowedClockState::Unheard, None),
@@ -284,7 +276,7 @@ impl FollowedClockSnapshot {
 }
 
 impl ClockSnapshot {
-    /// Creates the snapshot from the mapping of the sender's clock.
+    /// Snapshot of a clock mapping.
     pub fn of(mapping: &ClockMapping) -> Self {
         Self {
             source: mapping.source.name().to_owned(),

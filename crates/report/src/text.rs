@@ -18,7 +18,6 @@ use known::Known;
 /// Renders the report of a stream.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    // Writing to a string cannot fail.
     let _ = write_report(&mut out, report, false);
     out
 }
@@ -130,7 +129,6 @@ fn head(out: &mut String, stream: &StreamReport, several: bool) -> fmt::Result {
     writeln!(out)
 }
 
-/// Length of the longest bar, in characters.
 const BAR: i64 = 40;
 
 /// Draws the stages one below another, each bar starting at the end of the previous one. The widest
@@ -205,7 +203,6 @@ fn others(out: &mut String, counters: impl Iterator<Item = Counted>) -> fmt::Res
     Ok(())
 }
 
-/// Writes one line per distribution, if it has values.
 fn spread(out: &mut String, name: &str, summary: Option<Summary>) -> fmt::Result {
     let Some(Summary { p50_ns: Some(p50), p99_ns, max_ns, .. }) = summary else { return Ok(()) };
     write!(out, "{name} p50 {}", Nanos(p50))?;

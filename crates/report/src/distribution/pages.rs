@@ -1,6 +1,5 @@
 //! Sparse array of bin counts, allocated in pages.
 
-/// Bins per page.
 const PAGE: usize = 64;
 
 #[derive(Debug, Clone, Default)]
@@ -74,7 +73,6 @@ impl Pages {
         page.counts.bin_after(before).map(|bin| index * PAGE + bin)
     }
 
-    /// Memory used, in bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         let pages = self.pages.iter().flatten().map(|page| match &page.counts {

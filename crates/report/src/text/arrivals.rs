@@ -15,15 +15,10 @@ const SHARES: [f64; 9] = [0.5, 0.2, 0.1, 0.02, 0.01, 0.001, 0.0001, 0.00001, 0.0
 /// The recommended latency for an accepted share of late packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LatencyAdvice {
-    /// Latency that the packets need.
     needs_ns: i64,
-    /// Configured latency.
     kept_ns: i64,
-    /// Accepted share of late packets.
     target: f64,
-    /// Whether that latency includes time for repairs.
     with_repairs: bool,
-    /// Whether the latency is adaptive.
     auto: bool,
 }
 
@@ -63,7 +58,6 @@ impl fmt::Display for LatencyAdvice {
     }
 }
 
-/// Recommendations against gaps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GapMends<'a> {
     pub(super) repairs: &'a Repairs,
@@ -81,7 +75,6 @@ impl<'a> GapMends<'a> {
         Self { repairs, advice, presented }
     }
 
-    /// A report recommends one latency: the advice, if there is any.
     fn longer_latency(&self, catches_ns: Option<i64>) -> String {
         match (self.advice, catches_ns) {
             _ if self.presented => "a longer --mtt of the talker helps".to_owned(),
@@ -150,7 +143,6 @@ pub(super) fn gaps(
     writeln!(out, "  {most}: {}", mend(most, gaps, mends, scheduler))
 }
 
-/// A fix that is not applied yet.
 fn outlasted(scheduler: &str) -> &'static str {
     match scheduler {
         "other" => "give it real-time priority, or more --periods",
@@ -195,7 +187,6 @@ impl fmt::Display for Percent {
         match percent {
             0.0 => f.pad("none"),
             p if p >= 10.0 => write!(f, "{p:.0} %"),
-            // Two significant digits.
             p => {
                 let digits = (1 - p.log10().floor() as i32).clamp(1, 9) as usize;
                 let text = format!("{p:.digits$}");
@@ -279,7 +270,6 @@ mod tests {
         assert_eq!(out, "");
     }
 
-    /// Renders late packets, curve and advice of a modified report.
     fn shown(change: impl FnOnce(&mut LatencyReport), repairs: &Repairs) -> String {
         let mut latency = LatencyReport {
             configured_ns: Some(8_200_000),

@@ -5,7 +5,6 @@ use core::fmt::{self, Write};
 use super::{Nanos, others};
 use crate::{FollowedClockReport, Report, StreamReport, TaiReport};
 
-/// Writes the source of the sender's clock mapping, and the rates of its clock and card.
 pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let Some(clock) = &stream.clock else { return Ok(()) };
     let known = Nanos(clock.uncertainty_ns.unwrap_or(0));
@@ -32,7 +31,6 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
     writeln!(out)
 }
 
-/// Writes the lines of the followed clock, if any.
 pub(super) fn followed(out: &mut String, report: &Report) -> fmt::Result {
     let Some(clock) = &report.clock else { return Ok(()) };
     tell_followed(out, clock, report.began_ns.saturating_add(report.duration_ns))
@@ -62,7 +60,6 @@ fn tell_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> f
     invalid.try_for_each(|one| writeln!(out, "  invalid: {} × {}", one.count, one.reason))
 }
 
-/// Writes one line about TAI, if packets carry presentation times.
 pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
     let Some(tai) = &report.host.tai else { return Ok(()) };
     let ended = report.began_ns.saturating_add(report.duration_ns);

@@ -73,10 +73,8 @@ mod tests {
             let row = Known::row(row.map(Some), unsure);
             row.map(|known| known.map_or_else(String::new, |known| known.to_string()))
         };
-        // Relay with a delay of 1 ms.
         let relayed = [1_050_000, 1_257_000, 27_830_000];
         assert_eq!(told(relayed, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "27.83ms"]);
-        // The third value is below the second limit, but not below the first.
         let close = [1_050_000, 1_257_000, 2_200_000];
         assert_eq!(told(close, Some(1_112_000)), ["≤2.162ms", "≤2.369ms", "≤3.312ms"]);
         assert_eq!(told(relayed, Some(900_000)), ["1.050ms", "1.257ms", "27.83ms"]);

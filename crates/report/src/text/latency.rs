@@ -89,7 +89,6 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
     write!(out, ")")
 }
 
-/// Lists the packets that a figure excludes, with reasons.
 fn others(out: &mut String, not_found: &NotFound, before: &str) -> fmt::Result {
     let mut before = before;
     for (why, count) in not_found.each().into_iter().filter(|(_, count)| *count > 0) {

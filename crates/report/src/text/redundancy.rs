@@ -5,16 +5,13 @@ use core::fmt::{self, Write};
 use super::Nanos;
 use crate::{Counters, RedundancyReport, RepairReport, StreamReport};
 
-/// Outcome of packet repair.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Repairs {
     repaired: u64,
-    /// Packets not repaired.
     lost: u64,
     /// Redundancy in the packets at the end.
     repair: Option<RepairReport>,
     configured_ns: i64,
-    /// Whether this is a call, whose packets carry no redundancy.
     in_call: bool,
 }
 
@@ -89,7 +86,6 @@ impl Repairs {
     }
 }
 
-/// Writes the redundancy in a sender's packets.
 pub(super) fn redundancy(
     out: &mut String,
     carried: &RedundancyReport,
