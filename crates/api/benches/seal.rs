@@ -47,7 +47,6 @@ fn report(name: &str, bytes: usize, seal: f64, open: f64) {
     println!("{bytes:5}  {name:28}  {seal:6.0} ns {open:6.0} ns");
 }
 
-/// Nanoseconds per call.
 fn per_call(mut call: impl FnMut()) -> f64 {
     let began = Instant::now();
     for _ in 0..CALLS {

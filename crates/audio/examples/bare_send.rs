@@ -74,7 +74,6 @@ fn carry(
     Ok(xruns)
 }
 
-/// Processor time of this process, in nanoseconds (proc(5), schedstat of its threads).
 fn processor_time() -> Result<u64, Box<dyn Error>> {
     let mut total = 0;
     for task in std::fs::read_dir("/proc/self/task")? {

@@ -33,10 +33,8 @@ enum Mode {
     Variable,
 }
 
-/// Sound after encoding and decoding.
 struct Coded {
     samples: Vec<f32>,
-    /// Delay in frames.
     delay: usize,
     packet_bytes: Vec<i32>,
 }
@@ -234,13 +232,11 @@ fn bark(hertz: f64) -> f64 {
     13.0 * (0.000_76 * hertz).atan() + 3.5 * (hertz / 7_500.0).powi(2).atan()
 }
 
-/// Centre frequency of a band.
 fn middle(band: usize) -> f64 {
     let wanted = (band as f64 + 0.5) * WIDTH;
     (1..RATE as u32 / 2).map(f64::from).find(|hertz| bark(*hertz) >= wanted).unwrap_or(20_000.0)
 }
 
-/// Stereo with equal channels.
 fn both(mono: &[f32]) -> Vec<f32> {
     mono.iter().flat_map(|sample| [*sample; 2]).collect()
 }

@@ -25,7 +25,6 @@ fn sound(channels: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Without losses: the copy into the history.
 #[divan::bench(args = CHANNELS)]
 fn sound_that_passes(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);
@@ -45,7 +44,6 @@ fn hole_that_begins(bencher: Bencher, channels: usize) {
         .bench_local_refs(|concealer| concealer.conceal(black_box(&mut block)));
 }
 
-/// Second block of a gap.
 #[divan::bench(args = CHANNELS)]
 fn hole_that_goes_on(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);

@@ -9,7 +9,6 @@ fn main() {
     divan::main();
 }
 
-/// Endless input, taken on demand.
 fn noise(channels: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let mut next = || {

@@ -43,7 +43,6 @@ fn marks_below_other_sound(bencher: Bencher) {
     second(bencher, 0.15, 1.0);
 }
 
-/// Stretched for voice codecs, and below other sound.
 #[divan::bench]
 fn voice_marks_below_other_sound(bencher: Bencher) {
     let (run, stretch) = (RunNumber::default(), MarkStretch::for_voice(RATE as u32));
@@ -59,7 +58,6 @@ fn voice_marks_below_other_sound(bencher: Bencher) {
     black_box(found);
 }
 
-/// Marks are searched everywhere.
 #[divan::bench]
 fn sound_without_marks(bencher: Bencher) {
     second(bencher, 0.15, 0.0);

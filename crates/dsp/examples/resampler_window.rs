@@ -99,7 +99,6 @@ fn equations(goal: &Goal, wave: f64) -> Vec<Equation> {
                     })
                     .sum()
             };
-            // The first cosine is 1 minus the rest.
             let first = sum(0);
             ((1..goal.cosines).map(|m| sum(m) - first).collect(), wanted - first)
         };

@@ -26,7 +26,6 @@ use tautline_proto::units::Rate;
 const FRAMES: usize = 128;
 const RATE: Rate = Rate::HZ_48000;
 const STREAM: u32 = 1;
-/// One channel in each direction, and a gain.
 const SET: SoundSet = SoundSet {
     inputs: 1,
     outputs: 1,
@@ -76,7 +75,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Buffers of a run, shared by input and output.
 struct Block {
     gain: f32,
     samples: [f32; FRAMES],
@@ -119,7 +117,6 @@ fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Plugin at the worker.
 struct Quieter;
 
 impl Work for Quieter {

@@ -34,7 +34,6 @@ const WIDTH: usize = 640;
 const HEIGHT: usize = 480;
 const PICTURE: usize = WIDTH * HEIGHT;
 const PICTURES: u64 = 300;
-/// Maximum number of pictures under way.
 const WINDOW: usize = 3;
 const STREAM: u32 = 1;
 /// Datagram size within an Ethernet frame, including the header of each part.
@@ -74,7 +73,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Room for a burst of pictures each way.
 fn options() -> UdpOptions {
     UdpOptions {
         datagram_bytes: DATAGRAM_BYTES,
@@ -175,7 +173,6 @@ const fn controls(number: u64) -> [i16; 2] {
     [(number % 60) as i16 - 30, 200 + (number % 100) as i16]
 }
 
-/// A moving picture, and its controls.
 fn draw(number: u64, bytes: &mut [u8]) {
     let (picture, rest) = bytes.split_at_mut(PICTURE);
     for (at, pixel) in picture.iter_mut().enumerate() {
@@ -185,7 +182,6 @@ fn draw(number: u64, bytes: &mut [u8]) {
     put_i16(rest, &controls(number));
 }
 
-/// The same filter here.
 struct Here {
     filter: Echo,
     bytes: Vec<u8>,

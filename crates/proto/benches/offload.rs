@@ -110,19 +110,16 @@ fn play(bencher: Bencher<'_, '_>, stand_in: StandIn, arrives: impl Fn(u64) -> bo
     });
 }
 
-/// Placed and played, without losses.
 #[divan::bench]
 fn played(bencher: Bencher<'_, '_>) {
     play(bencher, StandIn::Dry, |_| true);
 }
 
-/// Every second block is missing.
 #[divan::bench]
 fn stood_in_for_by_dry(bencher: Bencher<'_, '_>) {
     play(bencher, StandIn::Dry, |run| run % 2 == 0);
 }
 
-/// Every second block is missing and concealed.
 #[divan::bench]
 fn concealed(bencher: Bencher<'_, '_>) {
     play(bencher, StandIn::Conceal, |run| run % 2 == 0);

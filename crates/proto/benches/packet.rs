@@ -64,7 +64,6 @@ fn sender(sample: SampleFormat, stamps: bool) -> Packetizer {
     })
 }
 
-/// Packets of one stream, made from one datagram.
 struct Packets {
     datagram: Vec<u8>,
     stamps: bool,
@@ -84,7 +83,6 @@ impl Packets {
         Self { datagram, stamps, sequence: 65_000, timestamp: u32::MAX - 5_000, capture }
     }
 
-    /// Next packet, and the capture time of its first frame.
     fn next(&mut self) -> (&[u8], LocalTime) {
         self.sequence = self.sequence.wrapping_add(1);
         self.timestamp = self.timestamp.wrapping_add(FRAMES as u32);
@@ -209,7 +207,6 @@ fn push(bencher: Bencher<'_, '_>, (sample, stamps): (SampleFormat, bool)) {
     });
 }
 
-/// 96 samples to wire bytes.
 #[divan::bench(args = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32])]
 fn encode(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     let (block, mut bytes) = (block(), [0; 4 * SAMPLES]);
@@ -219,7 +216,6 @@ fn encode(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     });
 }
 
-/// Wire bytes to 96 samples.
 #[divan::bench(args = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32])]
 fn decode(bencher: Bencher<'_, '_>, sample: SampleFormat) {
     let (bytes, mut out) = ([0x11; 4 * SAMPLES], [0.0; SAMPLES]);

@@ -23,7 +23,6 @@ const SEED: u64 = 1;
 /// Length of each run; the tests run for an hour and a day.
 const TEN_MINUTES: Span = Span::from_secs(600);
 
-/// One line: claim, target, measured value, result.
 struct Claim {
     what: String,
     wanted: String,
@@ -68,7 +67,6 @@ fn drift() -> Vec<Claim> {
     places.into_iter().map(claim).collect()
 }
 
-/// A sudden change of a card's rate.
 fn step() -> Claim {
     let mut scenario = Scenario::on(Preset::Wired, SEED);
     let step = TrueTime::from_nanos(30_000_000_000);

@@ -25,7 +25,6 @@ trait Way {
     fn choose(&mut self, millis: i64) -> f64;
 }
 
-/// The method in use.
 struct Ours(Depth);
 
 impl Way for Ours {
@@ -142,7 +141,6 @@ fn ways() -> Vec<Box<dyn Way>> {
     ]
 }
 
-/// Result of a method on a network, after the first second.
 fn run(way: &mut dyn Way, path: PathModel, seconds: i64) -> String {
     let mut path = Path::new(path, 1);
     let (mut offset, mut late, mut count, mut sum, mut moves) = (5.0, 0, 0, 0.0, 0);

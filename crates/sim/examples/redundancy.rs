@@ -16,7 +16,6 @@ use tautline_sim::link::{Loss, Path, PathModel};
 
 const PAYLOAD: usize = 144;
 
-/// Packets lost on a path.
 fn losses(loss: Loss, packets: usize) -> Vec<bool> {
     let mut path = Path::new(PathModel { loss, ..PathModel::ideal(Span::ZERO) }, 5);
     (0..packets)

@@ -17,7 +17,6 @@ use tautline_sim::world::play;
 
 const SECONDS: i64 = 45;
 const STEP: i64 = 20;
-/// Size of the drawing, and position of the axes.
 const SIZE: (f64, f64) = (720.0, 300.0);
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 260.0;

@@ -22,7 +22,6 @@ pub(crate) const JUMP_BACK: usize = 18;
 pub(crate) const END: usize = 22;
 
 pub(crate) struct Run {
-    /// Sound of the loudspeaker.
     pub(crate) far: Vec<f32>,
     /// Echo and noise in the microphone, and near speech in the microphone.
     pub(crate) echo: Vec<f32>,
@@ -117,7 +116,6 @@ impl Room {
                 }
             }
         }
-        // All images add up at 0 Hz, unlike in a real room.
         let pole = 1.0 - TAU * 40.0 / RATE as f64;
         let (mut last, mut out) = (0.0, 0.0);
         let scale = 0.5;

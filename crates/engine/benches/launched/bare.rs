@@ -16,7 +16,6 @@ use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, SAMPLES, format};
 /// Words of a control message: its header and a launch time.
 const WORDS: usize = 3;
 
-/// One socket per stream.
 pub(crate) struct Bare {
     streams: Vec<Outgoing>,
     block: [f32; BLOCK],
@@ -31,7 +30,6 @@ impl Bare {
         })
     }
 
-    /// One period on each socket.
     pub(crate) fn period(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.send(&self.block));
     }

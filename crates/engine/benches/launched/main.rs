@@ -36,10 +36,8 @@ use ours::{Ours, PERIOD};
 
 const STREAMS: usize = 8;
 const CHANNELS: usize = 8;
-/// Frames per packet, and packets per period.
 const FRAMES: usize = 6;
 const PACKETS: usize = 8;
-/// Samples per packet, and per period.
 const SAMPLES: usize = FRAMES * CHANNELS;
 const BLOCK: usize = PACKETS * SAMPLES;
 /// Warm-up periods, periods per chunk, and number of turns.
@@ -110,7 +108,6 @@ fn main() {
     }
 }
 
-/// Compares in real time, with wire threads.
 fn in_time(name: &str, wire: BenchWire) {
     let [mut taut, mut alone, mut each] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -144,7 +141,6 @@ fn in_time(name: &str, wire: BenchWire) {
     }
 }
 
-/// Runs a bare loop for some periods, each at its capture time.
 fn bare_in_time(bare: &mut Bare, periods: usize) {
     let begin = now();
     for period in 1..=periods {

@@ -42,7 +42,6 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// Header bytes before the sound.
 pub(crate) const fn head_bytes(wire: BenchWire) -> usize {
     match wire {
         BenchWire::Rtp => STAMPED_HEADER_BYTES,
@@ -95,7 +94,6 @@ impl Ours {
         Some(Self { senders, stop, sending, block, capture: now(), periods: 0 })
     }
 
-    /// One period of every device.
     pub(crate) fn period(&mut self) {
         let capture = self.capture;
         self.capture += PERIOD;
@@ -117,7 +115,6 @@ impl Ours {
         }
     }
 
-    /// One period of every device, at its capture time.
     pub(crate) fn period_in_time(&mut self) {
         sleep_until(self.capture + PERIOD);
         self.period();
@@ -128,7 +125,6 @@ impl Ours {
         sleep_until(self.capture - AHEAD);
     }
 
-    /// Stops all engines and checks their reports.
     pub(crate) fn close(self) {
         self.senders.into_iter().for_each(Loan::end);
         self.stop.request();

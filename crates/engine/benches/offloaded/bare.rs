@@ -14,7 +14,6 @@ use crate::{CHANNELS, FRAMES, HEAD, PART, PARTS};
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
-/// One socket per worker.
 pub(crate) struct Bare {
     exchanges: Vec<(Exchange, Option<Copies>)>,
     samples: [[f32; FRAMES]; CHANNELS],
@@ -33,7 +32,6 @@ impl Copies {
         Self { rings: [ring(64), ring(257), ring(64), ring(32)], turn: 0 }
     }
 
-    /// Copies samples through two of the rings.
     fn pass(&mut self, rings: [usize; 2], samples: &mut [[f32; FRAMES]; CHANNELS]) {
         for ring in rings {
             let ring = &mut self.rings[ring];
@@ -152,7 +150,6 @@ impl Exchange {
         assert_eq!(sent, PARTS as i32);
     }
 
-    /// Receives the available answers to the previous period.
     fn receive(&mut self, samples: &mut [[f32; FRAMES]; CHANNELS]) {
         let (fd, none) = (self.socket.as_fd().as_raw_fd(), core::ptr::null_mut());
         let flags = libc::MSG_DONTWAIT;

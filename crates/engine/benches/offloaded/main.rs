@@ -26,9 +26,7 @@ use workers::Workers;
 /// Frames per run, and their duration at 96 kHz.
 const FRAMES: usize = 210;
 const PERIOD: Span = Span::from_nanos(2_187_500);
-/// Channels in each direction.
 const CHANNELS: usize = 2;
-/// Control values in each direction.
 const CONTROLS: usize = 2;
 /// Bytes per run and direction, and the number of datagrams they are split into.
 const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
@@ -61,12 +59,9 @@ fn main() {
     thread.join().unwrap();
 }
 
-/// Costs of one kind.
 #[derive(Default)]
 struct Taken {
-    /// Processor time per period, for each turn.
     processor: Vec<f64>,
-    /// Duration of each callback, for all workers.
     callback: Vec<f64>,
 }
 
@@ -116,7 +111,6 @@ fn compare(count: usize) {
 }
 
 impl Taken {
-    /// Runs `TURN` periods in real time.
     fn turn(&mut self, mut period: impl FnMut()) {
         let (mut due, begun) = (now() + PERIOD, processor_time());
         for _ in 0..TURN {

@@ -35,7 +35,6 @@ pub(crate) enum Kind {
     ThreadedLink,
 }
 
-/// Plugins, each at its own worker.
 pub(crate) struct Ours {
     plugins: Vec<(Offloaded, Attendant)>,
     block: Block,
@@ -67,14 +66,12 @@ impl Ours {
         }
     }
 
-    /// Resets the counts.
     pub(crate) fn forget(&mut self) {
         for (_, attendant) in &mut self.plugins {
             while attendant.take_slack().is_some() {}
         }
     }
 
-    /// Number of late or missing answers.
     pub(crate) fn late(&mut self) -> usize {
         let slack = |attendant: &mut Attendant| {
             let all = std::iter::from_fn(|| attendant.take_slack());

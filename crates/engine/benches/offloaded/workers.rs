@@ -47,7 +47,6 @@ impl Drop for Workers {
     }
 }
 
-/// Serves until standard input ends.
 pub(crate) fn serve(count: usize) {
     for number in 0..3 * count {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

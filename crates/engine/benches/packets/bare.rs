@@ -19,7 +19,6 @@ const CONTROL: usize = 24;
 const BYTES: usize = 20 * 2 * SAMPLES + STAMPED_HEADER_BYTES;
 const PACKET: usize = STAMPED_HEADER_BYTES + 2 * SAMPLES;
 
-/// One pair of sockets per stream.
 pub(crate) struct Bare {
     streams: Vec<(Outgoing, Incoming)>,
     block: [f32; SAMPLES],
@@ -39,7 +38,6 @@ impl Bare {
         }
     }
 
-    /// One packet on each pair of sockets.
     pub(crate) fn period(&mut self) -> Cost {
         let begin = processor();
         for (outgoing, _) in &mut self.streams {

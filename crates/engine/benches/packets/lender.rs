@@ -22,7 +22,6 @@ pub(crate) fn clock() -> ClockId {
     ClockId::of(&[b"bench"])
 }
 
-/// Creates a device, and a function that waits for its process.
 pub(crate) fn lender(settings: Settings) -> (Lender, impl FnOnce() -> Loan) {
     let (lent, borrowed) = channel();
     let (back, returned) = channel();

@@ -21,11 +21,8 @@ mod ours;
 use bare::Bare;
 use ours::{Heard, Ours};
 
-/// Frames per packet and per period.
 const FRAMES: usize = 48;
-/// Samples per packet.
 const SAMPLES: usize = 2 * FRAMES;
-/// Warm-up periods.
 const WARM_UP: usize = 200;
 /// Packets per chunk over all streams, and number of turns.
 const CHUNK: usize = 100;
@@ -66,7 +63,6 @@ fn main() {
     }
 }
 
-/// Processor time per packet or per period, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     send: f64,
@@ -83,7 +79,6 @@ impl Cost {
     }
 }
 
-/// Mean cost per packet over `periods` periods.
 fn chunk(periods: usize, streams: usize, overhead: f64, mut period: impl FnMut() -> Cost) -> Cost {
     let mut sum = Cost::default();
     for _ in 0..periods {

@@ -59,7 +59,6 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// Socket options of `taut send` for this format.
 pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     let mut options = UdpOptions::sender(vec![to]);
     options.datagram_bytes = STAMPED_HEADER_BYTES + FORMAT.payload_bytes();
@@ -88,12 +87,9 @@ pub(crate) struct Ours {
     streams: u64,
 }
 
-/// Listening ports of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// One UDP port per stream.
     EachAtItsPort,
-    /// One port and socket for all.
     AllAtOne,
 }
 
@@ -125,7 +121,6 @@ impl Ours {
         ours
     }
 
-    /// Exchanges reports, and delivers them to the device's side.
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
         // With several senders on one port, only packets identify whose clock to map.
@@ -142,7 +137,6 @@ impl Ours {
         }
     }
 
-    /// One period of every device; returns the processor time of each side for all streams.
     pub(crate) fn period(&mut self) -> Cost {
         let capture = self.capture;
         self.capture += PERIOD;
@@ -192,7 +186,6 @@ impl Ours {
         black_box(&samples);
     }
 
-    /// Stops all engines and checks that the packets were sent and played.
     pub(crate) fn close(self) {
         sleep_until(now() + Span::from_millis(50));
         self.receiver.end();
@@ -225,7 +218,6 @@ impl Ours {
     }
 }
 
-/// One stream, or several senders at one UDP port.
 fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     let mut options = receiving();
     options.packets_per_second *= senders.map_or(1, NonZeroUsize::get) as u32;

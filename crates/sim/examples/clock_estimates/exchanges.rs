@@ -10,7 +10,6 @@ use tautline_sim::clock::{ClockError, SimClock, TrueTime};
 use tautline_sim::link::{Path, PathModel};
 
 enum Event {
-    /// The sender's sound, every millisecond.
     Sound,
     Report,
     Ask,
@@ -27,7 +26,6 @@ pub(crate) struct Talk {
     listener: SimClock,
     there: Path,
     back: Path,
-    /// The last request: times of sending and receipt.
     question: Option<(LocalTime, WallTime)>,
     reports: i64,
     questions: i64,
@@ -63,13 +61,11 @@ impl Talk {
         talk
     }
 
-    /// Our clock and the sender's.
     pub(crate) fn clocks(&mut self, at: TrueTime) -> (LocalTime, WallTime) {
         let wall = WallTime::from_unix_nanos(self.sender.reading(at).as_nanos());
         (self.listener.reading(at), wall)
     }
 
-    /// Advances time, and passes each exchange to `tell`.
     pub(crate) fn run(&mut self, until: TrueTime, mut tell: impl FnMut(Exchange)) {
         while let Some(entry) = self.events.first_entry() {
             if entry.key().0 > until {

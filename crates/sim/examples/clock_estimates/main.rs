@@ -17,12 +17,10 @@ use tautline_sim::preset::Preset;
 use exchanges::Talk;
 use rivals::{KalmanOnMinima, LoopOnMinima, Overlap};
 
-/// An estimator of a peer's clock.
 trait Estimate {
     fn observe(&mut self, exchange: Exchange);
     /// Peer's clock at the local time `local`; `None` before the first exchange.
     fn wall(&self, local: LocalTime) -> Option<WallTime>;
-    /// Uncertainty of the estimate, if known.
     fn uncertainty(&self, _: LocalTime) -> Option<Span> {
         None
     }
@@ -47,11 +45,9 @@ impl Estimate for Ours {
 
 type Make = fn() -> Box<dyn Estimate>;
 
-/// Stretches of time for errors, in seconds.
 const STRETCHES: [(i64, i64); 3] = [(1, 10), (10, 60), (60, 120)];
 const SEEDS: u64 = 10;
 
-/// Errors per stretch, and the number that exceeded the uncertainty.
 #[derive(Default)]
 struct Errors {
     spans: [Vec<i64>; 3],

@@ -74,7 +74,6 @@ impl Shortest {
     }
 }
 
-/// A line as two numbers at a time.
 #[derive(Clone, Copy)]
 struct Line {
     at: LocalTime,
