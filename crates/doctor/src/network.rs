@@ -56,8 +56,8 @@ pub(crate) fn interfaces(machine: &Machine) -> Vec<Interface> {
     used.collect()
 }
 
-/// Queue disciplines that [`fairest`] and other fixes use but this kernel lacks: not loaded, built
-/// in, or available as a module. Empty if the available modules are unknown.
+/// Queue disciplines that [`fairest`] and other fixes use, but that are missing in this kernel: not
+/// loaded, built in, or available as a module. Empty if the available modules are unknown.
 pub(crate) fn lacking(machine: &Machine) -> Vec<&'static str> {
     let release = kernel::release(machine);
     let list = |name: &str| machine.read(&format!("lib/modules/{release}/{name}"));

@@ -92,8 +92,8 @@ impl Way for Forgetting {
 }
 
 /// An envelope of the peaks, as in Roc Toolkit. Raised at once to 1.2 times the peak jitter or 3
-/// times the mean. Lowered by a factor of 0.794 every 5 s, only if that is below 1/1.7 of it. The
-/// peak decays to zero within 60 s.
+/// times the mean. Lowered by a factor of 0.794 at most every 5 s, if that target is below 1/1.7 of
+/// it. The peak decays by 1/60000 per packet.
 struct Envelope {
     least: f64,
     mean: f64,

@@ -33,7 +33,7 @@ fn heard(sent: &[i16], then: impl FnOnce(&Handle)) -> Vec<f32> {
     far.end().0.iter().map(|(_, sample)| *sample).collect()
 }
 
-/// After a rewind of 9600 frames, only the `anew` rewritten frames are played in their place.
+/// After a rewind of 9600 frames, only the rewritten frames are played in their place.
 fn last_word(anew: usize) {
     let (sent, anew) = (sound(ROOMY as usize, 1), sound(anew, 2));
     let heard = heard(&sent, |pcm| {
