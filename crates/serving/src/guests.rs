@@ -96,8 +96,8 @@ fn prefix(address: Ipv6Addr, bits: u32) -> IpAddr {
 }
 
 impl Places {
-    /// Takes a place. Returns its number, and the number of a connection to close; `None` if there
-    /// is no room.
+    /// Takes a place. Returns its number, and the number of a connection to close; `None` without
+    /// room.
     fn enter(&mut self, address: IpAddr) -> Option<(u64, Option<u64>)> {
         let host = host(address);
         let origin = match host {

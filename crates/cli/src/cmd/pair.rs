@@ -87,7 +87,7 @@ fn compare(store: &TrustStore, pairing: Pairing, peer: &Peer) -> Result<(), Fail
     peer.check(store)?;
     screen::tell(&format!("code: {}, of {}", pairing.code(), peer.name));
     screen::tell("type y if the other screen shows the same code, anything else if not:");
-    // Discards keys typed before the question. Fails if standard input is no terminal.
+    // Discards keys typed before the question. Fails if standard input is not a terminal.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     let mut answer = String::new();
     std::io::stdin()

@@ -193,7 +193,7 @@ fn worst(worst: &WorstStages) -> String {
 }
 
 fn counted(stream: &StreamSnapshot) -> Option<String> {
-    // This count is no fault.
+    // This count is not a fault.
     let told = |name: &str, count: u64| count > 0 && name != "receiver_expected";
     let counted = stream.counters.iter().filter(|(name, count)| told(name, **count));
     let counted = counted.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
