@@ -1,6 +1,6 @@
-//! Minimal program that sends a card's sound: wait, map, encode, send. Baseline for the cost of
-//! `taut send`. `bare_send PCM HOST:PORT PERIOD SECONDS` prints its processor time in nanoseconds.
-//! RTP with L24, stereo at 48 kHz, a packet per period, under `fifo:70`.
+//! The least that carries a card's sound: wait, map, code, send. What `taut send` costs is held
+//! against it: `bare_send PCM HOST:PORT PERIOD SECONDS` prints the processor time it took, in
+//! nanoseconds. RTP with L24, stereo at 48 kHz, a packet for each period, under `fifo:70`.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::env;
@@ -74,6 +74,7 @@ fn carry(
     Ok(xruns)
 }
 
+/// Processor time of this process, in nanoseconds (proc(5), schedstat of its threads).
 fn processor_time() -> Result<u64, Box<dyn Error>> {
     let mut total = 0;
     for task in std::fs::read_dir("/proc/self/task")? {
@@ -99,14 +100,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = || {
             let pcm = set_up(&name, period)?;
             let xruns = carry(&pcm, (&socket, to), (period, periods));
-            // Without priority, as closing may wait for code that needs this core.
+            // As any program: what closing waits for may need this core.
             let _ = Scheduler::Other.apply();
             drop(pcm);
             xruns
         };
-        // Fails only if the program has ended.
+        // Nobody waits for it only if the program is over.
         let _ = report.send(run());
-        // Keeps the thread alive until its time is read.
+        // Its time is read from a thread that is still there.
         let _ = wait.recv();
     })?;
     let xruns = hear.recv()?;

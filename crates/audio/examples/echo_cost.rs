@@ -1,5 +1,4 @@
-//! Cost of echo cancellation, by period and channels: `cargo run --release -p tautline-audio
-//! --example echo_cost`.
+//! What cancelling echo costs, by periods and channels: `cargo run --release -p tautline-audio --example echo_cost`.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::time::Instant;

@@ -1,23 +1,22 @@
-//! Computes the windows of the resampler's kernels and prints their cosine coefficients:
+//! Finds the windows of the resampler's kernels and prints their cosines:
 //!
 //! ```text
 //! cargo run --release -p tautline-dsp --example resampler_window
 //! ```
 //!
-//! A kernel of `half` frames to either side is a sinc under Σ aₘ cos(π m x / half) with Σ aₘ = 1.
-//! So it stays 1 at 0, and 0 at all other integers. Its response to a wave of ω radians per frame
-//! at a fraction φ is Σₙ kernel(n − φ) exp(jω(n − φ)), which should be 1. That is linear in the
-//! cosines, so least squares over waves and fractions find them. Weights follow from the error
-//! allowed per wave, and are updated from the errors found (Lawson's method) until all errors are
-//! even.
+//! A kernel of `half` frames to either side is a sinc under Σ aₘ cos(π m x / half) with Σ aₘ = 1, so
+//! that it stays 1 at 0 and 0 at all other whole numbers. What it makes of a wave of ω radians per
+//! frame at a fraction φ is Σₙ kernel(n − φ) exp(jω(n − φ)), and should be 1. That is linear in the
+//! cosines: least squares over waves and fractions find them, weighed by how small each wave's error
+//! should be, and weighed anew by the errors found (Lawson's method) until none stands out.
 #![expect(clippy::print_stdout, reason = "it is what the program is for")]
 
 use std::f64::consts::{PI, TAU};
 
 use tautline_dsp::resample::Quality;
 
-/// Target of a window: errors of `flat_db` up to `flat_to`, rising to `end_db` at `end`, both in
-/// turns per frame. Only the ratio of the errors matters.
+/// What is asked of a window: errors of `flat_db` to `flat_to`, rising to `end_db` at `end`, both in
+/// turns per frame. Only how they relate to each other matters.
 struct Goal {
     quality: Quality,
     cosines: usize,
@@ -56,7 +55,7 @@ const GOALS: [Goal; 3] = [
 
 /// Waves from 0 to the end of the band.
 const WAVES: usize = 61;
-/// Fractions from 0 to a half; the rest are mirror images.
+/// Fractions from 0 to a half; the others are their mirror images.
 const FRACTIONS: usize = 16;
 const ROUNDS: usize = 50;
 
@@ -82,10 +81,10 @@ fn windowed(cosines: &[f64], x: f64) -> f64 {
     cosines.iter().enumerate().map(|(m, cosine)| cosine * (PI * m as f64 * x).cos()).sum()
 }
 
-/// One equation: coefficients of all cosines except the first, and the right-hand side.
+/// One equation: coefficients of all cosines but the first, and what they should give.
 type Equation = (Vec<f64>, f64);
 
-/// Equations of one wave: real and imaginary part at each fraction.
+/// The equations of one wave: real and imaginary part at each fraction.
 fn equations(goal: &Goal, wave: f64) -> Vec<Equation> {
     let half = goal.quality.half() as i64;
     let both = |fraction: f64| {
@@ -99,6 +98,7 @@ fn equations(goal: &Goal, wave: f64) -> Vec<Equation> {
                     })
                     .sum()
             };
+            // The first cosine is 1 less all others.
             let first = sum(0);
             ((1..goal.cosines).map(|m| sum(m) - first).collect(), wanted - first)
         };
@@ -136,7 +136,7 @@ fn window(goal: &Goal) -> Vec<f64> {
             .map(|(all, wave)| all.iter().map(error).sum::<f64>().sqrt() / wanted(*wave))
             .collect();
         let most = errors.iter().copied().fold(0.0, f64::max);
-        // Square root, since these weigh values and Lawson's weigh squares. No weight reaches zero.
+        // The root because these weigh values, and Lawson's squares. No wave is ever forgotten.
         for (weight, error) in weights.iter_mut().zip(&errors) {
             *weight *= (error / most).max(1e-3).sqrt();
         }
@@ -148,7 +148,7 @@ fn window(goal: &Goal) -> Vec<f64> {
 }
 
 /// Solves by Householder reflections (Golub and Van Loan, Matrix Computations, 5.2 and 5.3); the
-/// normal equations would square the condition number.
+/// normal equations would square the range of the coefficients.
 fn least_squares(mut equations: Vec<Equation>) -> Vec<f64> {
     let count = equations[0].0.len();
     for column in 0..count {

@@ -1,5 +1,5 @@
-//! An hour of one receiver in a few seconds: 3.6 million packets of 1 ms through the jitter buffer
-//! and the statistics kept per packet. Prints the memory of the process before and after.
+//! An hour of one receiver in a few seconds: 3.6 million packets of 1 ms through the machine and the
+//! statistics that are kept of each, and what the process holds in memory before and after.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -39,7 +39,7 @@ struct Run {
     receiver: JitterBuffer,
     stages: [Distribution; Stage::ALL.len()],
     capture: LocalTime,
-    /// Spreads the distributions like those of a real network.
+    /// So that the distributions are spread as those of a real network are.
     wander: i64,
 }
 

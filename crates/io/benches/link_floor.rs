@@ -1,8 +1,8 @@
-//! Cost of a link per packet against an equivalent bare `sendmmsg`/`recvmmsg` loop with the same
-//! socket options, in processor time of the calling thread. One line per case: direction, packets
-//! per call, ns per packet of both, and the bare loop's share of the link's cost.
+//! What a link costs per packet against a bare `sendmmsg`/`recvmmsg` loop that does the same with
+//! the same socket options, in processor time of the calling thread. One line per case:
+//! direction, packets per call, ns per packet of both, and the bare loop's share of the link's.
 //!
-//! Rounds alternate, and the minimum of each counts, so that a busy host affects neither.
+//! Rounds of both alternate and the cheapest of each counts, so that a busy host moves neither.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot open its socket is over")]
 
@@ -51,7 +51,7 @@ fn report(direction: &str, batch: usize, link: f64, bare: f64) {
     );
 }
 
-/// Processor time of this thread, in nanoseconds.
+/// Processor time of this thread in nanoseconds.
 fn processor() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a writable timespec.
@@ -198,11 +198,11 @@ impl Receiving {
     }
 }
 
-/// Messages per call, the default of [`UdpOptions::batch`].
+/// Messages of one call, as [`UdpOptions::batch`] has by default.
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
-/// The kernel's arrays, used directly.
+/// The kernel's arrays, used as a program without any structure would.
 struct Bare {
     bytes: Vec<[u8; BYTES]>,
     control: Vec<[u64; CONTROL]>,
@@ -269,7 +269,7 @@ impl Bare {
 
     fn send(&mut self, fd: RawFd) {
         let messages = self.messages.as_mut_ptr();
-        // SAFETY: `count` messages are laid out.
+        // SAFETY: as many messages are laid out.
         let sent = unsafe { libc::sendmmsg(fd, messages, self.count as u32, libc::MSG_DONTWAIT) };
         assert_eq!(sent as usize, self.count);
     }
@@ -277,7 +277,7 @@ impl Bare {
     fn receive(&mut self, fd: RawFd) -> usize {
         let none = core::ptr::null_mut();
         let messages = self.messages.as_mut_ptr();
-        // SAFETY: `ROOM` messages are laid out.
+        // SAFETY: as many messages are laid out.
         let got = unsafe { libc::recvmmsg(fd, messages, ROOM as u32, libc::MSG_DONTWAIT, none) };
         let got = got.max(0) as usize;
         self.rearm_after(got);

@@ -1,4 +1,4 @@
-//! Test signals: two speakers, and a room between a loudspeaker and a microphone.
+//! The signals of the table: two people who speak, and a room between a loudspeaker and a microphone.
 
 use std::f64::consts::{PI, TAU};
 use std::io::Cursor;
@@ -11,10 +11,10 @@ pub(crate) const RATE: usize = 48_000;
 const SPEECH_LEVEL: f64 = -24.0;
 /// Power of the microphone's own noise, in dBFS.
 const NOISE_LEVEL: f64 = -80.0;
-/// Minimum delay from the loudspeaker to the microphone.
+/// The loudspeaker's sound reaches the microphone after this time at the earliest.
 const DELAY: usize = RATE / 500;
 
-/// Start times of the parts of a run, in seconds.
+/// When each part of a run begins, in seconds.
 pub(crate) const DOUBLE_TALK: usize = 8;
 pub(crate) const ALONE_AGAIN: usize = 12;
 pub(crate) const JUMP: usize = 14;
@@ -22,8 +22,9 @@ pub(crate) const JUMP_BACK: usize = 18;
 pub(crate) const END: usize = 22;
 
 pub(crate) struct Run {
+    /// Sound of the loudspeaker.
     pub(crate) far: Vec<f32>,
-    /// Echo and noise in the microphone, and near speech in the microphone.
+    /// The sound's echo and the noise in the microphone, and the near speech there.
     pub(crate) echo: Vec<f32>,
     pub(crate) near: Vec<f32>,
 }
@@ -32,7 +33,7 @@ impl Run {
     pub(crate) fn new(far: &[f32], near: &[f32], room: &Room) -> Self {
         let path = room.response([0.6, 0.05, 0.02]);
         let jump = room.jump;
-        // The loudspeaker's delay changes at each jump.
+        // The loudspeaker plays later from one jump to the next.
         let late = |frame: usize| {
             let jumped = (JUMP * RATE..JUMP_BACK * RATE).contains(&frame);
             frame.checked_sub(DELAY + if jumped { jump } else { 0 })
@@ -53,14 +54,14 @@ impl Run {
     }
 }
 
-/// A box with equally reflecting walls.
+/// A box with walls that all reflect alike.
 pub(crate) struct Room {
     pub(crate) name: &'static str,
     /// Length, width and height in metres.
     size: [f64; 3],
-    /// Reverberation time (60 dB) in seconds.
+    /// The time in which sound falls by 60 dB, in seconds.
     decay: f64,
-    /// Size of a delay jump, in frames.
+    /// By how many frames the delay jumps.
     pub(crate) jump: usize,
 }
 
@@ -70,8 +71,8 @@ pub(crate) const ROOMS: [Room; 2] = [
 ];
 
 impl Room {
-    /// Impulse response to a microphone near the middle from a source at `offset` metres, with
-    /// image sources (J. B. Allen and D. A. Berkley, JASA 65(4), 1979).
+    /// The impulse response to a microphone near the middle from a source at `offset` metres, by image sources
+    /// (J. B. Allen and D. A. Berkley, JASA 65(4), 1979).
     fn response(&self, offset: [f64; 3]) -> Vec<f32> {
         const SOUND: f64 = 343.0;
         const HALF: i64 = 16;
@@ -116,6 +117,7 @@ impl Room {
                 }
             }
         }
+        // Images all add up at 0 Hz, which no room does.
         let pole = 1.0 - TAU * 40.0 / RATE as f64;
         let (mut last, mut out) = (0.0, 0.0);
         let scale = 0.5;
@@ -146,7 +148,7 @@ fn convolved(sound: &[f32], path: &[f32]) -> Vec<f32> {
     out
 }
 
-/// Speech from espeak-ng with this length, repeated if it is shorter.
+/// Speech of espeak-ng, as long as asked for, repeated if it is shorter.
 pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>, AnyError> {
     let said =
         Command::new("espeak-ng").args(["-v", voice, "-s", "170", "--stdout", text]).output();
@@ -172,7 +174,7 @@ pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>
     Ok(sound.iter().map(|sample| (sample * gain) as f32).cycle().take(seconds * RATE).collect())
 }
 
-/// Resamples with windowed sincs; from lower to higher rates only.
+/// By windowed sincs; from lower rates to higher ones only.
 fn resampled(samples: &[f64], step: f64) -> Vec<f64> {
     const HALF: isize = 24;
     let count = (samples.len() as f64 / step) as usize;

@@ -1,17 +1,16 @@
-//! Processor time of class A packets with launch times: eight streams of eight channels in one
-//! process. The baseline is a bare `sendmmsg` with `SCM_TXTIME`, with as many packets of the same
-//! length, as many sockets with the same options, and one conversion of the samples.
+//! What class A costs in processor time whose packets have launch times: eight streams of eight channels in one process,
+//! against a bare `sendmmsg` with `SCM_TXTIME`, which hands over as many packets of the same length by as many sockets
+//! with the same options, and converts their samples once.
 //!
-//! Ours runs as `taut --link direct` does, called like by its device, but without waiting for the
-//! next period. Both alternate in chunks on one thread, and medians are compared. The loopback
-//! interface ignores launch times: packets are handed over and read.
+//! Ours is what `taut --link direct` runs, called as its device would call it, but without waiting for the next period.
+//! Both alternate in chunks on one thread, and medians are compared. The loopback interface has no queue that heeds
+//! launch times: they are handed over, read, and let be.
 //!
-//! A wire thread, which `auto` uses to hand over packets, must wake up. In that case, both run each
-//! period in real time, and all threads of the process count, including the ordinary ones. One
-//! baseline is the same bare loop, which wakes up once a period for all sockets. The other has a
-//! thread per socket, since packing must not disturb launches.
+//! A wire thread, which `auto` has hand packets over, wakes up for that: with it, both are called each period in real
+//! time, and all threads of the process count, the ordinary ones too. Its floor is the same bare loop, which wakes up
+//! once a period for all sockets; and one with a thread for each, as launches that nobody's packing is to disturb want.
 //!
-//! Prints one line per wire format and variant. AVTP needs `CAP_NET_RAW` and is skipped without it.
+//! One line for each wire and way. By AVTP takes `CAP_NET_RAW`, and without it there is none.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -36,19 +35,20 @@ use ours::{Ours, PERIOD};
 
 const STREAMS: usize = 8;
 const CHANNELS: usize = 8;
+/// Frames of one packet, and packets of one period.
 const FRAMES: usize = 6;
 const PACKETS: usize = 8;
+/// Samples of one packet, and of one period.
 const SAMPLES: usize = FRAMES * CHANNELS;
 const BLOCK: usize = PACKETS * SAMPLES;
-/// Warm-up periods, periods per chunk, and number of turns.
+/// Periods of both before anything is measured, of a chunk, and how often both take turns.
 const WARM_UP: usize = 200;
 const CHUNK: usize = 20;
 const TURNS: usize = 61;
-/// Periods in real time, and number of rounds.
+/// Periods in real time, and how often.
 const IN_TIME: usize = 1000;
 const ROUNDS: usize = 5;
-/// Half a period at once: the choice of `auto` if a hand-over takes 12 us and a thread wakes up 10
-/// us late.
+/// Half a period at once; `auto` has that where handing a packet over takes 12 us and a thread wakes up 10 us late.
 const SPACING: Spacing = Spacing { together: PACKETS / 2, lead: Span::from_micros(200) };
 
 fn device() -> Settings {
@@ -71,7 +71,7 @@ fn format() -> StreamFormat {
     }
 }
 
-/// As for an `fq`.
+/// As an `fq` would have them.
 const LAUNCH: LaunchOptions = LaunchOptions {
     clock: LaunchClock::Monotonic,
     lead: Span::from_millis(1),
@@ -108,6 +108,7 @@ fn main() {
     }
 }
 
+/// The same in real time, with wire threads.
 fn in_time(name: &str, wire: BenchWire) {
     let [mut taut, mut alone, mut each] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -141,6 +142,7 @@ fn in_time(name: &str, wire: BenchWire) {
     }
 }
 
+/// So many periods by a bare loop, each when it is captured.
 fn bare_in_time(bare: &mut Bare, periods: usize) {
     let begin = now();
     for period in 1..=periods {
@@ -149,14 +151,14 @@ fn bare_in_time(bare: &mut Bare, periods: usize) {
     }
 }
 
-/// Processor time of all threads per packet, in nanoseconds.
+/// Processor time of a packet in nanoseconds, of all threads while this lasts.
 fn of_process(run: impl FnOnce()) -> f64 {
     let begin = processor_time();
     run();
     (processor_time() - begin).as_nanos() as f64 / (IN_TIME * STREAMS * PACKETS) as f64
 }
 
-/// Mean processor time per packet of a chunk, in nanoseconds.
+/// Processor time of a packet in nanoseconds, the mean of a chunk.
 fn chunk(mut period: impl FnMut()) -> f64 {
     let begin = thread_time();
     (0..CHUNK).for_each(|_| period());

@@ -1,5 +1,5 @@
-//! Bare exchange: only the system calls for the same bytes. Optionally with the copies needed for
-//! history, stand-in and reordered answers.
+//! The bare exchange: the system calls that the same bytes take, and nothing of a program around them; or with the copies
+//! that history, stand-in and any order of answers need.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -10,17 +10,18 @@ use tautline_io::udp::UdpOptions;
 
 use crate::{CHANNELS, FRAMES, HEAD, PART, PARTS};
 
-/// Maximum datagrams per call, and control message words per datagram, as for a link.
+/// Datagrams that one call may fetch, and words for control messages of each, as a link's.
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
+/// A socket for each worker.
 pub(crate) struct Bare {
     exchanges: Vec<(Exchange, Option<Copies>)>,
     samples: [[f32; FRAMES]; CHANNELS],
 }
 
-/// Rings that each block is also copied through: input for the stand-in, history, reassembled
-/// answers, and sound to be played. As many blocks as ours.
+/// Rings that each block goes through besides: of the input that may stand in, of the blocks that are kept, of answers that
+/// are put together, and of the sound to be played. As many blocks as ours have.
 struct Copies {
     rings: [Vec<[[f32; FRAMES]; CHANNELS]>; 4],
     turn: usize,
@@ -32,6 +33,7 @@ impl Copies {
         Self { rings: [ring(64), ring(257), ring(64), ring(32)], turn: 0 }
     }
 
+    /// Through two of the rings.
     fn pass(&mut self, rings: [usize; 2], samples: &mut [[f32; FRAMES]; CHANNELS]) {
         for ring in rings {
             let ring = &mut self.rings[ring];
@@ -144,16 +146,16 @@ impl Exchange {
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let fd = self.socket.as_fd().as_raw_fd();
-        // SAFETY: `PARTS` messages are laid out, and the memory they point to lives in its own
-        // boxes.
+        // SAFETY: as many messages are laid out, and what they point to lives in boxes of its own.
         let sent = unsafe { libc::sendmmsg(fd, self.sends.as_mut_ptr(), PARTS as u32, flags) };
         assert_eq!(sent, PARTS as i32);
     }
 
+    /// What is there of the period before.
     fn receive(&mut self, samples: &mut [[f32; FRAMES]; CHANNELS]) {
         let (fd, none) = (self.socket.as_fd().as_raw_fd(), core::ptr::null_mut());
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: the messages are laid out, and the memory they point to is alive.
+        // SAFETY: as many messages are laid out, and what they point to lives.
         let got =
             unsafe { libc::recvmmsg(fd, self.receives.as_mut_ptr(), ROOM as u32, flags, none) };
         let got = got.max(0) as usize;

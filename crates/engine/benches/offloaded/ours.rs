@@ -1,4 +1,4 @@
-//! Plugins on other hosts, from a host's side.
+//! Plugins on other hosts as a host has them.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ pub(crate) const SET: SoundSet = SoundSet {
     outputs: CHANNELS,
     controls_in: CONTROLS,
     controls_out: CONTROLS,
-    // As `tautline.so` agrees with a worker, regardless of the host's block length.
+    // As `tautline.so` agrees on with a worker, whatever the host's blocks are.
     most_frames: 4096,
     onward: 0,
     earlier: 0,
@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     ThreadedLink,
 }
 
+/// As many plugins, each at a worker of its own.
 pub(crate) struct Ours {
     plugins: Vec<(Offloaded, Attendant)>,
     block: Block,
@@ -66,12 +67,14 @@ impl Ours {
         }
     }
 
+    /// What went before does not count.
     pub(crate) fn forget(&mut self) {
         for (_, attendant) in &mut self.plugins {
             while attendant.take_slack().is_some() {}
         }
     }
 
+    /// Answers that came after their turn, or never.
     pub(crate) fn late(&mut self) -> usize {
         let slack = |attendant: &mut Attendant| {
             let all = std::iter::from_fn(|| attendant.take_slack());

@@ -1,5 +1,4 @@
-//! The workers as another process, with `count` each of ours for direct links, ours for threaded
-//! links, and bare ones.
+//! The workers, as another process: as many of ours for direct links, as many for ringed ones, and as many bare ones.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -41,12 +40,13 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // Fails if the process has already ended.
+        // Nobody is left to be told.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+/// Until standard input ends.
 pub(crate) fn serve(count: usize) {
     for number in 0..3 * count {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

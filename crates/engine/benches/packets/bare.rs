@@ -1,4 +1,5 @@
-//! Bare loop: only the system calls for the same packets.
+//! The bare loop: the system calls that carrying the same packets takes, and nothing of a program
+//! around them.
 
 use std::hint::black_box;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -11,14 +12,15 @@ use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 use crate::ours::{receiving, sending};
 use crate::{Cost, SAMPLES, processor};
 
-/// Maximum datagrams per call, as for a link.
+/// Datagrams that one call may fetch, as the link's do.
 const ROOM: usize = 32;
-/// Control message words per datagram, as for a link.
+/// Words for control messages of a datagram, as the link's have.
 const CONTROL: usize = 24;
-/// Maximum bytes per datagram, as for a link.
+/// Bytes that one datagram may have, as the link's.
 const BYTES: usize = 20 * 2 * SAMPLES + STAMPED_HEADER_BYTES;
 const PACKET: usize = STAMPED_HEADER_BYTES + 2 * SAMPLES;
 
+/// As many pairs of sockets as there are streams.
 pub(crate) struct Bare {
     streams: Vec<(Outgoing, Incoming)>,
     block: [f32; SAMPLES],
@@ -38,10 +40,11 @@ impl Bare {
         }
     }
 
+    /// One packet on each pair of sockets.
     pub(crate) fn period(&mut self) -> Cost {
         let begin = processor();
         for (outgoing, _) in &mut self.streams {
-            // A loop with pacing reads the clock when it wakes up, and when a packet departs.
+            // A loop that paces reads the clock when it wakes, and when a packet departs.
             black_box(now());
             outgoing.send(&self.block);
         }
@@ -103,7 +106,7 @@ impl Outgoing {
         self.datagram[17..25].copy_from_slice(&departs);
         encode(SampleFormat::L16, block, &mut self.datagram[STAMPED_HEADER_BYTES..]);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: one message is laid out, and the memory it points to lives in its own boxes.
+        // SAFETY: one message is laid out, and what it points to lives in boxes of its own.
         let sent = unsafe {
             libc::sendmmsg(self.socket.as_fd().as_raw_fd(), &raw mut *self.message, 1, flags)
         };
@@ -113,7 +116,7 @@ impl Outgoing {
 
 struct Incoming {
     socket: DirectLink,
-    /// Wall clock minus monotonic clock, in nanoseconds.
+    /// The wall clock less the monotonic one, in nanoseconds.
     offset: i64,
     bytes: Vec<u8>,
     control: Vec<[u64; CONTROL]>,
@@ -173,15 +176,15 @@ impl Incoming {
 fn fetch(fd: RawFd, messages: &mut [libc::mmsghdr]) -> usize {
     let none = core::ptr::null_mut();
     let room = messages.len() as u32;
-    // SAFETY: `room` messages are laid out.
+    // SAFETY: as many messages are laid out.
     let got = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), room, libc::MSG_DONTWAIT, none) };
     got.max(0) as usize
 }
 
-/// Finds the kernel's arrival timestamp among the control messages.
+/// The kernel's arrival stamp, wherever it lies among the control messages.
 fn stamp(header: &libc::msghdr) -> Option<i64> {
-    // SAFETY: filled by the kernel, with the control buffer alive; data is only read according to
-    // the kernel's type.
+    // SAFETY: filled by the kernel, with the control buffer alive; the data is read only under the
+    // type that the kernel gives it.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while !control.is_null() {

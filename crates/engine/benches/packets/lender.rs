@@ -1,11 +1,11 @@
-//! A device that lends its process to the bench, which calls it at will.
+//! A device that lends its process to the bench, which calls it when it likes.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Device, Ended, Process, Settings, Stop};
 
-/// The device's end: lends the process and waits for its return.
+/// The device's end: gives the process away and waits until it comes back.
 pub(crate) struct Lender {
     settings: Settings,
     lent: Sender<Box<dyn Process>>,
@@ -17,11 +17,12 @@ pub(crate) struct Loan {
     back: Sender<Box<dyn Process>>,
 }
 
-/// Common clock of all devices: the bench. So frames are copied, as in the bare loop.
+/// What sets the pace of every device: the bench. Frames are copied then, as the bare loop does.
 pub(crate) fn clock() -> ClockId {
     ClockId::of(&[b"bench"])
 }
 
+/// A device and what waits for its process.
 pub(crate) fn lender(settings: Settings) -> (Lender, impl FnOnce() -> Loan) {
     let (lent, borrowed) = channel();
     let (back, returned) = channel();

@@ -1,5 +1,5 @@
-//! One sender per stream and one receiver of all, in one process, with reports: real engines whose
-//! devices lend their processes to the bench.
+//! As many senders as there are streams and one receiver of them all, in one process, each with its
+//! reports: real engines whose devices lend their processes to the bench.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ use crate::{Cost, FRAMES, SAMPLES, processor};
 
 const PERIOD: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// Time of exchanging reports before the first packet, long enough for every receiver to map its
-/// sender's clock.
+/// Reports are exchanged this long before the first packet: long enough for every receiver to have
+/// its sender's clock.
 const EXCHANGE: Span = Span::from_millis(2500);
 
-/// Maximum lead of the bench's clock.
+/// How far the bench's clock may run ahead.
 const LEAD: Span = Span::from_secs(1);
 
 const DEVICE: Settings = Settings {
@@ -59,6 +59,7 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
+/// What `taut send` asks of a socket for this format.
 pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     let mut options = UdpOptions::sender(vec![to]);
     options.datagram_bytes = STAMPED_HEADER_BYTES + FORMAT.payload_bytes();
@@ -66,7 +67,7 @@ pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     options
 }
 
-/// Socket options of `taut recv` for this format: room for 20 ms.
+/// What `taut recv` asks of a socket for this format: room for 20 ms.
 pub(crate) fn receiving() -> UdpOptions {
     let mut options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     options.datagram_bytes = 20 * FORMAT.payload_bytes() + STAMPED_HEADER_BYTES;
@@ -80,16 +81,19 @@ pub(crate) struct Ours {
     sending: Vec<JoinHandle<Report>>,
     receiving: JoinHandle<Report>,
     block: [f32; SAMPLES],
-    /// Capture time of the next block, on a clock that runs as fast as the bench.
+    /// The capture of the next block, by a clock that runs as fast as the bench does.
     capture: LocalTime,
     periods: u64,
     heard: Heard,
     streams: u64,
 }
 
+/// Where streams are heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
+    /// Each at a UDP port of its own.
     EachAtItsPort,
+    /// All at one, by one socket.
     AllAtOne,
 }
 
@@ -121,9 +125,10 @@ impl Ours {
         ours
     }
 
+    /// Lets the reports go to and fro, and hands what they say to the device's side.
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
-        // With several senders on one port, only packets identify whose clock to map.
+        // Whose clock is learnt is known by its packets alone, where several come to one port.
         while self.heard == Heard::AllAtOne && now() < end {
             sleep_until(self.capture);
             self.period();
@@ -137,6 +142,7 @@ impl Ours {
         }
     }
 
+    /// One period of every device; the processor time that each side took for all streams.
     pub(crate) fn period(&mut self) -> Cost {
         let capture = self.capture;
         self.capture += PERIOD;
@@ -159,14 +165,14 @@ impl Ours {
             });
         }
         let sent = processor();
-        // Plays frames captured two periods ago, as with a network.
+        // What is played came two periods ago, as where there is a network between.
         self.play(capture + LATENCY - PERIOD.times(2));
         let received = processor();
         Cost { send: sent - begin, recv: received - sent }
     }
 
-    /// Waits until the real clock is close to the bench's, since the mapping of a sender's clock
-    /// expires after a few seconds.
+    /// Waits until the world's clock is not far behind the bench's: what is known of a sender's clock
+    /// is old a few seconds later.
     pub(crate) fn wait(&self) {
         sleep_until(self.capture - LEAD);
     }
@@ -186,6 +192,8 @@ impl Ours {
         black_box(&samples);
     }
 
+    /// Ends all and holds the reports to what was sent: a bench of packets that were not played
+    /// would be of something else.
     pub(crate) fn close(self) {
         sleep_until(now() + Span::from_millis(50));
         self.receiver.end();
@@ -207,17 +215,18 @@ impl Ours {
                     let came = (counted.received, counted.late);
                     assert_eq!(came, (self.periods, 0), "{counted:?}");
                 }
-                // Before its clock is mapped, a sender's packets are placed by arrival, and a busy
-                // host makes some late.
+                // Until its clock is known a sender's packets are placed by arrival, and a busy host
+                // makes some of them late.
                 Heard::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),
             }
-            // Senders that start together need a few beats to get places.
+            // Senders that all begin at once find places within a few beats.
             all += counted.received + counted.unplaced;
         }
         assert_eq!(all, self.periods * self.streams, "{:#?}", report.streams[0].counters);
     }
 }
 
+/// A stream, or so many senders at one UDP port.
 fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     let mut options = receiving();
     options.packets_per_second *= senders.map_or(1, NonZeroUsize::get) as u32;
