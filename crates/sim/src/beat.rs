@@ -70,7 +70,10 @@ impl Ordinary {
         };
         let latency = rule(scenario);
         let config = JitterBufferConfig {
-            decoders: codings(scenario).next().map(|_| decoder as MakeDecoder),
+            decoders: match &scenario.sound {
+                Some(sound) => Some(sound.decoder),
+                None => codings(scenario).next().map(|_| decoder as MakeDecoder),
+            },
             ..JitterBufferConfig::new(RtpUnpack::usual(), scenario.format, scenario.latency)
         };
         let mut receiver = receiver_with_room(config, latency);

@@ -56,6 +56,8 @@ pub struct Heard {
     pub loudest_ringing: f32,
     /// A digest of every sample of every block that was played, in order.
     pub digest: u64,
+    /// The first channel of what was played, where the scenario has real sound.
+    pub played: Vec<f32>,
     last_right: Option<TrueTime>,
     begun: bool,
     /// Frames of the present run that is not as it was captured.

@@ -1,7 +1,10 @@
 //! What a world is made of: hosts, their cards and clocks, and the paths between them.
 
+use std::sync::Arc;
+
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, HostClock};
+use tautline_proto::codec::{Encode, MakeDecoder};
 use tautline_proto::congestion::CodingLimits;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
@@ -65,16 +68,26 @@ pub enum ReceiverEnd {
     Killed,
 }
 
+/// Sound that real codecs code, instead of frames that have values of their own.
+#[derive(Debug, Clone)]
+pub struct RealSound {
+    /// What every channel captures, again and again.
+    pub samples: Arc<[f32]>,
+    pub encoders: fn(&StreamFormat) -> Vec<Box<dyn Encode>>,
+    pub decoder: MakeDecoder,
+}
+
 /// What all channels but the first hold.
 pub(crate) const OTHER_CHANNELS: f32 = 0.25;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Scenario {
     pub network: &'static str,
     pub seed: u64,
     /// What is sent. L24, so that each frame has a value of its own; or what stands for Opus, whose packets are as long
     /// as Opus's and hold that.
     pub format: StreamFormat,
+    pub sound: Option<RealSound>,
     pub latency: Span,
     pub promises: LatencyRule,
     /// What is asked for that packets carry of earlier ones.
@@ -179,6 +192,7 @@ impl Scenario {
             network: "a path of its own",
             seed,
             format,
+            sound: None,
             latency: Span::from_millis(5),
             promises: LatencyRule::Usual,
             redundancy: Redundancy::Off,

@@ -35,7 +35,7 @@ use crate::clock::TrueTime;
 use crate::coder::codings;
 use crate::fault::{Intruder, Lie, SenderFault, Timeline, home};
 use crate::heard::{Heard, is_sound, value};
-use crate::scenario::{OTHER_CHANNELS, ReceiverEnd, ReceiverModel, Scenario};
+use crate::scenario::{OTHER_CHANNELS, RealSound, ReceiverEnd, ReceiverModel, Scenario};
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
 
@@ -215,8 +215,12 @@ impl World {
         let frames = scenario.sender.card.period.count();
         block.clear();
         for index in first..first + frames {
-            block.push(value(index));
-            block.extend((1..scenario.format.channels.count()).map(|_| OTHER_CHANNELS));
+            let sound = scenario.sound.as_ref().map(|RealSound { samples, .. }| {
+                samples[index.rem_euclid(samples.len() as i64) as usize]
+            });
+            block.push(sound.unwrap_or_else(|| value(index)));
+            let other = sound.unwrap_or(OTHER_CHANNELS);
+            block.extend((1..scenario.format.channels.count()).map(|_| other));
         }
         let local = host.local(*now);
         let times = BlockTimes { capture: host.local(met), taken: local, now: local };
@@ -276,6 +280,9 @@ impl World {
         let SimReceiver { receiver, ordinary, heard, host, .. } = listener;
         let pulled = receiver.pull(&mut out, times, |passage| ordinary.take(&passage));
         heard.digest(&out);
+        if self.scenario.sound.is_some() {
+            heard.played.extend(out.iter().step_by(channels));
+        }
         let offset = receiver.placement().link_offset();
         let starved = skipped > Frames::ZERO;
         ordinary.look(receiver, &mut host.session, (*now, woke), starved, heard);

@@ -64,12 +64,6 @@ impl CallThroughNat {
         }
     }
 
-    /// Returns when both directions go in this, as the network carries it.
-    fn carried(self, by: &str) -> Self {
-        let line = format!("{}{by}", said::AT_THE_LEVEL_OF_THE_NETWORK);
-        Self { call: self.call.wait_for(&line), ..self }
-    }
-
     /// Both hang up: what each end heard.
     fn hang_up(self) -> [(&'static str, Sound); 2] {
         self.call.tell("quit").end().well();
@@ -194,27 +188,6 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
     assert_eq!(ended.status, Some(1), "{ended:#?}");
     for told in [said::NO_DATAGRAM_TO, said::NO_DATAGRAM_FROM, "nothing was heard of studio"] {
         assert!(ended.said.iter().any(|line| line.contains(told)), "{told}: {ended:#?}");
-    }
-}
-
-#[test]
-fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not() {
-    let _turn = beside();
-    let Some(mut talk) = CallThroughNat::begin_with("--codec auto") else { return };
-    let said: Vec<_> = talk.call.said().collect();
-    let begun = said.iter().any(|line| line.contains(said::IN_A_CALL) && line.contains("opus"));
-    assert!(begun, "{said:#?}");
-    talk = talk.carried("opus in packets of 5ms").carried("l24 in packets of 2.5ms");
-    // Both directions together: a third of what l24 takes one way.
-    talk.network.drops("meta l4proto udp limit rate over 110 kbytes/second");
-    talk.call = talk.call.becomes(|status| status.contains("sends opus"));
-    talk.network.carries_all();
-    talk.sounds();
-    // More of the last two seconds than the latency and the end of the call take.
-    for (name, heard) in talk.hang_up() {
-        let last = &heard.samples[heard.samples.len().saturating_sub(2 * 96_000)..];
-        let sounds = last.chunks(1_920).filter(|window| window.iter().any(|one| *one != 0)).count();
-        assert!(sounds > 50, "{name}: {sounds} of the last 100 windows of 20 ms sound");
     }
 }
 

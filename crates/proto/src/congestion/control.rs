@@ -146,8 +146,9 @@ pub struct RateControl {
     before: f64,
     /// The rate once the queue is empty.
     then: f64,
-    /// The rate at the last congestion.
+    /// The rate at the last congestion, and whether no feedback came then.
     fell_from: f64,
+    was_blind: bool,
     sent: VecDeque<Sent>,
     /// The newest feedback, and when it came.
     heard: Option<(PathFeedback, LocalTime)>,
@@ -188,6 +189,7 @@ impl RateControl {
             before: 0.0,
             then: rate,
             fell_from: rate,
+            was_blind: false,
             sent: VecDeque::with_capacity(BEATS),
             heard: None,
             intervals: [(Span::ZERO, 0.0); 2],
@@ -428,7 +430,8 @@ impl RateControl {
 
     fn set_limit(&mut self, limit: f64) {
         self.limit = limit;
-        self.then = (limit * USED).max(self.before.min(limit * USED_BEFORE));
+        let used = if self.was_blind { DRAINED_BY } else { USED };
+        self.then = (limit * used).max(self.before.min(limit * USED_BEFORE));
     }
 
     fn set_within_drain(&mut self, now: LocalTime) {
@@ -444,13 +447,20 @@ impl RateControl {
             true => self.raise_patience(),
             false => (self.patience, self.before) = (FAILED_PATIENCE, 0.0),
         }
+        self.was_blind = false;
+        if let Phase::Blind { before } = self.phase {
+            // What arrives was sent at the rate before. It had the path for itself: the feedback of the other end did not
+            // pass, and needs room from now on.
+            (self.rate, self.was_blind) = (self.rate.max(before), true);
+        }
         self.successes = 0;
         self.fell_from = self.rate;
         self.congested_at = Some(now);
         self.set_limit(carried.min(self.rate));
         self.was_lossy = false;
         self.phase = Phase::Draining;
-        self.set(self.limit * DRAINED_BY, now);
+        // Where no feedback came the queue is the longest: the least, until it is empty.
+        self.set(if self.was_blind { 0.0 } else { self.limit * DRAINED_BY }, now);
         self.changed.0 = now;
     }
 

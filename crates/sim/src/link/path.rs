@@ -88,16 +88,21 @@ impl Path {
     }
 
     fn change_rate(&mut self, now: TrueTime) {
-        let Self { model: PathModel { bottleneck: Some(bottleneck), rates, .. }, .. } = self else {
-            return;
-        };
-        while let Some((when, rate)) = rates.first().copied().filter(|(when, _)| *when <= now) {
-            rates.remove(0);
-            let waiting = self.busy_until.since(when).max(Span::ZERO).as_nanos() as f64;
-            let scaled = waiting * bottleneck.rate as f64 / rate.max(1) as f64;
-            self.busy_until = when.after(Span::from_nanos(scaled as i64));
-            bottleneck.rate = rate;
+        while let Some((when, rate)) =
+            self.model.rates.first().copied().filter(|(at, _)| *at <= now)
+        {
+            self.model.rates.remove(0);
+            self.set_rate(rate, when);
         }
+    }
+
+    /// Gives the bottleneck another rate at `when`, in bits per second. What waits in its queue stays there.
+    pub fn set_rate(&mut self, rate: u64, when: TrueTime) {
+        let Some(bottleneck) = &mut self.model.bottleneck else { return };
+        let waiting = self.busy_until.since(when).max(Span::ZERO).as_nanos() as f64;
+        let scaled = waiting * bottleneck.rate as f64 / rate.max(1) as f64;
+        self.busy_until = when.after(Span::from_nanos(scaled as i64));
+        bottleneck.rate = rate;
     }
 
     fn loses(&mut self) -> bool {

@@ -24,7 +24,10 @@ pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> 
         redundancy: Layout::NONE,
         presented_after: Span::ZERO,
     };
-    let encoders = encoders(codings(scenario), scenario.format.channels);
+    let encoders = match &scenario.sound {
+        Some(sound) => (sound.encoders)(&scenario.format),
+        None => encoders(codings(scenario), scenario.format.channels),
+    };
     Packetizer::compressing(config, encoders)
 }
 

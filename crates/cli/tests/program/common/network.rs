@@ -1,11 +1,15 @@
 //! Two network namespaces joined by a cable of their own.
 
+mod bottleneck;
+
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::program::PATIENCE;
 use super::{Lack, skipped};
+
+pub(crate) use bottleneck::ThinLink;
 
 /// A network that only this test uses.
 #[derive(Debug)]

@@ -1,0 +1,187 @@
+//! `taut serve` and `taut call` with a bottleneck between them: the twin of the scenario
+//! `a_call_on_a_thin_link_is_understood` on real sockets.
+
+use core::f64::consts::TAU;
+
+use tautline_io::clock::now;
+use tautline_proto::time::{LocalTime, Span};
+use tautline_trial::{Window, each, steady};
+
+use crate::common::network::ThinLink;
+use crate::common::program::{Running, taut, words};
+use crate::common::said;
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, grows, until};
+
+const RATE: u64 = 200_000;
+const QUEUE: usize = 16_000;
+const DELAY: Span = Span::from_millis(20);
+/// Rings that outlast a host that freezes for a tenth of a second.
+const RINGS: &str = "--period 240 --periods 32 --no-witness --report none";
+
+/// Each 20 ms has a pitch that the next 59 do not have: nothing that conceals them invents it.
+const PITCHES: usize = 60;
+const FRAME: usize = 960;
+/// Pitches are multiples of 100 Hz, which a window of 10 ms tells apart, and neighbours in time are none in pitch.
+const PITCH_HZ: f64 = 100.0;
+const LOWEST: usize = 3;
+const WINDOW: usize = 480;
+const HOP: usize = 240;
+const SECOND: usize = 48_000;
+/// 95 % of the frames of a second.
+const UNDERSTOOD: usize = 48;
+/// What packets wait in the queue on the thin link at most (95 % of them).
+const QUEUED: Span = Span::from_millis(100);
+/// After the beginning and after a cut the call is understood from then on.
+const DISTURBED: Span = Span::from_secs(2);
+/// What is heard left its microphone so long before at most: 250 ms of latency and the path.
+const UNDER_WAY: Span = Span::from_millis(300);
+/// Sound that outlasts the slowest host.
+const MOST_SECONDS: usize = 100;
+
+fn pitched(seconds: usize) -> Sound {
+    let mut phase = 0.0_f64;
+    let samples = (0..seconds * SECOND).flat_map(|frame| {
+        phase = (phase + PITCH_HZ * (pitch(frame / FRAME) + LOWEST) as f64 / SECOND as f64).fract();
+        [(2_000_000.0 * (TAU * phase).sin()) as i32; 2]
+    });
+    Sound { shape: Shape::STEREO_24, samples: samples.collect() }
+}
+
+/// The pitch of a frame; that of the next 12 is 200 Hz away or more.
+fn pitch(frame: usize) -> usize {
+    frame * 23 % PITCHES
+}
+
+/// Whether a third of the window's energy lies around each pitch: speech of 12 kbit/s leaves no more of a tone.
+fn pitches(window: &[f64]) -> [bool; PITCHES] {
+    let energy: f64 = window.iter().map(|sample| sample * sample).sum();
+    let powers: [f64; PITCHES + 2] = core::array::from_fn(|tone| {
+        let step = 2.0 * (TAU * PITCH_HZ * (tone + LOWEST - 1) as f64 / SECOND as f64).cos();
+        let (a, b) = window.iter().fold((0.0, 0.0), |(a, b), sample| (sample + step * a - b, a));
+        (a * a + b * b - step * a * b) * 2.0 / WINDOW as f64
+    });
+    let around = |pitch: usize| powers[pitch..pitch + 3].iter().sum::<f64>();
+    core::array::from_fn(|pitch| around(pitch) > energy / 3.0)
+}
+
+/// How many frames of 50 are heard in this second, each at its place or up to two frames beside.
+fn understood(second: &[i32]) -> usize {
+    let left: Vec<f64> = second.iter().step_by(2).map(|sample| f64::from(*sample)).collect();
+    let windows: Vec<_> = left.windows(WINDOW).step_by(HOP).map(pitches).collect();
+    let each = FRAME / HOP;
+    // Where the second begins in the sound.
+    let fits = |begins: &usize| {
+        let heard = |(at, has): (usize, &[bool; PITCHES])| has[pitch((at + begins) / each)];
+        windows.iter().enumerate().filter(|window| heard(*window)).count()
+    };
+    let begins = (0..PITCHES * each).max_by_key(fits).unwrap_or(0);
+    let is_heard = |at: &usize| {
+        let near = at.saturating_sub(2 * each)..(at + 3 * each).min(windows.len());
+        let pitch = pitch((at + each / 2 + begins) / each);
+        windows[near].iter().any(|has| has[pitch])
+    };
+    (0..SECOND / HOP).step_by(each).filter(is_heard).count()
+}
+
+/// The seconds of a phase in which the call is to be understood.
+fn seconds(from: LocalTime, to: LocalTime) -> impl Iterator<Item = Window> {
+    let whole = (to - from - DISTURBED).as_nanos() / 1_000_000_000;
+    let at = move |second| from + DISTURBED + Span::from_secs(second);
+    (0..whole).map(move |second| Window { from: at(second), to: at(second + 1) })
+}
+
+/// Two machines in a call with `--codec auto`, and the recordings of what both hear.
+struct ThinCall {
+    link: ThinLink,
+    serve: Running,
+    call: Running,
+    folder: Folder,
+    _home: Folder,
+    /// When each recording begins.
+    begun: [LocalTime; 2],
+}
+
+const RECORDINGS: [&str; 2] = ["caller.wav", "heard.wav"];
+
+impl ThinCall {
+    fn begin() -> Option<Self> {
+        let link = ThinLink::lay(RATE, QUEUE, DELAY)?;
+        let (home, folder) = (Folder::new(), Folder::new());
+        // They trust each other by being one: both have the same key.
+        let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
+        let key = id.split_whitespace().last().unwrap().to_owned();
+        let trust = taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path());
+        trust.run().well();
+        pitched(MOST_SECONDS).write(&folder.file("sent.wav"));
+        let end = |line: &str, network| {
+            let call = taut(words(line)).and(words(RINGS)).within(network);
+            call.with("TAUT_HOME", home.path()).in_folder(folder.path())
+        };
+        let line = "serve --listen 0.0.0.0 --input file:sent.wav --output file:caller.wav";
+        let serve = end(line, &link.right).listened_to().start().wait_for(said::AWAITS_CALLS);
+        let line = format!(
+            "call studio={} --codec auto --input file:sent.wav --output file:heard.wav",
+            link.right.address
+        );
+        let call = end(&line, &link.left).controlled().start();
+        let begun = RECORDINGS.map(|name| {
+            until("nothing is recorded", || folder.file(name).exists());
+            now()
+        });
+        let call = call.wait_for(said::IN_A_CALL);
+        Some(Self { link, serve, call, folder, _home: home, begun })
+    }
+
+    /// Gives the link this rate and returns when so much more is heard: when the link changed.
+    fn carries(&self, rate: u64, millis: u64) -> LocalTime {
+        let at = now();
+        self.link.carries(rate);
+        grows(&self.folder.file(RECORDINGS[1]), millis);
+        at
+    }
+}
+
+/// Tests that run alone (decision 25).
+mod exclusive {
+    use super::*;
+
+    #[test]
+    fn a_call_on_a_thin_link_is_understood_and_takes_more_bits_where_they_pass() {
+        steady(|| {
+            let Some(mut thin) = ThinCall::begin() else { return };
+            thin.carries(RATE, 6_000);
+            let lifted = thin.carries(20_000_000, 0);
+            thin.call = thin.call.wait_for(&format!("{}l24 ", said::AT_THE_LEVEL_OF_THE_NETWORK));
+            let less = thin.carries(1_000_000, 6_000);
+            let cut = thin.carries(RATE, 7_000);
+            let ThinCall { link, serve, call, folder, begun, .. } = thin;
+            let ended = now();
+            call.tell("quit").end().well();
+            serve.signal("-TERM");
+            serve.end().well();
+            for (name, begun) in RECORDINGS.into_iter().zip(begun) {
+                let heard = Sound::read(&folder.file(name));
+                let phases = [(begun, less), (less, cut), (cut, ended)];
+                let seconds = phases.into_iter().flat_map(|(from, to)| seconds(from, to));
+                let counted = seconds.map(|Window { from, to }| {
+                    let at = 2 * ((from - begun).as_millis_f64() * 48.0) as usize;
+                    let count = understood(&heard.samples[at..at + 2 * SECOND]);
+                    (Window { from: from - UNDER_WAY, to }, count)
+                });
+                let counted: Vec<_> = counted.collect();
+                let told: Vec<_> = counted.iter().map(|(_, count)| count).collect();
+                println!("{name}: frames heard in each second {told:?}");
+                each(counted, |count| assert!(count >= UNDERSTOOD, "{name}: {count} of 50 frames"));
+            }
+            let settled = begun[1] + DISTURBED;
+            let thin = |at: &LocalTime| *at > settled && *at < lifted || *at > cut + DISTURBED;
+            let waits = link.waits().into_iter().filter(|(at, _)| thin(at));
+            let mut waits: Vec<_> = waits.map(|(_, wait)| wait).collect();
+            waits.sort_unstable();
+            let wait = waits[waits.len() * 95 / 100];
+            println!("{wait} in the queue (p95)");
+            assert!(wait <= QUEUED, "{wait} in the queue (p95)");
+        });
+    }
+}
