@@ -6,16 +6,13 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::latency::{least_latency, repair_latency, repair_time};
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
-use tautline_proto::send_policy::{Limits, Regulator};
+use tautline_proto::send_policy::{Limits, Regulator, USUAL_BUDGET};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
 
 use crate::failure::Failure;
 use crate::flags::Send;
-
-/// The time to repair that is taken where neither it nor a latency is given.
-const USUAL_BUDGET: Span = Span::from_millis(10);
 
 /// The time in which packets may be repaired.
 pub(crate) struct Budget {

@@ -39,6 +39,7 @@ pub use known::KnownReceiver;
 use known::Receivers;
 pub use note::{NoRepair, SendNote};
 pub use presence::{Presence, ReceiverCounts};
+pub use redundancy::USUAL_BUDGET;
 pub use regulator::Regulator;
 
 /// Reports exchanged before the first packet: receivers that are there already then know our clock and
@@ -183,6 +184,8 @@ pub struct SendPolicy {
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
+    /// Whether the stream follows its path, as far as there is a choice.
+    is_led: bool,
     /// Bits per second of the last rate control.
     left_off: Option<f64>,
     /// Whether the stream is still to go on after a pause.
@@ -213,6 +216,7 @@ impl SendPolicy {
             limited: false,
             expected_loss: ExpectedLoss::default(),
             adaptation: None,
+            is_led: false,
             left_off: None,
             unpause: false,
             notes: NoteQueue::default(),

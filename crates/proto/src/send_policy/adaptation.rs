@@ -3,6 +3,7 @@
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
 use crate::packetizer::PacketizerState;
+use crate::redundancy::Bounds;
 use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
@@ -14,6 +15,9 @@ const PTIME_PART: i64 = 3;
 #[derive(Debug)]
 pub(super) struct Adaptation {
     control: RateControl,
+    limits: CodingLimits,
+    /// Symbols that its steps count with.
+    symbols: usize,
     paused: bool,
     /// Reports before this count packets as lost that were not sent.
     trusts_loss_from: LocalTime,
@@ -25,6 +29,7 @@ const REPORTED: Span = Span::from_secs(1);
 impl SendPolicy {
     /// Has the stream follow what its path carries, as far as these limits leave a choice, or stay as it is.
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
+        self.is_led = limits.is_some();
         let before = self.adaptation.take();
         if let Some(before) = &before {
             self.left_off = Some(before.control.rate());
@@ -41,6 +46,8 @@ impl SendPolicy {
         let steps = CodingSteps::new(self.config.format.shape(), &limits);
         self.adaptation = steps.map(|steps| Adaptation {
             control: RateControl::new(steps, self.left_off, context.now),
+            limits,
+            symbols: 0,
             paused: false,
             trusts_loss_from: context.now,
         });
@@ -103,6 +110,42 @@ impl SendPolicy {
             adaptation.trusts_loss_from = context.now + REPORTED;
         }
         self.adaptation = Some(adaptation);
+    }
+
+    /// Symbols for which the path has room. Speech that carries copies by itself gains less by them than by bits of its own
+    /// (decision 70): what does not leave other codings enough is not carried.
+    pub(super) fn symbols_within_rate(&self, bounds: &Bounds) -> u8 {
+        let Some(adaptation) = &self.adaptation else { return bounds.most_asked };
+        let rate = adaptation.control.aims_at();
+        let fits = |symbols: &u8| {
+            let steps = self.steps_carrying(adaptation, bounds, (*symbols).into());
+            steps.is_some_and(|steps| steps.least_without_copies() <= rate)
+        };
+        (1..=bounds.most_asked).take_while(fits).last().unwrap_or(0)
+    }
+
+    /// Has the rate control count what packets carry of earlier ones.
+    pub(super) fn count_redundancy(&mut self, now: LocalTime) {
+        let Some(mut adaptation) = self.adaptation.take() else { return };
+        let (bounds, layout) = (self.reckoned_with(), self.layout());
+        adaptation.control.carries(bounds.cost(&self.config.format, &layout));
+        if adaptation.symbols != layout.symbols()
+            && let Some(steps) = self.steps_carrying(&adaptation, &bounds, layout.symbols())
+        {
+            adaptation.symbols = layout.symbols();
+            adaptation.control.carry(steps, now);
+        }
+        self.adaptation = Some(adaptation);
+    }
+
+    fn steps_carrying(
+        &self,
+        adaptation: &Adaptation,
+        bounds: &Bounds,
+        symbols: usize,
+    ) -> Option<CodingSteps> {
+        let steps = CodingSteps::new(self.config.format.shape(), &adaptation.limits)?;
+        Some(steps.carrying(&|format| bounds.cost_of(format, symbols)))
     }
 
     /// Whether reports of loss are about what was sent.

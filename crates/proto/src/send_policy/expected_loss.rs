@@ -27,6 +27,11 @@ impl ExpectedLoss {
         *share += (told - *share) * weight;
     }
 
+    /// The share of packets that is lost; none while nobody reports.
+    pub(super) fn share(&self) -> f64 {
+        self.share.filter(|share| *share > NOTHING).unwrap_or(0.0)
+    }
+
     /// What coders are to be told, if that is something new; nothing as long as nobody reports.
     pub(super) fn changed(&self) -> Option<u8> {
         let share = self.share?;

@@ -7,6 +7,11 @@ use crate::redundancy::sizing::Losses;
 use crate::redundancy::{Bounds, Layout, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
 
+/// The time in which packets may be repaired where neither it nor the latency is given,
+pub const USUAL_BUDGET: Span = Span::from_millis(10);
+/// but so many packets at least.
+const LEAST_WINDOW: i64 = 2;
+
 impl SendPolicy {
     /// What redundancy keeps to: the budget is what is asked for, as far as the latency leaves it and
     /// packets reach.
@@ -16,7 +21,10 @@ impl SendPolicy {
         let leaves = repair_time(self.likewise(), config.link_offset);
         let budget = match config.repair_budget {
             // Receivers ask for what they need, repairs included: less latency is no reason.
-            _ if self.is_as_needed() => config.repair_budget.unwrap_or(bounds.budget),
+            _ if self.is_as_needed() => {
+                let least = config.format.ptime().times(LEAST_WINDOW);
+                config.repair_budget.unwrap_or(USUAL_BUDGET.max(least))
+            }
             Some(asked) => asked.min(leaves),
             None => leaves,
         };
@@ -79,15 +87,30 @@ impl SendPolicy {
 
     /// Lets packets carry what is asked for, or what the receiver needs that loses most.
     pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
-        let losses = asks::losses(self.receivers.asks(), context.now);
+        let losses = self.losses(context.now);
         let mut regulator = self.config.redundancy;
-        regulator.keep_to(self.bounds());
+        let mut bounds = self.bounds();
+        if regulator.asked() == Redundancy::Auto && !losses.is_none() {
+            bounds.most_asked = self.symbols_within_rate(&bounds);
+        }
+        regulator.keep_to(bounds);
         let layout = regulator.poll(context.now, &self.config.format, losses);
         // Where there is no room for it, at the next turn.
         if layout.is_none_or(|layout| (context.command)(SendCommand::Redundancy(layout))) {
             self.config.redundancy = regulator;
         }
+        self.count_redundancy(context.now);
         self.note_limit(losses, context.now);
+    }
+
+    /// The losses of the receiver that loses most. A stream that follows its path carries nothing until some are reported,
+    /// and packets that it left out are no losses.
+    fn losses(&self, now: LocalTime) -> Losses {
+        let reported = asks::losses(self.receivers.asks(), now);
+        match self.is_led {
+            true => Losses { share: self.expected_loss.share(), ..reported },
+            false => reported,
+        }
     }
 
     /// Says so if losses ask for more than receivers may ask for.
