@@ -12,7 +12,9 @@ mod words;
 use core::fmt;
 use core::str::FromStr;
 
-use tautline_proto::call::message::{CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VERSION};
+use tautline_proto::call::message::{
+    ADAPTS_VERSION, CALL_VERSION, OLDEST_CALL_VERSION, TAKES_VERSION,
+};
 
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
@@ -25,8 +27,9 @@ pub use words::{CallNonsense, read, written};
 /// ALPN protocol names (RFC 7301), which allow other protocols on the same port, each with its
 /// message version ([`tautline_proto::call::message::CALL_VERSION`]), newest first. After the
 /// handshake both ends know the newest version that both support.
-pub const PROTOCOLS: [(&[u8], u32); 3] = [
-    (b"tautline-call/4", CALL_VERSION),
+pub const PROTOCOLS: [(&[u8], u32); 4] = [
+    (b"tautline-call/6", CALL_VERSION),
+    (b"tautline-call/4", ADAPTS_VERSION),
     (b"tautline-call/3", TAKES_VERSION),
     (b"tautline-call/1", OLDEST_CALL_VERSION),
 ];

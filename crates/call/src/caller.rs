@@ -278,6 +278,7 @@ impl Caller {
             (&mut self.sockets, &mut self.endpoint, self.session.transport_mut())
         {
             sockets.receive(&mut endpoint.link, decides, now);
+            endpoint.follow_transport();
         }
     }
 

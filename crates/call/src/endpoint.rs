@@ -33,6 +33,7 @@ use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
@@ -149,6 +150,8 @@ pub(crate) struct Endpoint {
     coding: CodingWatch,
     /// What was agreed on for what is sent, among what it follows the network, and the latency.
     sent: (StreamTerms, Option<CodingLimits>, CallLatency),
+    /// What packets are to carry of earlier ones where this end alone says so, what they are to by UDP, and do now.
+    redundancy: (Option<Redundancy>, Redundancy, Redundancy),
     /// Fades both directions and ends them, and ends them at once.
     fades: Stop,
     stop: Stop,
@@ -263,8 +266,22 @@ impl Endpoint {
                 .map_err(|why| running((config.refusal_words)(&why)))?;
         }
         let sent = (*setup.terms(Direction::Capture), setup.limits(), terms.latency);
+        let asked = terms.regulator(config.redundancy).asked();
+        let redundancy = (config.redundancy, asked, asked);
         Ok((
-            Self { link, send, recv, recordings, coding, sent, fades, stop, receiving, sending },
+            Self {
+                link,
+                send,
+                recv,
+                recordings,
+                coding,
+                sent,
+                redundancy,
+                fades,
+                stop,
+                receiving,
+                sending,
+            },
             first,
         ))
     }
@@ -290,8 +307,21 @@ impl Endpoint {
             made?;
             self.sent = sent;
         }
+        self.redundancy.1 = terms.regulator(self.redundancy.0).asked();
         self.recv.ask(RecvChange::Latency(None, terms.latency.rule()))?;
         Ok(())
+    }
+
+    /// Has packets carry redundancy while they go by UDP. To be called at every turn.
+    pub(crate) fn follow_transport(&mut self) {
+        let (_, asked, carried) = self.redundancy;
+        // TCP sends again by itself, and has less room for copies.
+        let wanted = if self.link.switch.transport().is_tcp() { Redundancy::Off } else { asked };
+        if wanted != carried {
+            self.redundancy.2 = wanted;
+            // A latency that leaves no time for repairs was reported when the sound began.
+            let _ = self.send.ask(SendChange::Redundancy(wanted));
+        }
     }
 
     /// Whether the playback device is gone for good.
@@ -363,6 +393,7 @@ fn send_plan(
     plan.stream.sealed = Some(SEALED);
     plan.policy.latency = terms.latency.rule();
     plan.policy.adapts = setup.limits();
+    plan.policy.redundancy = terms.regulator(config.redundancy);
     plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
     plan.stream.probes = config.probes;
     if setup.muted {

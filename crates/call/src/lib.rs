@@ -42,6 +42,7 @@ use tautline_proto::call::terms::{CallPath, CallTerms, StreamTerms};
 use tautline_proto::coding_time::LongCoding;
 use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::latency::LatencyRule;
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{Coding, StreamFormat};
 use tautline_proto::time::Span;
 use tautline_report::Report;
@@ -72,6 +73,8 @@ pub struct Config {
     pub ptime: Span,
     /// The latency that is asked for.
     pub latency: Option<LatencyRule>,
+    /// What packets are to carry of earlier ones, both ways, if this end says so.
+    pub redundancy: Option<Redundancy>,
     /// Of the devices' threads.
     pub scheduler: Scheduler,
     /// The folder of recordings, or the WAV file that both directions are mixed into.

@@ -510,6 +510,7 @@ impl Server {
             let Some(endpoint) = &mut call.endpoint else { continue };
             call.watched.look();
             endpoint.link.switch.collect();
+            endpoint.follow_transport();
             if let Some(recordings) = &mut endpoint.recordings {
                 recordings.turn(now);
             }

@@ -43,7 +43,8 @@ pub(crate) fn offer(
     };
     // The usual rule is that of an end that asks for none.
     let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
-    CallOffer { there, back, paths: paths.to_vec(), latency, adapts: None }
+    let (paths, redundancy) = (paths.to_vec(), config.redundancy);
+    CallOffer { there, back, paths, latency, adapts: None, redundancy }
 }
 
 /// Bits per second of a coding, if it has a choice, as the end of a sentence.

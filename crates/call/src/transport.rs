@@ -335,6 +335,7 @@ mod tests {
             paths,
             latency: CallLatency::AUTO,
             adapts: None,
+            redundancy: None,
         };
         let call = AgreedCall { id: CALL, terms, udp_port: called.port() };
         let mut link = CallLink::unused();

@@ -93,6 +93,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
             note:
                 SendNote::NewPayloadType { .. }
                 | SendNote::TooShort { .. }
+                | SendNote::MoreSymbols { .. }
                 | SendNote::ReceiverLost { .. }
                 | SendNote::ReceiverBack { .. },
             ..

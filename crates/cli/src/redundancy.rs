@@ -6,7 +6,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::latency::{least_latency, repair_latency, repair_time};
 use tautline_proto::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
-use tautline_proto::send_policy::{Limits, Regulator};
+use tautline_proto::send_policy::{Limits, Regulator, USUAL_BUDGET};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::Span;
 use tautline_proto::wire::WireForm;
@@ -14,9 +14,7 @@ use tautline_proto::wire::WireForm;
 use crate::failure::Failure;
 use crate::flags::Send;
 
-/// Default repair time, if neither it nor a latency is given.
-const USUAL_BUDGET: Span = Span::from_millis(10);
-
+/// Time in which packets can be repaired.
 pub(crate) struct Budget {
     /// Requested time; `None` means all that the latency leaves.
     pub(crate) asked: Option<Span>,

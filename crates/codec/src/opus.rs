@@ -38,6 +38,7 @@ const VOICE_COMPLEXITY: c_int = 5;
 const DEEP_COMPLEXITY: c_int = 5;
 
 /// Deep redundancy (DRED) per packet of speech, in units of 10 ms.
+#[cfg(feature = "bundled")]
 const DRED_DURATION: c_int = 20;
 
 #[derive(Debug)]
@@ -92,8 +93,9 @@ impl OpusEncoder {
         if answer == sys::OPUS_OK { Ok(()) } else { Err(OpusRefused(answer)) }
     }
 
-    /// Has packets of speech carry deep redundancy (DRED) instead of in-band FEC, if the library has it. Only receivers with the same
-    /// version of the format read it: its draft is not final.
+    /// Has packets of speech carry deep redundancy (DRED) instead of in-band FEC: for measurements, and for the test of the reader. No
+    /// sender does, as copies of packets give more for the same bits (decision 70).
+    #[cfg(feature = "bundled")]
     pub fn carry_dred(&mut self) -> Result<(), OpusRefused> {
         self.set(sys::OPUS_SET_DRED_DURATION_REQUEST, DRED_DURATION)?;
         self.set(sys::OPUS_SET_INBAND_FEC_REQUEST, 0)

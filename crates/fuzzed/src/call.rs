@@ -21,7 +21,14 @@ fn offer(first: Coding) -> CallOffer {
         takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
-    CallOffer { there: abilities.clone(), back: abilities, paths, latency: None, adapts: None }
+    CallOffer {
+        there: abilities.clone(),
+        back: abilities,
+        paths,
+        latency: None,
+        adapts: None,
+        redundancy: None,
+    }
 }
 
 /// Line numbers of the honest caller are above this, fuzzed ones below.

@@ -39,6 +39,7 @@ pub use known::KnownReceiver;
 use known::Receivers;
 pub use note::{NoRepair, SendNote};
 pub use presence::{Presence, ReceiverCounts};
+pub use redundancy::USUAL_BUDGET;
 pub use regulator::Regulator;
 
 /// Time for RTCP before the first packet, so that waiting receivers know our clock and have opened
@@ -182,6 +183,8 @@ pub struct SendPolicy {
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
+    /// Whether the stream adapts to its path, within its limits.
+    is_led: bool,
     /// Bits per second of the previous rate control.
     left_off: Option<f64>,
     /// Whether a resume command is still to be sent.
@@ -212,6 +215,7 @@ impl SendPolicy {
             limited: false,
             expected_loss: ExpectedLoss::default(),
             adaptation: None,
+            is_led: false,
             left_off: None,
             unpause: false,
             notes: NoteQueue::default(),

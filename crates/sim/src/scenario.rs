@@ -92,7 +92,7 @@ pub struct Scenario {
     pub promises: LatencyRule,
     /// What is asked for that packets carry of earlier ones.
     pub redundancy: Redundancy,
-    /// Time after a packet's own departure in which it may still be repaired.
+    /// Time after a packet's own departure in which it may still be repaired; zero is as usual.
     pub budget: Span,
     pub sender: HostModel,
     pub receivers: Vec<ReceiverModel>,

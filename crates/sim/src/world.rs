@@ -473,7 +473,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         stamps: scenario.stamps,
         spaced: true,
         redundancy: Regulator::new(scenario.redundancy, bounds),
-        repair_budget: Some(scenario.budget),
+        repair_budget: (scenario.budget > Span::ZERO).then_some(scenario.budget),
         destinations: vec![Endpoint::UNKNOWN.host()],
         compressed: codings(scenario).collect(),
         adapts: scenario.adapts.clone(),

@@ -35,8 +35,14 @@ impl SoundingCall {
             takes: None,
         };
         let (there, back) = (abilities.clone(), abilities);
-        let offer =
-            CallOffer { there, back, paths: vec![CallPath::Udp], latency: None, adapts: None };
+        let offer = CallOffer {
+            there,
+            back,
+            paths: vec![CallPath::Udp],
+            latency: None,
+            adapts: None,
+            redundancy: None,
+        };
         let now = LocalTime::ZERO + Span::from_secs(1);
         let mut caller = CallerEnd::new(offer.clone(), now);
         let mut called = Answering::new(offer, vec![7_000]);

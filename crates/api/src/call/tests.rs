@@ -5,6 +5,7 @@ use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamAbilities, StreamTerms,
 };
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::text::is_printable;
 use tautline_proto::time::Span;
@@ -26,6 +27,7 @@ fn offer() -> CallOffer {
         paths: vec![CallPath::Udp, CallPath::Tcp],
         latency: None,
         adapts: None,
+        redundancy: None,
     }
 }
 
@@ -42,6 +44,7 @@ fn terms() -> CallTerms {
         paths: vec![CallPath::Udp],
         latency: CallLatency::Kept(Span::from_millis(15)),
         adapts: None,
+        redundancy: None,
     }
 }
 
@@ -92,6 +95,12 @@ fn all() -> Vec<CallMessage> {
             ..terms()
         }),
         CallMessage::Changed(CallTerms { latency: within(80), ..terms() }),
+        CallMessage::Call {
+            version: 6,
+            offer: CallOffer { redundancy: Some(Redundancy::Auto), ..offer() },
+            resumes: None,
+        },
+        CallMessage::Changed(CallTerms { redundancy: Some(Redundancy::Code(2)), ..terms() }),
     ]
 }
 
@@ -153,6 +162,10 @@ fn half_a_message_an_unknown_word_and_absurd_numbers_are_refused() {
     ] {
         assert!(read(line).is_err(), "{}", String::from_utf8_lossy(line));
     }
+    let asking = CallTerms { redundancy: Some(Redundancy::Code(2)), ..terms() };
+    let asking = String::from_utf8(written(&CallMessage::Change(asking))).unwrap();
+    assert!(asking.contains("\"code:2\""), "{asking}");
+    assert!(read(asking.trim().replace("code:2", "code:200").as_bytes()).is_err());
     let mut absurd = String::from_utf8(written(&CallMessage::Change(terms()))).unwrap();
     absurd = absurd.replace("2500000", "9223372036854775807");
     assert!(read(absurd.trim().as_bytes()).is_err(), "a packet of 292 years");

@@ -12,6 +12,7 @@ use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities,
     StreamTerms,
 };
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::text::printable;
 use tautline_proto::time::Span;
@@ -94,6 +95,9 @@ struct SaidOffer {
     /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adapts: Option<SaidAdaptation>,
+    /// From version 6 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    redundancy: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -130,6 +134,9 @@ struct SaidTerms {
     /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adapts: Option<SaidAdaptation>,
+    /// From version 6 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    redundancy: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -220,13 +227,19 @@ fn read_paths(said: &[String]) -> Vec<CallPath> {
     said.iter().filter_map(|name| CallPath::named(name)).collect()
 }
 
+fn read_redundancy(said: Option<String>) -> Result<Option<Redundancy>, CallNonsense> {
+    let known = said.map(|asked| asked.parse()).transpose();
+    known.map_err(|_| CallNonsense("no redundancy that is known".to_owned()))
+}
+
 impl From<&CallOffer> for SaidOffer {
     fn from(offer: &CallOffer) -> Self {
         let paths = written_paths(&offer.paths);
         let [latency_ns, latency_most_ns] = offer.latency.map(spans).unwrap_or_default();
         let (there, back) = ((&offer.there).into(), (&offer.back).into());
         let adapts = offer.adapts.as_ref().map(Into::into);
-        Self { there, back, paths, latency_ns, latency_most_ns, adapts }
+        let redundancy = offer.redundancy.map(|asked| asked.to_string());
+        Self { there, back, paths, latency_ns, latency_most_ns, adapts, redundancy }
     }
 }
 
@@ -237,7 +250,8 @@ impl TryFrom<SaidOffer> for CallOffer {
         let (there, back) = (said.there.try_into()?, said.back.try_into()?);
         let latency = latency([said.latency_ns, said.latency_most_ns])?;
         let adapts = said.adapts.map(TryInto::try_into).transpose()?;
-        Ok(Self { there, back, paths: read_paths(&said.paths), latency, adapts })
+        let (paths, redundancy) = (read_paths(&said.paths), read_redundancy(said.redundancy)?);
+        Ok(Self { there, back, paths, latency, adapts, redundancy })
     }
 }
 
@@ -286,7 +300,8 @@ impl From<&CallTerms> for SaidTerms {
         let [latency_ns, latency_most_ns] = if usual { [None; 2] } else { spans(terms.latency) };
         let (there, back) = ((&terms.there).into(), (&terms.back).into());
         let adapts = terms.adapts.as_ref().map(Into::into);
-        Self { there, back, paths, latency_ns, latency_most_ns, adapts }
+        let redundancy = terms.redundancy.map(|asked| asked.to_string());
+        Self { there, back, paths, latency_ns, latency_most_ns, adapts, redundancy }
     }
 }
 
@@ -298,7 +313,8 @@ impl TryFrom<SaidTerms> for CallTerms {
         let latency = latency([said.latency_ns, said.latency_most_ns])?;
         let latency = latency.unwrap_or(CallLatency::AUTO);
         let adapts = said.adapts.map(TryInto::try_into).transpose()?;
-        Ok(Self { there, back, paths: read_paths(&said.paths), latency, adapts })
+        let (paths, redundancy) = (read_paths(&said.paths), read_redundancy(said.redundancy)?);
+        Ok(Self { there, back, paths, latency, adapts, redundancy })
     }
 }
 

@@ -66,6 +66,7 @@ pub(super) fn config(
         format: flags.format,
         ptime: flags.ptime.unwrap_or(USUAL_PTIME),
         latency: flags.timing.latency,
+        redundancy: flags.redundancy,
         scheduler: flags.timing.scheduler,
         record: flags.record.clone(),
         duration: flags.running.duration,

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use tautline_api::call::{CALL_PORT, CallAddress};
 use tautline_audio::DeviceSpec;
 use tautline_proto::call::terms::CallPath;
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
@@ -176,6 +177,10 @@ pub(crate) struct EndFlags {
     pub(crate) ptime: Option<Span>,
     #[command(flatten)]
     pub(crate) timing: Timing,
+    /// What packets carry of earlier ones by UDP, both ways, so that lost ones can be repaired: off, red:N, code:N or
+    /// auto, see Redundancy of taut send; the caller's counts [default: off]
+    #[arg(long, value_name = "HOW", help_heading = "Network", value_parser = parse::<Redundancy>)]
+    pub(crate) redundancy: Option<Redundancy>,
     /// Record over files that are there already
     #[arg(long)]
     pub(crate) overwrite: bool,

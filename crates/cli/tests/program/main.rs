@@ -26,6 +26,7 @@ mod calls_held;
 mod calls_latency;
 mod calls_of_several;
 mod calls_on_a_thin_link;
+mod calls_over_a_lossy_network;
 mod calls_programs;
 mod calls_shown;
 mod calls_through_nat;

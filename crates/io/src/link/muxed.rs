@@ -78,6 +78,11 @@ impl CurrentTransport {
         }
     }
 
+    /// Whether that is TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::TCP
+    }
+
     fn set(&self, line: &MuxedTransport) {
         let by = if line.peer.is_some() { Self::UDP } else { Self::TCP };
         self.0.store(by, Ordering::Relaxed);

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::message::{
-    CALL_VERSION, CallMessage, CallReason, MOST_VERSION, OLDEST_CALL_VERSION, UNHEARD_VERSION,
+    CALL_VERSION, CallMessage, CallReason, MOST_VERSION, OLDEST_CALL_VERSION, REDUNDANCY_VERSION,
+    UNHEARD_VERSION,
 };
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms, NotHad};
 use super::transport::{CalledTransport, SoundChange, TransportStep};
@@ -268,10 +269,11 @@ impl Answering {
             Ok(terms) => terms,
             Err(why) => return self.refuse(line, why.to_string(), now),
         };
+        // It would refuse what it has no word for.
         if version < MOST_VERSION && terms.latency.kept().is_none() {
-            // It would refuse what it has no word for.
             terms.latency = CallLatency::AUTO;
         }
+        terms.redundancy = terms.redundancy.filter(|_| version >= REDUNDANCY_VERSION);
         let place = match self.place_for(peer) {
             Ok(place) => place,
             Err(why) => return self.refuse(line, why, now),

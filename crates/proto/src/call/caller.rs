@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::message::{
-    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION,
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, REDUNDANCY_VERSION,
+    TAKES_VERSION,
 };
 use super::packets::NoPackets;
 use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
@@ -237,6 +238,7 @@ impl CallerEnd {
             offer.latency = offer.latency.filter(|latency| latency.kept().is_some());
         }
         offer.adapts = offer.adapts.filter(|_| version >= ADAPTS_VERSION);
+        offer.redundancy = offer.redundancy.filter(|_| version >= REDUNDANCY_VERSION);
         self.say(CallMessage::Call { version, offer, resumes });
     }
 
@@ -384,6 +386,7 @@ impl CallerEnd {
     /// Asks for other terms while it sounds. Without a line, and where nobody can make packets of them, nothing is said.
     pub fn change(&mut self, mut terms: CallTerms) -> Result<(), NotAsked> {
         terms.adapts = terms.adapts.filter(|_| self.version >= ADAPTS_VERSION);
+        terms.redundancy = terms.redundancy.filter(|_| self.version >= REDUNDANCY_VERSION);
         terms.packets().map_err(NotAsked::NoPackets)?;
         if !self.has_line() {
             return Err(NotAsked::NoLine);

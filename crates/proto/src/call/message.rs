@@ -5,7 +5,7 @@ use super::terms::{CallOffer, CallPath, CallTerms};
 use crate::text::printable;
 
 /// Of the words here.
-pub const CALL_VERSION: u32 = 5;
+pub const CALL_VERSION: u32 = 6;
 /// The oldest that is spoken. Others are refused in a sentence.
 pub const OLDEST_CALL_VERSION: u32 = 2;
 /// From this on it is said what devices take ([`StreamAbilities::takes`]).
@@ -18,6 +18,8 @@ pub const UNHEARD_VERSION: u32 = 4;
 pub const MOST_VERSION: u32 = 4;
 /// From this on senders follow what the network carries, by feedback among the packets.
 pub const ADAPTS_VERSION: u32 = 5;
+/// From this on ends agree on what packets carry of earlier ones.
+pub const REDUNDANCY_VERSION: u32 = 6;
 /// Characters of a reason that are shown.
 pub const MOST_REASON: usize = 300;
 

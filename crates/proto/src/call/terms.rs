@@ -11,6 +11,8 @@ use crate::codec::{NotCoded, Opus};
 use crate::congestion::CodingLimits;
 use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
+use crate::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
+use crate::send_policy::{Limits, Regulator};
 use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
@@ -18,6 +20,16 @@ use crate::wire::PacketHeads;
 
 /// Entries of a list in an offer. More are not read: there are not that many of anything.
 pub const MOST_LISTED: usize = 16;
+
+/// The tag of AEAD_AES_256_GCM (RFC 7714 §13.1).
+const TAG: usize = 16;
+
+/// What redundancy keeps to in calls: no datagram is too long for Ethernet, by IPv6 either, whose header has 20 bytes more.
+const BOUNDS: Bounds = Bounds {
+    most_bytes: ETHERNET - 20 - TAG,
+    budget: PTIME_RANGE.1.times(MOST_WINDOW as i64),
+    ..Regulator::OFF.bounds()
+};
 
 /// What one end can do with a stream of one direction, the better first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,6 +170,8 @@ pub struct CallOffer {
     pub latency: Option<CallLatency>,
     /// How its sound is to follow the network.
     pub adapts: Option<CallAdaptation>,
+    /// What packets are to carry of earlier ones, if anybody says.
+    pub redundancy: Option<Redundancy>,
 }
 
 /// What was agreed on.
@@ -173,6 +187,8 @@ pub struct CallTerms {
     pub latency: CallLatency,
     /// How its sound follows the network.
     pub adapts: Option<CallAdaptation>,
+    /// What packets carry of earlier ones, both ways. Without, each end decides for what it sends.
+    pub redundancy: Option<Redundancy>,
 }
 
 /// What an end cannot do of terms. Each is a sentence with the mend.
@@ -316,15 +332,27 @@ impl CallTerms {
         self.back.packets().map(drop)
     }
 
-    /// Bytes of the longest datagrams of sound, either way, encrypted: probes of a path are as long.
+    /// Bytes of the longest datagrams of sound, either way, encrypted: probes of a path are as long. With redundancy, those
+    /// that carry the most of it.
     pub fn datagram_bytes(&self) -> usize {
-        // The tag of AEAD_AES_256_GCM (RFC 7714 §13.1).
-        const TAG: usize = 16;
+        let symbols = match self.redundancy {
+            None | Some(Redundancy::Off) => 0,
+            Some(Redundancy::Auto) => Limits::SYMBOLS,
+            Some(Redundancy::Copies(symbols) | Redundancy::Code(symbols)) => symbols,
+        };
         let bytes = |terms: &StreamTerms| {
             let format = terms.packets().ok()?;
-            Some(PacketHeads::rtp(true).datagram_bytes(&format) + TAG)
+            // A packet that is sent again is no longer.
+            let symbols = BOUNDS.most_symbols(&format).min(symbols.into());
+            let carried = BOUNDS.cost_of(&format, symbols);
+            Some(PacketHeads::rtp(true).datagram_bytes(&format) + carried + TAG)
         };
         bytes(&self.there).max(bytes(&self.back)).unwrap_or_default()
+    }
+
+    /// What packets carry of earlier ones, at an end that asks for `own` of what it sends.
+    pub fn regulator(&self, own: Option<Redundancy>) -> Regulator {
+        Regulator::new(self.redundancy.or(own).unwrap_or_default(), BOUNDS)
     }
 
     /// The next of the usual lengths of packets, longer or shorter by `way`, that the codings of both directions have; `None`
@@ -424,8 +452,9 @@ impl CallOffer {
             let coded = most.map(|most| terms.at_bitrate(most));
             coded.filter(|coded| coded.packets().is_ok()).unwrap_or(terms)
         };
-        let mut terms =
-            CallTerms { there: at_most(there), back: at_most(back), paths, latency, adapts };
+        let redundancy = self.redundancy.or(here.redundancy);
+        let (there, back) = (at_most(there), at_most(back));
+        let mut terms = CallTerms { there, back, paths, latency, adapts, redundancy };
         if latency.is_possible() {
             terms.latency = terms.kept(self, here);
         }

@@ -87,13 +87,6 @@ pub struct Sent {
     pub at: LocalTime,
 }
 
-impl Sent {
-    /// Bits by IP.
-    fn bits(&self) -> f64 {
-        8.0 * self.octets as f64 + HEADS * self.packets as f64
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     /// The queue is short.
@@ -135,6 +128,8 @@ pub struct RateControl {
     steps: CodingSteps,
     terms: StepTerms,
     rate: f64,
+    /// Bits of each packet beside its sound.
+    heads: f64,
     phase: Phase,
     paused: bool,
     /// When the last pause ended.
@@ -181,6 +176,7 @@ impl RateControl {
             steps,
             terms,
             rate,
+            heads: HEADS,
             phase: Phase::Open,
             paused: false,
             resumed: now,
@@ -215,6 +211,32 @@ impl RateControl {
     /// Bits per second by IP that the terms take.
     pub const fn rate(&self) -> f64 {
         self.rate
+    }
+
+    /// Bits per second by IP that are sent once a full queue has emptied.
+    pub const fn aims_at(&self) -> f64 {
+        match self.phase {
+            Phase::Draining => self.then,
+            Phase::Blind { before } => before,
+            _ => self.rate,
+        }
+    }
+
+    /// Packets carry other amounts of earlier ones: these are the steps with that in them.
+    pub fn carry(&mut self, steps: CodingSteps, now: LocalTime) {
+        let rate = self.rate;
+        self.steps = steps;
+        self.set(rate, now);
+    }
+
+    /// Each packet carries so many bytes beside its sound.
+    pub fn carries(&mut self, bytes: usize) {
+        self.heads = HEADS + 8.0 * bytes as f64;
+    }
+
+    /// Bits by IP of what was sent.
+    fn bits(&self, sent: &Sent) -> f64 {
+        8.0 * sent.octets as f64 + self.heads * sent.packets as f64
     }
 
     /// Whether the terms are tried for a beat, or were just given up.
@@ -283,7 +305,7 @@ impl RateControl {
         let due = numbers - unsent;
         let lost = due.saturating_sub(packets);
         self.dropped = f64::from(lost) / f64::from(due.max(1));
-        let bits = 8.0 * f64::from(octets) + HEADS * f64::from(packets);
+        let bits = 8.0 * f64::from(octets) + self.heads * f64::from(packets);
         self.intervals = [(took, bits), self.intervals[0]];
         self.standing = self.standing.min(feedback.queue);
         Some(Interval {
@@ -410,10 +432,10 @@ impl RateControl {
     /// How long a packet would wait that was sent now: what is in flight leaves the queue at the rate that is carried.
     fn wait(&self, now: LocalTime) -> Span {
         let Some((feedback, _)) = self.heard else { return Span::ZERO };
-        let total = self.sent.back().map_or(0.0, Sent::bits);
+        let total = self.sent.back().map_or(0.0, |sent| self.bits(sent));
         let arrived = |sent: &&Sent| !is_after(sent.newest, feedback.highest as u16);
         let Some(newest) = self.sent.iter().rfind(arrived) else { return Span::ZERO };
-        let in_flight = (total - newest.bits()).max(0.0) * (1.0 - self.dropped);
+        let in_flight = (total - self.bits(newest)).max(0.0) * (1.0 - self.dropped);
         let takes = Span::from_nanos((1e9 * in_flight / self.limit.max(1.0)) as i64);
         (newest.at + feedback.queue - self.standing + takes - now).max(Span::ZERO)
     }

@@ -40,10 +40,13 @@ pub struct StepTerms {
 #[derive(Debug, Clone, Copy)]
 struct CodingStep {
     terms: StepTerms,
+    format: StreamFormat,
     /// Bits per second by IP, at the least bit rate where there is a choice.
     rate: f64,
     /// The bit rates to choose from.
     bits: Option<(u32, u32)>,
+    /// Bits by IP that a bit of sound takes: more than one where packets carry earlier ones.
+    share: f64,
 }
 
 impl CodingStep {
@@ -63,23 +66,46 @@ impl CodingStep {
         let share = coder.map_or(1.0, |coder| coder.rules().mean_share());
         let bytes = format.payload_bytes() as f64 * share;
         let terms = StepTerms { coding, ptime };
-        Some(Self { terms, rate: packets * (8.0 * bytes + HEADS), bits })
+        let rate = packets * (8.0 * bytes + HEADS);
+        Some(Self { terms, format, rate, bits, share: 1.0 })
+    }
+
+    /// The same where packets carry so many bytes beside their sound.
+    fn carrying(mut self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
+        let packets = f64::from(self.format.rate.hertz()) / self.format.packet.count() as f64;
+        let bits = |coding: Coding| {
+            let format = StreamFormat { coder: coding.coder, ..self.format };
+            packets * 8.0 * cost(&format) as f64
+        };
+        let at_least = bits(self.terms.coding);
+        if let Some((least, most)) = self.bits.filter(|(least, most)| least < most) {
+            let at_most = bits(self.terms.coding.at_bitrate(most));
+            self.share += (at_most - at_least) / f64::from(most - least);
+        }
+        self.rate += at_least;
+        self
     }
 
     /// Bits per second by IP at the greatest bit rate.
     fn most(&self) -> f64 {
-        self.rate + self.bits.map_or(0.0, |(least, most)| f64::from(most - least))
+        self.rate + self.bits.map_or(0.0, |(least, most)| self.share * f64::from(most - least))
     }
 
     /// The most that takes no more than `rate`, or the least that it has; and what that takes.
     fn within(&self, rate: f64) -> (StepTerms, f64) {
         let Some((least, most)) = self.bits else { return (self.terms, self.rate) };
-        let bitrate = f64::from(least) + rate - self.rate;
+        let bitrate = f64::from(least) + (rate - self.rate) / self.share;
         let bitrate = (bitrate / BITRATE_STEP).floor() * BITRATE_STEP;
         let bitrate = bitrate.clamp(least.into(), most.into());
         let coding = self.terms.coding.at_bitrate(bitrate as u32);
-        (StepTerms { coding, ..self.terms }, self.rate + bitrate - f64::from(least))
+        let rate = self.rate + self.share * (bitrate - f64::from(least));
+        (StepTerms { coding, ..self.terms }, rate)
     }
+}
+
+/// Whether packets carry copies of earlier sound, made by the coder.
+fn has_copies(coding: &Coding) -> bool {
+    coding.coder.is_some_and(|coder| coder.rules().has_copies())
 }
 
 /// The shortest packets in which a coding is tried within the limits, if it has any.
@@ -128,9 +154,8 @@ impl CodingSteps {
         let mut codings = limits.codings.clone();
         codings.sort_by_key(|coding| coding.row().rank);
         let only = codings.len() == 1;
-        let copies = |coding: &Coding| coding.coder.is_some_and(|coder| coder.rules().has_copies());
         let has_voice =
-            codings.iter().any(|one| copies(one) && adapted_ptime(*one, limits).is_some());
+            codings.iter().any(|one| has_copies(one) && adapted_ptime(*one, limits).is_some());
         let mut steps = Vec::new();
         for coding in codings {
             // Alone it is what the user chose; among others only those count that a network can make necessary.
@@ -146,7 +171,7 @@ impl CodingSteps {
             });
             // Speech has packets of one length.
             let lengths = match adapted {
-                Some(bits) if !copies(&coding) => {
+                Some(bits) if !has_copies(&coding) => {
                     lengths_of_opus(channels, (shortest, most), bits, has_voice)
                 }
                 bits => vec![(shortest, bits)],
@@ -156,6 +181,22 @@ impl CodingSteps {
         }
         let has_choice = steps.len() > 1 || steps.iter().any(|step| step.bits.is_some());
         has_choice.then_some(Self(steps))
+    }
+
+    /// The same where packets of a format carry `cost` bytes of earlier ones.
+    #[must_use]
+    pub fn carrying(self, cost: &dyn Fn(&StreamFormat) -> usize) -> Self {
+        Self(self.0.into_iter().map(|step| step.carrying(cost)).collect())
+    }
+
+    /// The least bits per second by IP of the codings that carry no copies of earlier sound by themselves, or of all if
+    /// each does.
+    pub fn least_without_copies(&self) -> f64 {
+        let least = |all: &mut dyn Iterator<Item = &CodingStep>| {
+            all.map(|step| step.rate).min_by(f64::total_cmp)
+        };
+        let mut without = self.0.iter().filter(|step| !has_copies(&step.terms.coding));
+        least(&mut without).or_else(|| least(&mut self.0.iter())).unwrap_or(f64::INFINITY)
     }
 
     /// The best that takes no more than `rate` bits per second by IP, or else the least of all; and what that takes.

@@ -92,6 +92,18 @@ impl Bounds {
         (1..=MOST_SYMBOLS).take_while(|n| repair_data::bytes(*n, payload) <= room).count()
     }
 
+    /// What so many symbols cost packets of `format`, or as many of them as fit: bytes of UDP payload on top for each.
+    pub fn cost_of(&self, format: &StreamFormat, symbols: usize) -> usize {
+        let window = self.window(format);
+        let most = self.most_symbols(format).min(window);
+        let layout = match symbols {
+            0 => Layout::NONE,
+            _ if window > 0 && most == 0 => Layout::repeated(window),
+            symbols => Layout::copies(symbols.min(most), window),
+        };
+        self.cost(format, &layout)
+    }
+
     /// What a layout costs: bytes of UDP payload on top for each packet.
     pub fn cost(&self, format: &StreamFormat, layout: &Layout) -> usize {
         let payload = format.payload_bytes();

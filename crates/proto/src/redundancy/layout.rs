@@ -95,6 +95,11 @@ impl Layout {
         &self.reaches[..self.count]
     }
 
+    /// Symbols in each packet; a packet that is sent again whole counts as one.
+    pub fn symbols(&self) -> usize {
+        self.count + usize::from(self.repeat > 0)
+    }
+
     /// How many packets later each is sent again, if it is.
     pub fn repeat(&self) -> Option<usize> {
         (self.repeat > 0).then_some(self.repeat)

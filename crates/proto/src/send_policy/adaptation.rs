@@ -3,6 +3,7 @@
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
 use crate::packetizer::PacketizerState;
+use crate::redundancy::Bounds;
 use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
@@ -13,6 +14,9 @@ const PTIME_PART: i64 = 3;
 #[derive(Debug)]
 pub(super) struct Adaptation {
     control: RateControl,
+    limits: CodingLimits,
+    /// Symbols that its steps count with.
+    symbols: usize,
     paused: bool,
     /// Until then, reports count unsent packets as lost.
     trusts_loss_from: LocalTime,
@@ -24,6 +28,7 @@ const REPORTED: Span = Span::from_secs(1);
 impl SendPolicy {
     /// Starts adapting the stream to its path within these limits, or stops at its present format.
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
+        self.is_led = limits.is_some();
         let before = self.adaptation.take();
         if let Some(before) = &before {
             self.left_off = Some(before.control.rate());
@@ -40,6 +45,8 @@ impl SendPolicy {
         let steps = CodingSteps::new(self.config.format.shape(), &limits);
         self.adaptation = steps.map(|steps| Adaptation {
             control: RateControl::new(steps, self.left_off, context.now),
+            limits,
+            symbols: 0,
             paused: false,
             trusts_loss_from: context.now,
         });
@@ -103,7 +110,43 @@ impl SendPolicy {
         self.adaptation = Some(adaptation);
     }
 
-    /// Whether loss reports cover sent packets only.
+    /// Symbols that fit the rate of the path. Speech gains less from copies than from a higher bit rate (decision 70), so
+    /// symbols must leave room for codings without copies of their own.
+    pub(super) fn symbols_within_rate(&self, bounds: &Bounds) -> u8 {
+        let Some(adaptation) = &self.adaptation else { return bounds.most_asked };
+        let rate = adaptation.control.aims_at();
+        let fits = |symbols: &u8| {
+            let steps = self.steps_carrying(adaptation, bounds, (*symbols).into());
+            steps.is_some_and(|steps| steps.least_without_copies() <= rate)
+        };
+        (1..=bounds.most_asked).take_while(fits).last().unwrap_or(0)
+    }
+
+    /// Adds the cost of redundancy to the rate control.
+    pub(super) fn count_redundancy(&mut self, now: LocalTime) {
+        let Some(mut adaptation) = self.adaptation.take() else { return };
+        let (bounds, layout) = (self.reckoned_with(), self.layout());
+        adaptation.control.carries(bounds.cost(&self.config.format, &layout));
+        if adaptation.symbols != layout.symbols()
+            && let Some(steps) = self.steps_carrying(&adaptation, &bounds, layout.symbols())
+        {
+            adaptation.symbols = layout.symbols();
+            adaptation.control.carry(steps, now);
+        }
+        self.adaptation = Some(adaptation);
+    }
+
+    fn steps_carrying(
+        &self,
+        adaptation: &Adaptation,
+        bounds: &Bounds,
+        symbols: usize,
+    ) -> Option<CodingSteps> {
+        let steps = CodingSteps::new(self.config.format.shape(), &adaptation.limits)?;
+        Some(steps.carrying(&|format| bounds.cost_of(format, symbols)))
+    }
+
+    /// Whether reports of loss are about what was sent.
     pub(super) fn trusts_loss(&self, now: LocalTime) -> bool {
         self.adaptation.as_ref().is_none_or(|adaptation| now >= adaptation.trusts_loss_from)
     }

@@ -26,6 +26,11 @@ impl ExpectedLoss {
         *share += (told - *share) * weight;
     }
 
+    /// Share of lost packets; 0 before the first report.
+    pub(super) fn share(&self) -> f64 {
+        self.share.filter(|share| *share > NOTHING).unwrap_or(0.0)
+    }
+
     /// New value for codecs, if any; `None` before the first report.
     pub(super) fn changed(&self) -> Option<u8> {
         let share = self.share?;

@@ -7,6 +7,11 @@ use crate::redundancy::sizing::Losses;
 use crate::redundancy::{Bounds, Layout, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
 
+/// The time in which packets may be repaired where neither it nor the latency is given,
+pub const USUAL_BUDGET: Span = Span::from_millis(10);
+/// but so many packets at least.
+const LEAST_WINDOW: i64 = 2;
+
 impl SendPolicy {
     /// Bounds of redundancy. The budget is the requested one, limited by the latency and by how far
     /// packets reach.
@@ -16,7 +21,10 @@ impl SendPolicy {
         let leaves = repair_time(self.likewise(), config.link_offset);
         let budget = match config.repair_budget {
             // An automatic latency includes repairs, so a low one is no limit.
-            _ if self.is_as_needed() => config.repair_budget.unwrap_or(bounds.budget),
+            _ if self.is_as_needed() => {
+                let least = config.format.ptime().times(LEAST_WINDOW);
+                config.repair_budget.unwrap_or(USUAL_BUDGET.max(least))
+            }
             Some(asked) => asked.min(leaves),
             None => leaves,
         };
@@ -79,18 +87,33 @@ impl SendPolicy {
 
     /// Updates the layout by request, or by the worst losses of any receiver.
     pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
-        let losses = asks::losses(self.receivers.asks(), context.now);
+        let losses = self.losses(context.now);
         let mut regulator = self.config.redundancy;
-        regulator.keep_to(self.bounds());
+        let mut bounds = self.bounds();
+        if regulator.asked() == Redundancy::Auto && !losses.is_none() {
+            bounds.most_asked = self.symbols_within_rate(&bounds);
+        }
+        regulator.keep_to(bounds);
         let layout = regulator.poll(context.now, &self.config.format, losses);
         // Without room for the command, retry at the next poll.
         if layout.is_none_or(|layout| (context.command)(SendCommand::Redundancy(layout))) {
             self.config.redundancy = regulator;
         }
+        self.count_redundancy(context.now);
         self.note_limit(losses, context.now);
     }
 
-    /// Emits a note if losses need more than receivers may request.
+    /// The losses of the receiver that loses most. A stream that follows its path carries nothing until some are reported,
+    /// and packets that it left out are no losses.
+    fn losses(&self, now: LocalTime) -> Losses {
+        let reported = asks::losses(self.receivers.asks(), now);
+        match self.is_led {
+            true => Losses { share: self.expected_loss.share(), ..reported },
+            false => reported,
+        }
+    }
+
+    /// Says so if losses ask for more than receivers may ask for.
     fn note_limit(&mut self, losses: Losses, now: LocalTime) {
         let (format, bounds) = (self.config.format, self.bounds());
         let carried = self.layout().reaches().len();

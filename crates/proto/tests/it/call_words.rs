@@ -9,11 +9,12 @@ use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{
-    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION,
+    ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, REDUNDANCY_VERSION,
 };
 use tautline_proto::call::terms::{
     CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms, StreamTerms,
 };
+use tautline_proto::redundancy::Redundancy;
 use tautline_proto::time::{LocalTime, Span};
 
 const NOW: LocalTime = LocalTime::from_nanos(1_000_000_000);
@@ -126,6 +127,34 @@ fn an_older_end_is_told_nothing_of_how_sound_follows_the_network() {
             _ => None,
         });
         assert_eq!(said, Some(known), "version {version}");
+    }
+}
+
+#[test]
+fn an_older_end_is_told_nothing_of_redundancy_by_either_side() {
+    let redundancy = Some(Redundancy::Copies(2));
+    for version in 2..=CALL_VERSION {
+        let known = redundancy.filter(|_| version >= REDUNDANCY_VERSION);
+        let offer = CallOffer { redundancy, ..offer(None) };
+        let mut caller = CallerEnd::new(offer.clone(), NOW);
+        assert_eq!(dialled(&mut caller, version, NOW).redundancy, known, "version {version}");
+        let (mut caller, terms) = calling(version);
+        caller.change(CallTerms { redundancy, ..terms }).unwrap();
+        let changed = said(&mut caller).into_iter().find_map(|message| match message {
+            CallMessage::Change(terms) => Some(terms.redundancy),
+            _ => None,
+        });
+        assert_eq!(changed, Some(known), "version {version}");
+        // The end that is called asks for it, and the caller does not.
+        let (mut answering, line) = (Answering::new(offer, vec![7_000]), ConnectionId(1));
+        answering.came(line, [1; 32], NOW);
+        let call = CallMessage::Call { version, offer: self::offer(None), resumes: None };
+        answering.said(line, call, CallId([1; 16]), NOW);
+        let accepted = core::iter::from_fn(|| answering.step()).find_map(|step| match step {
+            AnsweringStep::Say(_, CallMessage::Accepted { terms, .. }) => Some(terms.redundancy),
+            _ => None,
+        });
+        assert_eq!(accepted, Some(known), "version {version}");
     }
 }
 

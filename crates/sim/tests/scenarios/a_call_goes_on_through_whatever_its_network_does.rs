@@ -27,8 +27,14 @@ pub(super) fn offer() -> CallOffer {
         takes: None,
     };
     let paths = vec![CallPath::Udp, CallPath::Tcp];
-    let mut offer =
-        CallOffer { there: stream.clone(), back: stream, paths, latency: None, adapts: None };
+    let mut offer = CallOffer {
+        there: stream.clone(),
+        back: stream,
+        paths,
+        latency: None,
+        adapts: None,
+        redundancy: None,
+    };
     offer.begin_with_few_bits();
     offer
 }

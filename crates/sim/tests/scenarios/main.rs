@@ -5,6 +5,7 @@ static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAl
 
 mod a_call_goes_on_through_whatever_its_network_does;
 mod a_call_on_a_thin_link_is_understood;
+mod a_call_repairs_what_its_path_loses;
 mod a_day_of_sound_grows_neither_late_nor_large;
 mod a_stream_follows_what_its_path_carries;
 mod cards;

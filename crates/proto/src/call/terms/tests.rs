@@ -24,6 +24,7 @@ fn offer(rates: &[u32], codings: &[SampleFormat]) -> CallOffer {
         paths: vec![CallPath::Udp, CallPath::Tcp],
         latency: None,
         adapts: None,
+        redundancy: None,
     }
 }
 
@@ -292,6 +293,7 @@ fn both(coding: Coding, ptime: Span) -> CallTerms {
         paths: Vec::new(),
         latency: CallLatency::AUTO,
         adapts: None,
+        redundancy: None,
     }
 }
 
@@ -312,4 +314,40 @@ fn the_next_length_of_packets_is_one_that_both_codings_have_or_none() {
         Some(ms(10)),
         "5 ms are no length of the other"
     );
+}
+
+#[test]
+fn redundancy_is_the_callers_choice_then_that_of_the_end_that_is_called() {
+    let with = |redundancy| CallOffer { redundancy, ..offer(&[48_000], &BOTH) };
+    let (off, auto) = (Some(Redundancy::Off), Some(Redundancy::Auto));
+    for (caller, called, agreed) in
+        [(None, None, None), (None, auto, auto), (off, auto, off), (auto, None, auto)]
+    {
+        assert_eq!(with(caller).choose(&with(called)).unwrap().redundancy, agreed);
+    }
+    // Without an agreement each end decides for what it sends.
+    let terms = with(None).choose(&with(None)).unwrap();
+    assert_eq!(terms.regulator(auto).asked(), Redundancy::Auto);
+    assert_eq!(terms.regulator(None).asked(), Redundancy::Off);
+    assert_eq!(CallTerms { redundancy: off, ..terms }.regulator(auto).asked(), Redundancy::Off);
+}
+
+#[test]
+fn a_path_is_probed_by_what_packets_with_redundancy_take() {
+    // 48 bytes of headers, 16 of the tag, and 288 of sound.
+    let ms = Span::from_millis(1);
+    let bytes = |coding, ptime, redundancy| {
+        CallTerms { redundancy, ..both(coding, ptime) }.datagram_bytes()
+    };
+    let l24 = Coding::from(SampleFormat::L24);
+    let plain = bytes(l24, ms, None);
+    assert_eq!(bytes(l24, ms, Some(Redundancy::Off)), plain);
+    let one = bytes(l24, ms, Some(Redundancy::Copies(1)));
+    assert!((plain + 288..plain + 288 + 20).contains(&one), "{one} and {plain} bytes");
+    // Of eight symbols so many as an Ethernet frame holds by IPv6.
+    let auto = bytes(l24, ms, Some(Redundancy::Auto));
+    assert!((1_452 - 300..=1_452).contains(&auto), "{auto}");
+    // Packets that are too long for any are sent again, and are no longer.
+    let long = Span::from_micros(2_500);
+    assert_eq!(bytes(l24, long, Some(Redundancy::Auto)), bytes(l24, long, None));
 }

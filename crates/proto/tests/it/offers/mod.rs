@@ -19,5 +19,6 @@ pub(crate) fn offer(codings: &[SampleFormat]) -> CallOffer {
         paths: vec![CallPath::Udp, CallPath::Tcp],
         latency: None,
         adapts: None,
+        redundancy: None,
     }
 }

@@ -1,0 +1,66 @@
+//! `taut serve` and `taut call` on a network that loses packets at random, both ways.
+
+use crate::common::host::beside;
+use crate::common::network::Cable;
+use crate::common::program::{taut, words};
+use crate::common::said;
+use crate::common::sound::{Shape, Sound};
+use crate::common::{Folder, PATIENT};
+
+/// Frames of ten cycles of 400 Hz at 48 kHz, to the bit.
+const CYCLE: usize = 1_200;
+/// What a network loses of 100 packets.
+const PERCENT: u32 = 5;
+
+/// The caller alone asks for redundancy. Packets of 1 ms: 2 of 64 in a window bring any two back, and more at the next.
+#[test]
+fn a_call_with_redundancy_is_heard_bit_for_bit_by_both_ends() {
+    let _turn = beside();
+    let Some(cable) = Cable::lay() else { return };
+    let lossy = |port| {
+        format!(
+            "table inet taut {{\n chain input {{\n type filter hook input priority 0\n \
+             udp {port} 17240 numgen random mod 100 < {PERCENT} counter drop\n }}\n}}\n"
+        )
+    };
+    if !cable.right.rules(&lossy("dport")) || !cable.left.rules(&lossy("sport")) {
+        return;
+    }
+    let (home, folder) = (Folder::new(), Folder::new());
+    // They trust each other by being one: both have the same key.
+    let id = taut(words("id")).with("TAUT_HOME", home.path()).run().well().out;
+    let key = id.split_whitespace().last().unwrap().to_owned();
+    taut(words("trust studio")).and([key]).with("TAUT_HOME", home.path()).run().well();
+    let mut sent = Sound::noise(Shape::STEREO_24, 3_000, 31);
+    sent.write(&folder.file("sent.wav"));
+    let line = "serve --listen 0.0.0.0 --ptime 1ms --input tone:400 --output file:caller.wav --report none";
+    let serve = taut(words(line)).and(PATIENT).within(&cable.right).listened_to();
+    let serve = serve.with("TAUT_HOME", home.path()).in_folder(folder.path());
+    let serve = serve.start().wait_for(said::AWAITS_CALLS);
+    let line = format!(
+        "call studio={} --ptime 1ms --redundancy code:2 --transport udp --input file:sent.wav --output file:heard.wav \
+         --report none",
+        cable.right.address
+    );
+    let call = taut(words(&line)).and(PATIENT).within(&cable.left);
+    call.with("TAUT_HOME", home.path()).in_folder(folder.path()).run().well();
+    serve.signal("-TERM");
+    serve.end().well();
+    let lost = [&cable.left, &cable.right].map(|end| end.lost());
+    println!("{lost:?} datagrams were lost");
+    assert!(lost.iter().all(|lost| *lost > 75), "{lost:?}");
+    let heard = Sound::read(&folder.file("caller.wav"));
+    // Nothing comes after the last packets that could bring them back: 64 ms of sound.
+    sent.samples.truncate(2 * 48 * (3_000 - 64));
+    let begins = heard.begins().expect("some sound");
+    let samples = &heard.samples[2 * begins..][..sent.samples.len()];
+    let wrong = samples.iter().zip(&sent.samples).position(|(heard, sent)| heard != sent);
+    assert_eq!(wrong, None, "at the machine that is called, of {} samples", samples.len());
+    // A tone repeats itself exactly, but for its fades.
+    let heard = Sound::read(&folder.file("heard.wav"));
+    let last = heard.samples.iter().rposition(|sample| *sample != 0).expect("some sound");
+    let tone = &heard.samples[2 * (heard.begins().unwrap() + 480)..last - 2 * 48 * 64];
+    assert!(tone.len() > 2 * 48_000, "{} samples", tone.len());
+    let other = tone.windows(2 * CYCLE + 1).position(|cycle| cycle[0] != cycle[2 * CYCLE]);
+    assert_eq!(other, None, "at the caller, of {} samples", tone.len());
+}

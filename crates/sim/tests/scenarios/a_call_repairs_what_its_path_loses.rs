@@ -1,0 +1,105 @@
+//! Under test: calls with `--redundancy auto` whose path loses 5 % of packets, each on its own, both ways.
+
+use tautline_dsp::format::SampleFormat;
+use tautline_proto::congestion::CodingLimits;
+use tautline_proto::counters::Counters;
+use tautline_proto::latency::LatencyRule;
+use tautline_proto::redundancy::Redundancy;
+use tautline_proto::stream::{Coding, StreamFormat};
+use tautline_proto::target_delay::LossTarget;
+use tautline_proto::time::{Frames, Span};
+use tautline_proto::units::{Channels, Rate};
+use tautline_sim::heard::Heard;
+use tautline_sim::link::{Bottleneck, Loss, PathModel};
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::duplex::Duplex;
+
+/// A call whose latency follows its packets, in packets of so many frames.
+fn scenario(coding: Coding, packet: i64, path: PathModel, seed: u64) -> Scenario {
+    let Coding { sample, coder } = coding.usual_for(Channels::STEREO);
+    let most = Span::from_millis(250);
+    Scenario {
+        format: StreamFormat {
+            rate: Rate::HZ_48000,
+            channels: Channels::STEREO,
+            sample,
+            coder,
+            packet: Frames::new(packet),
+            payload_type: StreamFormat::usual_payload_type(sample, coder),
+        },
+        latency: Span::from_millis(60),
+        promises: LatencyRule::Auto { most: Some(most) },
+        auto: Some(LossTarget::DEFAULT),
+        auto_most: Some(most),
+        redundancy: Redundancy::Auto,
+        adapts: Some(CodingLimits {
+            codings: vec![coding],
+            ptimes: (Span::from_micros(2500), Span::from_millis(20)),
+            most_bitrate: None,
+        }),
+        ..Scenario::one_way(path, seed)
+    }
+}
+
+fn lossy(rate: u64) -> PathModel {
+    let bottleneck = Some(Bottleneck { rate, queue: 16_000 });
+    PathModel { bottleneck, loss: Loss::random(0.05), ..PathModel::ideal(Span::from_millis(20)) }
+}
+
+/// A minute of a call: what both ends heard, and the time that 95 % of packets waited at most.
+fn call(scenarios: [Scenario; 2]) -> ([Heard; 2], Span, String) {
+    let mut call = Duplex::new(scenarios);
+    let mut told = String::new();
+    for second in 0..60 {
+        call.run(Span::from_secs(1));
+        let format = call.worlds[0].sends();
+        let bits = format.coding().bitrate().unwrap_or(0) / 1000;
+        told += &format!("{second}:{}{bits}k/{} ", format.coding_name(), format.ptime());
+    }
+    let mut waits: Vec<Span> = call.waits().iter().map(|(_, wait)| *wait).collect();
+    waits.sort_unstable();
+    let wait = waits[waits.len() * 95 / 100];
+    (call.worlds.map(|world| world.finish().remove(0)), wait, told)
+}
+
+#[test]
+fn lost_packets_of_samples_come_back() {
+    let l16 = Coding::from(SampleFormat::L16);
+    let ends = [7, 8].map(|seed| scenario(l16, 48, lossy(1_000_000_000), seed));
+    let (heard, ..) = call(ends);
+    for heard in heard {
+        let Counters { repaired, lost, late, .. } = heard.counters;
+        println!("packets of 1 ms: {repaired} repaired, {lost} lost");
+        assert!(repaired > 2_500 && late == 0 && heard.first_wrong.is_none(), "{heard}");
+        // Until losses are reported nothing is carried.
+        assert!(lost <= 10, "{heard}");
+    }
+}
+
+#[test]
+fn redundancy_takes_its_bits_from_the_rate_of_the_path() {
+    for rate in [100_000, 150_000, 200_000, 300_000, 500_000, 2_000_000] {
+        let ends = [7, 8].map(|seed| {
+            let mut end = scenario(Coding::OPUS.at_bitrate(25_000), 960, lossy(rate), seed);
+            let limits = end.adapts.as_mut().expect("it follows its path");
+            limits.codings.push(Coding::OPUS_VOICE);
+            end
+        });
+        let (heard, wait, told) = call(ends);
+        for heard in heard {
+            let Counters { received, repaired, lost, .. } = heard.counters;
+            println!(
+                "{rate} bit/s: {received} received, {repaired} repaired, {lost} lost, {wait} in the queue (p95)"
+            );
+            let told = format!("{rate} bit/s: {heard}; {told}");
+            assert!(wait <= Span::from_millis(25), "{wait} in the queue; {told}");
+            match rate {
+                // Speech alone fits, with copies of its own.
+                100_000 => assert_eq!(repaired, 0, "{told}"),
+                ..300_000 => {}
+                300_000 => assert!(repaired > 4 * lost, "{told}"),
+                _ => assert!(repaired > 20 * lost, "{told}"),
+            }
+        }
+    }
+}
