@@ -363,6 +363,7 @@ fn send_plan(
     plan.stream.sealed = Some(SEALED);
     plan.policy.latency = terms.latency.rule();
     plan.policy.adapts = setup.limits();
+    plan.policy.probes_path = true;
     plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
     plan.stream.probes = config.probes;
     if setup.muted {

@@ -29,8 +29,8 @@ pub(crate) struct Conversation {
 /// The kernel is asked this often: its word grows worse by 500 ppm until something sets it.
 const KERNEL: Span = Span::from_secs(1);
 
-/// The largest report that is written: fits an Ethernet frame with IPv6.
-const REPORT_BYTES: usize = 1400;
+/// The largest probe of a path: jumbo frames hold no more. Reports fit an Ethernet frame.
+const REPORT_BYTES: usize = 9000;
 
 impl Conversation {
     pub(crate) fn new(

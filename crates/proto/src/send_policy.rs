@@ -12,6 +12,7 @@ mod duplicates;
 mod expected_loss;
 mod known;
 mod note;
+mod path_size;
 mod presence;
 mod redundancy;
 mod regulator;
@@ -38,6 +39,8 @@ use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
 use known::Receivers;
 pub use note::{NoRepair, SendNote};
+pub use path_size::BASE_BYTES;
+use path_size::PathSize;
 pub use presence::{Presence, ReceiverCounts};
 pub use regulator::Regulator;
 
@@ -123,6 +126,9 @@ pub struct SendPolicyConfig {
     pub compressed: Vec<Coding>,
     /// Among what the stream follows what its path carries from the first packet on.
     pub adapts: Option<CodingLimits>,
+    /// Whether datagrams longer than [`BASE_BYTES`] are sent only once a probe of that length was answered: until then packets
+    /// are shorter than the format says.
+    pub probes_path: bool,
 }
 
 impl SendPolicyConfig {
@@ -152,6 +158,7 @@ impl SendPolicyConfig {
             most_bytes: MOST_DATAGRAM_BYTES,
             compressed: Vec::new(),
             adapts: None,
+            probes_path: false,
         }
     }
 
@@ -159,7 +166,7 @@ impl SendPolicyConfig {
     pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
         PacketizerConfig {
             wire: self.form.pack(),
-            format: self.format,
+            format: self.begins(),
             identity: self.identity,
             period: self.device.period,
             stamps: self.stamps,
@@ -183,6 +190,9 @@ pub struct SendPolicy {
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
+    path_size: Option<PathSize>,
+    /// In one packet as it is sent: fewer than the format has where longer ones may not pass.
+    packet: Frames,
     /// Bits per second of the last rate control.
     left_off: Option<f64>,
     /// Whether the stream is still to go on after a pause.
@@ -213,6 +223,8 @@ impl SendPolicy {
             limited: false,
             expected_loss: ExpectedLoss::default(),
             adaptation: None,
+            path_size: config.probes_path.then(PathSize::default),
+            packet: config.begins().packet,
             left_off: None,
             unpause: false,
             notes: NoteQueue::default(),
@@ -230,12 +242,16 @@ impl SendPolicy {
             self.notes.note(back);
         }
         match event {
-            Event::Reception(_, block) if worth > TrustLevel::Stranger && self.trusts_loss(now) => {
-                self.expected_loss.told(block.fraction_lost);
+            Event::Reception(_, block) if worth > TrustLevel::Stranger => {
+                self.path_reported(block.highest_sequence, now);
+                if self.trusts_loss(now) {
+                    self.expected_loss.told(block.fraction_lost);
+                }
             }
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
                 self.take_feedback(*feedback, now);
             }
+            Event::Passed(_, bytes) if worth > TrustLevel::Stranger => self.path_passes(*bytes),
             _ => {}
         }
     }
@@ -264,6 +280,7 @@ impl SendPolicy {
             self.adapt_within(Some(limits), context);
         }
         self.adapt(context);
+        self.probe_path(context);
         self.regulate(context);
         if let Some(percent) = self.expected_loss.changed()
             && (context.command)(SendCommand::ExpectedLoss(percent))
@@ -279,7 +296,7 @@ impl SendPolicy {
 
     fn sending(&self) -> Sending {
         Sending {
-            format: self.config.format,
+            format: self.format(),
             link_offset: self.config.link_offset,
             packing_age: self.packing_age,
             card: self.card,
@@ -384,7 +401,7 @@ impl SendPolicy {
 
     /// What the stream is now.
     pub const fn format(&self) -> StreamFormat {
-        self.config.format
+        StreamFormat { packet: self.packet, ..self.config.format }
     }
 
     /// Bytes of its datagrams, but for what they carry of others.

@@ -33,6 +33,16 @@ pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis
 /// of IPv4 packet (RFC 791 §3.1) less its header and UDP's.
 pub const MOST_DATAGRAM_BYTES: usize = 65_507;
 
+/// Sound in one packet, as people choose it: what AES67 has, and what coders take.
+pub const USUAL_PTIMES: [Span; 6] = [
+    Span::from_micros(250),
+    Span::from_millis(1),
+    Span::from_micros(2500),
+    Span::from_millis(5),
+    Span::from_millis(10),
+    Span::from_millis(20),
+];
+
 /// The longest link offset. Ten times what a person still calls live; the playout holds twice
 /// as much, so it bounds memory against a description that lies.
 pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);

@@ -5,13 +5,14 @@ use core::fmt;
 
 use thiserror::Error;
 
+use super::packets::NoPackets;
 pub use super::packets::StreamTerms;
-use super::packets::{NoPackets, USUAL_PTIMES};
 use crate::codec::{NotCoded, Opus};
 use crate::congestion::CodingLimits;
 use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
-use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
+use crate::send_policy::BASE_BYTES;
+use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, USUAL_PTIMES};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 use crate::wire::PacketHeads;
@@ -316,7 +317,7 @@ impl CallTerms {
         self.back.packets().map(drop)
     }
 
-    /// Bytes of the longest datagrams of sound, either way, encrypted: probes of a path are as long.
+    /// Bytes of the longest datagrams with which sound begins, either way, encrypted: probes of a path are as long.
     pub fn datagram_bytes(&self) -> usize {
         // The tag of AEAD_AES_256_GCM (RFC 7714 §13.1).
         const TAG: usize = 16;
@@ -324,7 +325,7 @@ impl CallTerms {
             let format = terms.packets().ok()?;
             Some(PacketHeads::rtp(true).datagram_bytes(&format) + TAG)
         };
-        bytes(&self.there).max(bytes(&self.back)).unwrap_or_default()
+        bytes(&self.there).max(bytes(&self.back)).unwrap_or_default().min(BASE_BYTES)
     }
 
     /// The next of the usual lengths of packets, longer or shorter by `way`, that the codings of both directions have; `None`

@@ -151,7 +151,9 @@ impl SendPolicy {
             // A coding for packets that come later comes with them: it may have no others.
             (false, Some(at)) if stays && notice => Some((at, format)),
             _ => {
-                tell(command(&format), context)?;
+                if !self.tell_format(&format, context) {
+                    return Err(SendRefused::Busy);
+                }
                 None
             }
         };
@@ -193,10 +195,25 @@ impl SendPolicy {
             context.hasten();
         }
         if let Some((_, format)) = self.coming.format.filter(|(at, _)| *at <= now)
-            && (context.command)(command(&format))
+            && self.tell_format(&format, context)
         {
             self.coming.format = None;
         }
+    }
+
+    /// Has the device's thread send this, in packets as long as they may be. False if it has no room for that.
+    pub(super) fn tell_format(
+        &mut self,
+        format: &StreamFormat,
+        context: &mut SendContext<'_>,
+    ) -> bool {
+        let packet = self.passing(format);
+        let command = SendCommand::Format(packet, format.coding(), format.payload_type);
+        let is_told = (context.command)(command);
+        if is_told {
+            self.packet = packet;
+        }
+        is_told
     }
 
     /// How old such packets are when they leave, and the latency at which they may be. Where that follows what receivers
@@ -228,12 +245,4 @@ impl SendPolicy {
         let fits = format.rate.span_of(Frames::from_len(fits));
         Err(SendRefused::TooLarge { bytes, most, fits, coding: format.coding() })
     }
-}
-
-const fn command(format: &StreamFormat) -> SendCommand {
-    SendCommand::Format(format.packet, format.coding(), format.payload_type)
-}
-
-fn tell(command: SendCommand, context: &mut SendContext<'_>) -> Result<(), SendRefused> {
-    if (context.command)(command) { Ok(()) } else { Err(SendRefused::Busy) }
 }

@@ -163,8 +163,8 @@ impl Receivers {
             // What it lost is not taken back.
             Event::Left(..) => known.ask.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
-            // The policy's rate control takes it.
-            Event::Feedback(..) => {}
+            // The policy's rate control takes the one, and its search the other.
+            Event::Feedback(..) | Event::Passed(..) => {}
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
         let (silence, times_lost) = same.or(restarted)?;

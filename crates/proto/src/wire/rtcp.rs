@@ -9,8 +9,8 @@ mod write;
 
 pub use app::LossReport;
 pub use app::{Announcement, Effective, hide_clocks};
-pub use read::{Compound, InvalidReport, author_of};
-pub use write::{ReportError, RtcpReport, write_feedback};
+pub use read::{Compound, InvalidReport, author_of, probe_of};
+pub use write::{ReportError, RtcpReport, write_feedback, write_passed, write_probe};
 
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
@@ -101,6 +101,8 @@ pub enum Item<'a> {
     Losses(LossReport),
     /// What the reporter measured of the path.
     Feedback(PathFeedback),
+    /// The stream's probe of this name reached the reporter.
+    Passed(u32, u32),
     /// How the reporter's clock stands to UTC.
     Kept(DisciplinedClock),
     /// The reporter leaves.
