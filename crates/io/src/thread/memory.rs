@@ -45,14 +45,17 @@ pub fn lock() -> Result<(), LockRefused> {
 }
 
 /// Returns memory that only the start needed: free heap, and unmodified pages of the program's file, which the kernel
-/// maps again when used. From then on blocks of 128 kB and more return to the kernel when they are freed. Call it before
-/// [`lock`], and not in a process that runs other programs' code.
+/// maps again when used. From then on blocks of 128 kB and more return to the kernel when they are freed, and threads share
+/// one arena of the allocator. Call it before [`lock`], and not in a process that runs other programs' code.
 pub fn release_start() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it changes only memory that is free, and where new blocks lie.
     unsafe {
         // By default the threshold grows with what is freed, and the buffers of an ended call stay in the heap.
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+        // By default there are up to eight for each core, and each keeps what ended threads freed in it. Threads that must
+        // not wait do not allocate.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::malloc_trim(0);
     }
     let (Ok(program), Ok(maps)) =
