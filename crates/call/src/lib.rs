@@ -54,6 +54,10 @@ pub use recordings::is_mixed;
 pub use server::{Server, ServerConfig};
 pub use terms::bits_in_words;
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
+
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
 
