@@ -34,7 +34,7 @@ use tautline_proto::latency::enough_latency;
 use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::stream::{Coding, StreamFormat};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 use tautline_report::Report;
@@ -152,6 +152,8 @@ pub(crate) struct Endpoint {
     /// Fades both directions and ends them, and ends them at once.
     fades: Stop,
     stop: Stop,
+    /// When it is ended without a fade, once that is to come.
+    faded_by: Option<LocalTime>,
     receiving: EngineThread,
     sending: EngineThread,
 }
@@ -264,7 +266,19 @@ impl Endpoint {
         }
         let sent = (*setup.terms(Direction::Capture), setup.limits(), terms.latency);
         Ok((
-            Self { link, send, recv, recordings, coding, sent, fades, stop, receiving, sending },
+            Self {
+                link,
+                send,
+                recv,
+                recordings,
+                coding,
+                sent,
+                fades,
+                stop,
+                faded_by: None,
+                receiving,
+                sending,
+            },
             first,
         ))
     }
@@ -304,9 +318,10 @@ impl Endpoint {
         self.sending.is_finished()
     }
 
-    /// Has both engines fade and end. Waits for nothing.
-    pub(crate) fn stop(&self) {
+    /// Has both engines fade and end. Waits for nothing, so that several end in the time of one.
+    pub(crate) fn stop(&mut self) {
         self.fades.request();
+        self.faded_by.get_or_insert_with(|| now() + FADED_WITHIN);
     }
 
     /// Whether both engines have ended: [`Endpoint::end`] does not wait then.
@@ -314,10 +329,9 @@ impl Endpoint {
         self.receiving.is_finished() && self.sending.is_finished()
     }
 
-    pub(crate) fn end(self) -> Result<Ended, Error> {
-        self.fades.request();
-        let until = now() + FADED_WITHIN;
-        while !self.has_ended() && now() < until {
+    pub(crate) fn end(mut self) -> Result<Ended, Error> {
+        self.stop();
+        while !self.has_ended() && self.faded_by.is_some_and(|until| now() < until) {
             sleep_until(now() + Span::from_millis(1));
         }
         self.stop.request();

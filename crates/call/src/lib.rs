@@ -55,6 +55,12 @@ pub use server::{Server, ServerConfig};
 pub use terms::bits_in_words;
 
 #[cfg(test)]
+extern crate self as tautline_call;
+#[cfg(test)]
+#[path = "../tests/ends/mod.rs"]
+mod ends;
+
+#[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
 

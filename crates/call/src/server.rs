@@ -440,7 +440,7 @@ impl Server {
     /// The sound of this seat is over, and its control connection is not.
     fn hold(&mut self, seat: usize) {
         let call = self.calls.get_mut(&seat);
-        if let Some(endpoint) = call.and_then(|call| call.endpoint.take()) {
+        if let Some(mut endpoint) = call.and_then(|call| call.endpoint.take()) {
             endpoint.stop();
             self.ending.push(endpoint);
         }
