@@ -18,7 +18,7 @@ const ANSWER: Span = Span::from_secs(5);
 const FIRST_PAUSE: Span = Span::from_millis(250);
 /// to this at most: whoever waits for a network that returns waits no longer.
 const MOST_PAUSE: Span = Span::from_secs(2);
-/// Before there is a call, a line that the other end cuts in its handshake is dialled again so many times: for half a minute.
+/// Before there is a call, a line that the other end cuts before it answers is dialled again so many times: for half a minute.
 const MAX_REDIALS: u32 = 16;
 
 /// A call that was agreed on.
@@ -254,10 +254,14 @@ impl CallerEnd {
         }
     }
 
-    /// The other end cut the line in its handshake: it may have no room now.
+    /// The other end cut the line in its handshake, which may be over at this end: it may have no room now.
     pub fn cut_off(&mut self, now: LocalTime) {
         match self.line {
-            CallerConnection::Dialling if self.failures < MAX_REDIALS => self.dial_later(now),
+            CallerConnection::Dialling | CallerConnection::Asked { .. }
+                if self.failures < MAX_REDIALS =>
+            {
+                self.dial_later(now);
+            }
             _ => self.line_lost(now),
         }
     }

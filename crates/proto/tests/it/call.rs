@@ -565,21 +565,28 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
 }
 
 #[test]
-fn line_cut_in_its_handshake_is_dialled_again_for_half_a_minute() {
-    let now = LocalTime::ZERO;
-    let (mut caller, mut at, mut dials) = (CallerEnd::new(offer(), now), now, Vec::new());
-    let over = loop {
-        caller.poll(at);
-        match caller.step() {
-            Some(CallerStep::Dial) => {
-                dials.push((at - now).as_nanos() / 1_000_000);
-                caller.cut_off(at);
+fn line_cut_before_an_answer_is_dialled_again_for_half_a_minute() {
+    // The handshake is over at this end or not.
+    for connects in [false, true] {
+        let now = LocalTime::ZERO;
+        let (mut caller, mut at, mut dials) = (CallerEnd::new(offer(), now), now, Vec::new());
+        let over = loop {
+            caller.poll(at);
+            match caller.step() {
+                Some(CallerStep::Dial) => {
+                    dials.push((at - now).as_nanos() / 1_000_000);
+                    if connects {
+                        caller.connected(CALL_VERSION, at);
+                    }
+                    caller.cut_off(at);
+                }
+                Some(CallerStep::Say(CallMessage::Call { .. })) => {}
+                Some(step) => break step,
+                None => at = caller.deadline(),
             }
-            Some(step) => break step,
-            None => at = caller.deadline(),
-        }
-    };
-    assert_eq!(dials[..6], [0, 250, 750, 1_750, 3_750, 5_750]);
-    assert_eq!((dials.len(), dials[16]), (17, 27_750));
-    assert_eq!(over, CallerStep::Over(CallOver::NotReached));
+        };
+        assert_eq!(dials[..6], [0, 250, 750, 1_750, 3_750, 5_750], "{connects}");
+        assert_eq!((dials.len(), dials[16]), (17, 27_750), "{connects}");
+        assert_eq!(over, CallerStep::Over(CallOver::NotReached), "{connects}");
+    }
 }
