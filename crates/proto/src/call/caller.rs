@@ -6,7 +6,7 @@ use super::message::{
     ADAPTS_VERSION, CALL_VERSION, CallMessage, CallReason, MOST_VERSION, TAKES_VERSION,
 };
 use super::packets::NoPackets;
-use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
+use super::terms::{CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms};
 use super::transport::TransportNumbers;
 use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
@@ -129,6 +129,8 @@ pub struct CallerEnd {
     unanswered: u32,
     /// By what people last asked for the sound to go.
     by: Option<Vec<CallPath>>,
+    /// How the sound follows the network by the last change.
+    adapts: Option<CallAdaptation>,
     /// The version that is spoken by the newest line.
     version: u32,
     /// Whether there was one: then it is called until somebody hangs up.
@@ -153,6 +155,7 @@ impl CallerEnd {
             asked: None,
             unanswered: 0,
             by: None,
+            adapts: None,
             version: CALL_VERSION,
             called: false,
             failures: 0,
@@ -226,6 +229,9 @@ impl CallerEnd {
             offer.paths.clear();
         } else if let Some(by) = &self.by {
             offer.paths.clone_from(by);
+        }
+        if let Some(adapts) = &self.adapts {
+            offer.adapt(adapts);
         }
         let version = version.min(CALL_VERSION);
         self.version = version;
@@ -318,6 +324,9 @@ impl CallerEnd {
                     self.holds = self.holds.saturating_sub(1);
                 }
                 if let Some(call) = &mut self.call {
+                    if call.terms.adapts != terms.adapts {
+                        self.adapts.clone_from(&terms.adapts);
+                    }
                     call.terms = terms.clone();
                 }
                 self.unanswered = self.unanswered.saturating_sub(1);

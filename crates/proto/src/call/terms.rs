@@ -387,6 +387,16 @@ impl CallTerms {
 }
 
 impl CallOffer {
+    /// Has a call follow the network like this: with what the sound begins, if the coding itself does.
+    pub(super) fn adapt(&mut self, adapts: &CallAdaptation) {
+        self.adapts = Some(adapts.clone());
+        if adapts.is_auto() {
+            self.there.codings.clone_from(&adapts.codings);
+            self.back.codings.clone_from(&adapts.codings);
+            self.begin_with_few_bits();
+        }
+    }
+
     /// Has a call begin with a coding that all networks carry, if the other end has one: the fewest bits first.
     pub fn begin_with_few_bits(&mut self) {
         for stream in [&mut self.there, &mut self.back] {
