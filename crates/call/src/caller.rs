@@ -284,12 +284,17 @@ impl Caller {
 
     fn lost(&mut self, why: ConnectionEnd, now: LocalTime) {
         let told = why.to_string();
+        let is_cut = matches!(why, ConnectionEnd::Closed | ConnectionEnd::Lost(_));
         let error = match why {
             ConnectionEnd::Refused(error) => Some(error),
             _ => None,
         };
+        if is_cut && self.session.control.call().is_none() {
+            self.tell_once(format!("{}: {told}", self.host));
+        }
         self.connection = Connection::Down(Some(told), error);
-        self.session.control.line_lost(now);
+        let control = &mut self.session.control;
+        if is_cut { control.cut_off(now) } else { control.line_lost(now) }
     }
 
     fn dial(&mut self, now: LocalTime) -> Result<(), Error> {

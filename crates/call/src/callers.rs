@@ -12,6 +12,7 @@ use tautline_proto::time::Span;
 
 use crate::caller::{Caller, Common};
 use crate::devices::OnDemand;
+use crate::endpoint::Endpoint;
 use crate::microphone::Microphone;
 use crate::terms::offer;
 use crate::{
@@ -67,6 +68,9 @@ impl Callers {
     pub fn turn(&mut self) -> bool {
         let several = self.callers.len() > 1;
         self.common.now = clock::now();
+        if self.common.stop.is_requested() {
+            self.fade();
+        }
         for index in 0..self.callers.len() {
             self.common.index = index;
             let mut others = (0..).zip(&self.callers).filter(|(other, _)| *other != index);
@@ -103,6 +107,12 @@ impl Callers {
             }
         }
         true
+    }
+
+    /// All sound fades at once; then its calls end, one after the other.
+    fn fade(&mut self) {
+        let sounding = self.callers.iter_mut().filter_map(|caller| caller.endpoint.as_mut());
+        sounding.for_each(Endpoint::stop);
     }
 
     fn has_sound(&self) -> bool {
@@ -187,5 +197,42 @@ impl Callers {
             done = done.and(over);
         }
         Ok((reports, done))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::Server;
+    use crate::ends::{caller, devices, server};
+
+    #[test]
+    fn calls_that_end_together_fade_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let trust = TrustStore::open(folder.path()).unwrap();
+        let mut called = Server::open(server(2), Arc::clone(&trust), devices(), |_| ()).unwrap();
+        let host = called.address().to_string();
+        let (stop, choice) = (Stop::default(), DeviceChoice::alone(devices()));
+        let config = caller(&[&host, &host], None);
+        let mut callers = Callers::new(config, &trust, &choice, stop.clone()).unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        let wait = |is_so: bool| {
+            assert!(Instant::now() < until, "it never becomes so");
+            is_so
+        };
+        while !wait(callers.callers.iter().all(|caller| caller.endpoint.is_some())) {
+            assert!(called.turn().unwrap() && callers.turn());
+        }
+        // As a turn does when it is to end: no call waits for another.
+        callers.fade();
+        let has_ended = |caller: &Caller| caller.endpoint.as_ref().is_some_and(Endpoint::has_ended);
+        while !wait(callers.callers.iter().all(has_ended)) {
+            std::thread::yield_now();
+        }
+        stop.request();
+        while callers.turn() {}
+        callers.finish().unwrap().1.unwrap();
     }
 }

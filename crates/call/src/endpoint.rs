@@ -35,7 +35,7 @@ use tautline_proto::pacing::is_spaced;
 use tautline_proto::packet::Codings;
 use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::{Coding, StreamFormat};
-use tautline_proto::time::{Frames, Span};
+use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_proto::wire::{PacketHeads, WireForm};
 use tautline_report::Report;
@@ -155,6 +155,8 @@ pub(crate) struct Endpoint {
     /// Fades both directions and ends them, and ends them at once.
     fades: Stop,
     stop: Stop,
+    /// When it is ended without a fade, once that is to come.
+    faded_by: Option<LocalTime>,
     receiving: EngineThread,
     sending: EngineThread,
 }
@@ -279,6 +281,7 @@ impl Endpoint {
                 redundancy,
                 fades,
                 stop,
+                faded_by: None,
                 receiving,
                 sending,
             },
@@ -334,9 +337,10 @@ impl Endpoint {
         self.sending.is_finished()
     }
 
-    /// Has both engines fade and end. Waits for nothing.
-    pub(crate) fn stop(&self) {
+    /// Has both engines fade and end. Waits for nothing, so that several end in the time of one.
+    pub(crate) fn stop(&mut self) {
         self.fades.request();
+        self.faded_by.get_or_insert_with(|| now() + FADED_WITHIN);
     }
 
     /// Whether both engines have ended: [`Endpoint::end`] does not wait then.
@@ -344,10 +348,9 @@ impl Endpoint {
         self.receiving.is_finished() && self.sending.is_finished()
     }
 
-    pub(crate) fn end(self) -> Result<Ended, Error> {
-        self.fades.request();
-        let until = now() + FADED_WITHIN;
-        while !self.has_ended() && now() < until {
+    pub(crate) fn end(mut self) -> Result<Ended, Error> {
+        self.stop();
+        while !self.has_ended() && self.faded_by.is_some_and(|until| now() < until) {
             sleep_until(now() + Span::from_millis(1));
         }
         self.stop.request();
@@ -394,6 +397,7 @@ fn send_plan(
     plan.policy.latency = terms.latency.rule();
     plan.policy.adapts = setup.limits();
     plan.policy.redundancy = terms.regulator(config.redundancy);
+    plan.policy.probes_path = true;
     plan.policy.link_offset = terms.latency.kept().unwrap_or(plan.policy.link_offset);
     plan.stream.probes = config.probes;
     if setup.muted {

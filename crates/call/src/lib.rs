@@ -55,6 +55,16 @@ pub use recordings::is_mixed;
 pub use server::{Server, ServerConfig};
 pub use terms::bits_in_words;
 
+#[cfg(test)]
+extern crate self as tautline_call;
+#[cfg(test)]
+#[path = "../tests/ends/mod.rs"]
+mod ends;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: tautline_trial::CountingAllocator = tautline_trial::CountingAllocator;
+
 /// From one look at everything to the next.
 const BEAT: Span = Span::from_millis(20);
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use tautline_api::call::{MediaTicket, ProbeWay, fresh_call};
+use tautline_api::call::{MediaTicket, fresh_call};
 use tautline_api::trust::{HostKey, TrustStore};
 use tautline_io::clock;
 use tautline_io::link::muxed::FarAddress;
@@ -31,8 +31,6 @@ use crate::{
     Side, Standing, Watched, running,
 };
 
-/// Probes that are answered in one beat: one in half a second is sent.
-const MAX_PROBES: usize = 16;
 /// Datagrams of earlier calls that are dropped as one begins: as many as a socket holds.
 const MAX_STALE: usize = 1024;
 /// Calls that have sound at a time, of all that there may be: each takes threads, and memory for the devices to call it.
@@ -85,6 +83,8 @@ pub struct Server {
     recorded: u32,
     shared: SharedDevices,
     connections: BTreeMap<ConnectionId, CalledConnection>,
+    /// For probes of UDP.
+    probe: Box<[u8]>,
     /// When the next turn is due.
     due: LocalTime,
     /// When a connection that belongs to no call is reported again.
@@ -157,6 +157,7 @@ impl Server {
             recorded: 0,
             shared,
             connections: BTreeMap::new(),
+            probe: vec![0; MOST_DATAGRAM_BYTES].into(),
             due: LocalTime::ZERO,
             strangers_told: LocalTime::ZERO,
             trust,
@@ -439,7 +440,7 @@ impl Server {
     /// The sound of this seat is over, and its control connection is not.
     fn hold(&mut self, seat: usize) {
         let call = self.calls.get_mut(&seat);
-        if let Some(endpoint) = call.and_then(|call| call.endpoint.take()) {
+        if let Some(mut endpoint) = call.and_then(|call| call.endpoint.take()) {
             endpoint.stop();
             self.ending.push(endpoint);
         }
@@ -504,7 +505,7 @@ impl Server {
             if let Some(socket) = self.sockets.get(*seat) {
                 let used = self.answering.transport(*seat).map(CalledTransport::used);
                 if used.is_some_and(|(path, _)| path == CallPath::Tcp) {
-                    call.answer_probes(socket);
+                    call.keys.answer_probes(socket, &mut self.probe);
                 }
             }
             let Some(endpoint) = &mut call.endpoint else { continue };
@@ -517,19 +518,6 @@ impl Server {
         }
         let over: Vec<_> = self.ending.extract_if(.., |end| end.has_ended()).collect();
         over.into_iter().for_each(|end| self.keep(end));
-    }
-}
-
-impl Call {
-    /// Sends back probes of UDP, while the sound goes by TCP.
-    fn answer_probes(&self, socket: &UdpSocket) {
-        let (mut probe, probes) = (vec![0; MOST_DATAGRAM_BYTES], &self.keys.probes);
-        for _ in 0..MAX_PROBES {
-            let Ok((count, from)) = socket.recv_from(&mut probe) else { return };
-            if let Some(number) = probes.read(ProbeWay::There, &probe[..count]) {
-                let _ = socket.send_to(&probes.written(ProbeWay::Back, number, count), from);
-            }
-        }
     }
 }
 

@@ -22,6 +22,8 @@ use crate::{Error, Side, running};
 
 /// For a connection that is to carry sound.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// Probes that are answered in one beat: one in half a second is sent.
+const MAX_PROBES: usize = 16;
 
 fn master_key(secret: &SrtpSecret) -> Result<MasterKey, NoMasterKey> {
     let bytes = [&secret.key[..], &secret.salt[..]].concat();
@@ -282,6 +284,16 @@ impl CalledKeys {
         CallKeys::of(&self.secret, self.call, number)
     }
 
+    /// Sends back probes of UDP, while the sound goes by TCP. `room` holds any datagram.
+    pub(crate) fn answer_probes(&self, socket: &UdpSocket, room: &mut [u8]) {
+        for _ in 0..MAX_PROBES {
+            let Ok((count, from)) = socket.recv_from(room) else { return };
+            if let Some(number) = self.probes.read(ProbeWay::There, &room[..count]) {
+                let _ = socket.send_to(&self.probes.written(ProbeWay::Back, number, count), from);
+            }
+        }
+    }
+
     /// The number of the connection with this ticket, if it is one of this call that was not shown yet.
     pub(crate) fn takes(&mut self, ticket: &MediaTicket, decides: &CalledTransport) -> Option<u32> {
         // Keys are derived when the numbers have changed.
@@ -463,6 +475,23 @@ mod tests {
         assert_eq!(all.decides.used(), (CallPath::Udp, 0));
         turn(&mut all, &mut link, now() + Span::from_secs(1));
         assert!(all.sockets.connecting.is_some());
+    }
+
+    #[test]
+    fn beat_without_a_probe_allocates_nothing_and_a_probe_comes_back_as_long() {
+        let [here, there] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (keys, mut room) = (CalledKeys::of(SECRET, CALL), vec![0; 2_000]);
+        there.set_nonblocking(true).unwrap();
+        let before = tautline_trial::allocator_calls();
+        keys.answer_probes(&there, &mut room);
+        assert_eq!(tautline_trial::allocator_calls(), before);
+        let probe = keys.probes.written(ProbeWay::There, 7, 1_100);
+        here.send_to(&probe, there.local_addr().unwrap()).unwrap();
+        // On the loopback interface it is there when it was sent.
+        keys.answer_probes(&there, &mut room);
+        here.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let count = here.recv(&mut room).unwrap();
+        assert_eq!((count, keys.probes.read(ProbeWay::Back, &room[..count])), (1_100, Some(7)));
     }
 
     #[test]

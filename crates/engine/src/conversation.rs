@@ -29,8 +29,8 @@ pub(crate) struct Conversation {
 /// Interval of those queries: the uncertainty of an answer grows by 500 ppm.
 const KERNEL: Span = Span::from_secs(1);
 
-/// Maximum bytes of a report: fits an Ethernet frame with IPv6.
-const REPORT_BYTES: usize = 1400;
+/// Maximum bytes of a path probe: jumbo frames hold no more. Reports fit an Ethernet frame.
+const REPORT_BYTES: usize = 9000;
 
 impl Conversation {
     pub(crate) fn new(

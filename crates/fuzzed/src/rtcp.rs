@@ -1,5 +1,5 @@
 use tautline_proto::congestion::PathFeedback;
-use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport, write_feedback};
+use tautline_proto::wire::rtcp::{Compound, Item, RtcpReport, write_feedback, write_passed};
 
 /// Parses the bytes as an RTCP compound packet; the items of one reporter survive a round trip.
 pub fn rtcp(datagram: &[u8]) {
@@ -17,6 +17,7 @@ pub fn rtcp(datagram: &[u8]) {
         Item::Losses(losses) => report.losses = Some(losses),
         Item::Kept(kept) => report.kept = Some(kept),
         Item::Feedback(feedback) => check_feedback(feedback),
+        Item::Passed(stream, bytes) => check_passed((stream, bytes)),
         Item::Bye => report.bye = true,
     });
     blocks.truncate(31);
@@ -32,6 +33,16 @@ fn check_feedback(feedback: PathFeedback) {
         again = Some((ssrc, item));
     });
     assert_eq!(again, Some((1, Item::Feedback(feedback))));
+}
+
+fn check_passed(passed: (u32, u32)) {
+    let mut bytes = [0; 64];
+    let len = write_passed(1, passed, &mut bytes).expect("it fits 64 bytes");
+    let mut again = None;
+    Compound::parse(&bytes[..len]).expect("a written answer parses").visit(|_, item| {
+        again = Some(item);
+    });
+    assert_eq!(again, Some(Item::Passed(passed.0, passed.1)));
 }
 
 fn check(report: &RtcpReport<'_>) {
@@ -51,7 +62,7 @@ fn check(report: &RtcpReport<'_>) {
             Item::Effective(effective) => again.effective = Some(effective),
             Item::Losses(losses) => again.losses = Some(losses),
             Item::Kept(kept) => again.kept = Some(kept),
-            Item::Feedback(_) => unreachable!("a report has none"),
+            Item::Feedback(_) | Item::Passed(..) => unreachable!("a report has none"),
             Item::Bye => again.bye = true,
         }
     });

@@ -1,6 +1,6 @@
 //! Files that are written, which may be pipes: a reader may come late, or never, and delays nothing.
 
-use std::fs::{File, OpenOptions, metadata};
+use std::fs::{File, OpenOptions, metadata, symlink_metadata};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -30,17 +30,23 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<O
 /// Opens `path` as [`open_now`] does, for a recording: a new file has mode 0600, an old one is truncated. In a folder
 /// that all users can write to, links and other users' files are refused.
 pub fn create_private(path: &Path) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).mode(0o600);
+    open_private(path, OpenOptions::new().create(true).mode(0o600))
+}
+
+/// The same of a file that exists.
+pub fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let shared = metadata(folder.unwrap_or(Path::new(".")))?.mode() & 0o002 != 0;
-    let opened = open_with(path, &mut options, if shared { libc::O_NOFOLLOW } else { 0 });
+    let opened = open_with(path, options.write(true), if shared { libc::O_NOFOLLOW } else { 0 });
     let refused = || io::Error::other("a link, or another user's file, in a shared folder");
+    let is_own = |uid| uid == effective_user();
     match opened {
+        // It is looked at again when it has a reader.
+        Ok(None) if shared && !is_own(symlink_metadata(path)?.uid()) => Err(refused()),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) && shared => Err(refused()),
         Ok(Some(file)) => {
             let found = file.metadata()?;
-            if shared && (found.uid() != effective_user() || found.nlink() > 1) {
+            if shared && (!is_own(found.uid()) || found.nlink() > 1) {
                 return Err(refused());
             }
             if found.is_file() {
@@ -264,15 +270,20 @@ mod tests {
     #[test]
     fn another_users_file_in_a_shared_folder_is_not_recorded_to() {
         let folder = std::env::temp_dir().join(format!("tautline-{}-squat", std::process::id()));
-        let take = folder.join("take.wav");
+        let (take, pipe) = (folder.join("take.wav"), folder.join("pipe.wav"));
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(&take, "").unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-        let given = std::os::unix::fs::chown(&take, Some(65_534), None);
-        let created = create_private(&take);
+        assert!(create_private(&pipe).unwrap().is_none(), "its own");
+        let given = [&take, &pipe].map(|file| std::os::unix::fs::chown(file, Some(65_534), None));
+        let created = [&take, &pipe].map(|file| create_private(file).is_err());
+        let _reader = open_now(&pipe, OpenOptions::new().read(true));
+        let opened = open_private(&pipe, &mut OpenOptions::new());
         std::fs::remove_dir_all(&folder).unwrap();
+        let [given, _] = given;
         match given {
-            Ok(()) => assert!(created.is_err()),
+            Ok(()) => assert!(created == [true; 2] && opened.is_err(), "{created:?}, {opened:?}"),
             Err(_) => tautline_trial::skipped(
                 tautline_trial::Lack::Privilege,
                 "needs root to give a file away",

@@ -28,6 +28,20 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     }
     let kept = status("RssAnon").saturating_sub(before);
     assert!(kept < 1 << 10, "{kept} kB of large blocks were not given back");
+    let before = status("VmSize");
+    let all = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let block = std::hint::black_box(vec![1_u8; 1 << 10]);
+                all.wait();
+                drop(block);
+            });
+        }
+    });
+    // An arena takes 64 MB of addresses, a thread 2 MB for a while.
+    let grown = status("VmSize").saturating_sub(before);
+    assert!(grown < 60 << 10, "{grown} kB of addresses are taken for arenas");
     if let Err(refused) = lock() {
         return skipped(Lack::Privilege, &refused.to_string());
     }

@@ -213,7 +213,8 @@ impl ReceivePolicy {
             Event::Reception(..)
             | Event::Effective(..)
             | Event::Losses(..)
-            | Event::Feedback(..) => {
+            | Event::Feedback(..)
+            | Event::Passed(..) => {
                 return;
             }
         };

@@ -18,7 +18,7 @@ use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, NtpTime};
 use crate::wire::rtcp::{
     Announcement, Compound, Effective, InvalidReport, Item, LossReport, ReportBlock, SenderInfo,
-    write_feedback,
+    probe_of, write_feedback, write_passed, write_probe,
 };
 
 use peer::{Hurry, Peer, remember};
@@ -109,6 +109,8 @@ pub enum Event {
     Losses(u32, LossReport),
     /// The peer's measurement of our stream's path.
     Feedback(u32, PathFeedback),
+    /// The probe of this name reached the peer.
+    Passed(u32, u32),
     /// The peer left.
     Left(u32),
 }
@@ -123,6 +125,7 @@ impl Event {
         | Self::Effective(ssrc, _)
         | Self::Losses(ssrc, _)
         | Self::Feedback(ssrc, _)
+        | Self::Passed(ssrc, _)
         | Self::Left(ssrc)) = *self;
         ssrc
     }
@@ -137,6 +140,10 @@ pub struct Session {
     receiving: Option<Receiving>,
     /// Path measurement to send.
     feedback: Option<PathFeedback>,
+    /// A probe to send: its name and its bytes.
+    probe: Option<(u32, usize)>,
+    /// An answer to send: the stream and the name of the probe.
+    passed: Option<(u32, u32)>,
     /// Playing source, and its addresses.
     heard: Option<(u32, SourceEndpoints)>,
     /// Reports in its name from other hosts.
@@ -181,6 +188,8 @@ impl Session {
             sending: None,
             receiving: None,
             feedback: None,
+            probe: None,
+            passed: None,
             heard: None,
             foreign: 0,
             kept: None,
@@ -208,6 +217,11 @@ impl Session {
     /// Sends a path measurement at once.
     pub const fn send_feedback(&mut self, feedback: PathFeedback) {
         self.feedback = Some(feedback);
+    }
+
+    /// Sends a probe of this many bytes, or as many as fit. The receiver answers with its name ([`Event::Passed`]).
+    pub const fn probe(&mut self, name: u32, bytes: usize) {
+        self.probe = Some((name, bytes));
     }
 
     /// Sets the playing source and its addresses. Only those hosts may report in its name, as one
@@ -253,9 +267,10 @@ impl Session {
 
     /// Due time of the next report; [`LocalTime::NEVER`] without recipients.
     pub fn deadline(&self) -> LocalTime {
-        match (&self.sending, self.peers.is_empty(), self.feedback) {
-            (None, true, _) => LocalTime::NEVER,
-            (_, _, Some(_)) => LocalTime::ZERO,
+        let is_due = self.feedback.is_some() || self.probe.is_some() || self.passed.is_some();
+        match (&self.sending, self.peers.is_empty()) {
+            (None, true) => LocalTime::NEVER,
+            _ if is_due => LocalTime::ZERO,
             _ => self.next,
         }
     }
@@ -287,6 +302,13 @@ impl Session {
         arrived: ReportArrival,
         mut tell: impl FnMut(Event),
     ) -> Result<(), InvalidReport> {
+        if let Some((ssrc, bytes)) = probe_of(datagram) {
+            // An answer is shorter than its probe: nobody is flooded by it.
+            if self.receiving.is_some_and(|receiving| receiving.ssrc == ssrc) {
+                self.passed = Some((ssrc, bytes));
+            }
+            return Ok(());
+        }
         let compound = Compound::parse(datagram)?;
         let elsewhere = |of: &(u32, SourceEndpoints)| !of.1.are_of(arrived.from);
         let stranger = self.heard.filter(elsewhere).map(|(ssrc, _)| ssrc);
@@ -392,6 +414,7 @@ impl Session {
             Item::Feedback(feedback) if feedback.ssrc == own => {
                 tell(Event::Feedback(ssrc, feedback));
             }
+            Item::Passed(stream, bytes) if stream == own => tell(Event::Passed(ssrc, bytes)),
             _ => {}
         }
     }
@@ -404,6 +427,12 @@ impl Session {
         }
         if let Some(feedback) = self.feedback.take() {
             return write_feedback(self.config.ssrc, feedback, buffer);
+        }
+        if let Some(passed) = self.passed.take() {
+            return write_passed(self.config.ssrc, passed, buffer);
+        }
+        if let Some(probe) = self.probe.take() {
+            return write_probe(self.config.ssrc, probe, buffer);
         }
         self.reports += 1;
         let sent = self.sending.is_some_and(|sending| sending.wants_feedback);

@@ -12,6 +12,7 @@ mod duplicates;
 mod expected_loss;
 mod known;
 mod note;
+mod path_size;
 mod presence;
 mod redundancy;
 mod regulator;
@@ -38,6 +39,8 @@ use expected_loss::ExpectedLoss;
 pub use known::KnownReceiver;
 use known::Receivers;
 pub use note::{NoRepair, SendNote};
+pub use path_size::BASE_BYTES;
+use path_size::PathSize;
 pub use presence::{Presence, ReceiverCounts};
 pub use redundancy::USUAL_BUDGET;
 pub use regulator::Regulator;
@@ -123,6 +126,9 @@ pub struct SendPolicyConfig {
     pub compressed: Vec<Coding>,
     /// Limits of adaptation to the path, from the first packet on.
     pub adapts: Option<CodingLimits>,
+    /// Whether datagrams longer than [`BASE_BYTES`] are sent only once a probe of that length was answered: until then packets
+    /// are shorter than the format says.
+    pub probes_path: bool,
 }
 
 impl SendPolicyConfig {
@@ -152,6 +158,7 @@ impl SendPolicyConfig {
             most_bytes: MOST_DATAGRAM_BYTES,
             compressed: Vec::new(),
             adapts: None,
+            probes_path: false,
         }
     }
 
@@ -159,7 +166,7 @@ impl SendPolicyConfig {
     pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
         PacketizerConfig {
             wire: self.form.pack(),
-            format: self.format,
+            format: self.begins(),
             identity: self.identity,
             period: self.device.period,
             stamps: self.stamps,
@@ -185,6 +192,9 @@ pub struct SendPolicy {
     adaptation: Option<Adaptation>,
     /// Whether the stream adapts to its path, within its limits.
     is_led: bool,
+    path_size: Option<PathSize>,
+    /// Frames per sent packet: fewer than the format has if longer packets may not pass.
+    packet: Frames,
     /// Bits per second of the previous rate control.
     left_off: Option<f64>,
     /// Whether a resume command is still to be sent.
@@ -216,6 +226,8 @@ impl SendPolicy {
             expected_loss: ExpectedLoss::default(),
             adaptation: None,
             is_led: false,
+            path_size: config.probes_path.then(PathSize::default),
+            packet: config.begins().packet,
             left_off: None,
             unpause: false,
             notes: NoteQueue::default(),
@@ -233,12 +245,16 @@ impl SendPolicy {
             self.notes.note(back);
         }
         match event {
-            Event::Reception(_, block) if worth > TrustLevel::Stranger && self.trusts_loss(now) => {
-                self.expected_loss.told(block.fraction_lost);
+            Event::Reception(_, block) if worth > TrustLevel::Stranger => {
+                self.path_reported(block.highest_sequence, now);
+                if self.trusts_loss(now) {
+                    self.expected_loss.told(block.fraction_lost);
+                }
             }
             Event::Feedback(_, feedback) if worth > TrustLevel::Stranger => {
                 self.take_feedback(*feedback, now);
             }
+            Event::Passed(_, bytes) if worth > TrustLevel::Stranger => self.path_passes(*bytes),
             _ => {}
         }
     }
@@ -267,6 +283,7 @@ impl SendPolicy {
             self.adapt_within(Some(limits), context);
         }
         self.adapt(context);
+        self.probe_path(context);
         self.regulate(context);
         if let Some(percent) = self.expected_loss.changed()
             && (context.command)(SendCommand::ExpectedLoss(percent))
@@ -282,7 +299,7 @@ impl SendPolicy {
 
     fn sending(&self) -> Sending {
         Sending {
-            format: self.config.format,
+            format: self.format(),
             link_offset: self.config.link_offset,
             packing_age: self.packing_age,
             card: self.card,
@@ -388,7 +405,7 @@ impl SendPolicy {
 
     /// Current format.
     pub const fn format(&self) -> StreamFormat {
-        self.config.format
+        StreamFormat { packet: self.packet, ..self.config.format }
     }
 
     /// Bytes of a datagram without redundancy.

@@ -32,6 +32,16 @@ pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis
 /// header and UDP's.
 pub const MOST_DATAGRAM_BYTES: usize = 65_507;
 
+/// Common packet lengths: those of AES67 and of codecs.
+pub const USUAL_PTIMES: [Span; 6] = [
+    Span::from_micros(250),
+    Span::from_millis(1),
+    Span::from_micros(2500),
+    Span::from_millis(5),
+    Span::from_millis(10),
+    Span::from_millis(20),
+];
+
 /// Maximum link offset, ten times the limit of live use. The playout buffer holds twice as much, so
 /// this bounds memory against false descriptions.
 pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);

@@ -12,6 +12,7 @@ use tautline_proto::call::terms::{CallOffer, CallPath, CallTerms, StreamTerms};
 use tautline_proto::call::transport::{
     CalledTransport, CallerTransport, SoundChange, TransportStep,
 };
+use tautline_proto::send_policy::BASE_BYTES;
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::clock::TrueTime;
@@ -438,6 +439,8 @@ impl Call {
         let transport = sound.transport;
         if now.as_nanos() % sound.terms.ptime.as_nanos() == 0 {
             let bytes = sound.terms.format(0).map_or(0, |format| format.payload_bytes()) + HEADS;
+            // Senders keep to what passes: that is another scenario.
+            let bytes = bytes.min(BASE_BYTES);
             let mut came = (transport.0 == CallPath::Tcp).then_some(by_tcp);
             if transport.0 == CallPath::Udp {
                 self.paths[from as usize].carry(bytes, now, |at| came = came.or(Some(at)));

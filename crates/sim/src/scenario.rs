@@ -108,6 +108,8 @@ pub struct Scenario {
     pub auto_most: Option<Span>,
     /// Among what the sender follows what the path carries.
     pub adapts: Option<CodingLimits>,
+    /// Whether the sender probes the path before it sends long datagrams.
+    pub probes_path: bool,
     /// Whether the receiver hears no announcement, and raises the latency to what packets need.
     pub unannounced: bool,
     /// Whether a stall monitor tells receivers of the times in which their whole host stood still.
@@ -206,6 +208,7 @@ impl Scenario {
             auto: None,
             auto_most: None,
             adapts: None,
+            probes_path: false,
             unannounced: false,
             stall_monitor: true,
         }

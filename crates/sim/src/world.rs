@@ -39,6 +39,9 @@ use crate::scenario::{OTHER_CHANNELS, RealSound, ReceiverEnd, ReceiverModel, Sce
 use faults::sender_of;
 use hosts::{SimHost, SimReceiver};
 
+/// The longest report or probe.
+const REPORT_BYTES: usize = 9000;
+
 enum SimEvent {
     Capture,
     Join(usize),
@@ -328,7 +331,7 @@ impl World {
     }
 
     fn end(&mut self, number: usize, how: ReceiverEnd) {
-        let mut buffer = [0; 1400];
+        let mut buffer = [0; REPORT_BYTES];
         let SimReceiver { host, back, .. } = &mut self.listeners[number];
         let local = host.local(self.now);
         let goodbye = match how {
@@ -343,6 +346,11 @@ impl World {
         for when in arrivals {
             self.at(when, SimEvent::ReportFrom(buffer[..bytes].to_vec()));
         }
+    }
+
+    /// What is sent now.
+    pub fn format(&self) -> StreamFormat {
+        self.policy.format()
     }
 
     pub fn noted(&self) -> &[(TrueTime, SendNote)] {
@@ -374,7 +382,7 @@ impl World {
     }
 
     fn speak(&mut self) {
-        let mut buffer = [0; 1400];
+        let mut buffer = [0; REPORT_BYTES];
         self.decide();
         let local = self.host.local(self.now);
         if let Some(bytes) = self.host.session.poll(local, &mut buffer) {
@@ -401,7 +409,7 @@ impl World {
     }
 
     fn answer(&mut self, number: usize) {
-        let mut buffer = [0; 1400];
+        let mut buffer = [0; REPORT_BYTES];
         let listener = &mut self.listeners[number];
         let local = listener.host.local(self.now);
         if local < listener.host.session.deadline() {
@@ -477,6 +485,7 @@ fn promised(scenario: &Scenario, identity: Identity) -> SendPolicyConfig {
         destinations: vec![Endpoint::UNKNOWN.host()],
         compressed: codings(scenario).collect(),
         adapts: scenario.adapts.clone(),
+        probes_path: scenario.probes_path,
         ..SendPolicyConfig::new(format, identity, scenario.latency, device)
     }
 }

@@ -5,11 +5,10 @@ use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage};
-use tautline_proto::call::packets::USUAL_PTIMES;
 use tautline_proto::call::terms::{
     CallOffer, CallPath, CallTerms, MOST_LISTED, StreamAbilities, StreamTerms,
 };
-use tautline_proto::stream::{Coding, PTIME_RANGE};
+use tautline_proto::stream::{Coding, PTIME_RANGE, USUAL_PTIMES};
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 

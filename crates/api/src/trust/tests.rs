@@ -169,6 +169,34 @@ fn who_is_trusted_stands_in_the_list_until_removed() {
 }
 
 #[test]
+fn place_of_a_paired_host_is_kept_with_its_key_and_no_longer() {
+    let home = home();
+    let list = TrustFile::in_folder(home.path());
+    let keys = [1, 2].map(|byte| HostKey::new([byte; 32]));
+    // As an older taut wrote it.
+    std::fs::write(list.path(), format!("\"attic\" = \"{}\"\n", keys[1])).unwrap();
+    rights(list.path(), 0o600);
+    list.trust_at("studio", keys[0], Some("10.0.0.2")).unwrap();
+    let places = || {
+        let hosts = TrustFile::in_folder(home.path()).hosts().unwrap();
+        ["attic", "studio"].map(|name| (hosts.key(name), hosts.place(name).map(str::to_owned)))
+    };
+    let place = Some("10.0.0.2".to_owned());
+    assert_eq!(places(), [(Some(keys[1]), None), (Some(keys[0]), place.clone())]);
+    list.trust("studio", keys[0]).unwrap();
+    assert_eq!(places()[1], (Some(keys[0]), place));
+    list.trust("studio", keys[1]).unwrap();
+    assert_eq!(places()[1], (Some(keys[1]), None), "it is another host");
+    for odd in ["a b", "\"", "\u{202e}", "", &"x".repeat(321)] {
+        list.trust_at("studio", keys[1], Some(odd)).unwrap();
+        assert_eq!(places()[1], (Some(keys[1]), None), "{odd:?}");
+        std::fs::write(list.path(), format!("studio = '{} {odd}'", keys[0])).unwrap();
+        assert!(list.hosts().is_err(), "{odd:?}");
+        std::fs::write(list.path(), "").unwrap();
+    }
+}
+
+#[test]
 fn several_that_change_the_list_at_once_undo_nothing() {
     let home = home();
     std::thread::scope(|scope| {

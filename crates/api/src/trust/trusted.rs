@@ -1,4 +1,4 @@
-//! The list of trusted hosts: `trusted.toml`, one line each, `name = "key"`.
+//! The list of trusted hosts: `trusted.toml`, one line each, `name = "key"` or `name = "key place"`.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use super::{HostKey, TrustError};
 /// In the same directory as this host's key.
 const TRUSTED_FILE: &str = "trusted.toml";
 pub(super) const MOST_NAME: usize = 64;
+/// Characters of a place: those of a host name (RFC 1035 §2.3.4), and a user and `ssh:` before it.
+const MOST_PLACE: usize = 320;
 const MEND: &str = "mend it, or move it away and trust each host again (taut trust NAME KEY); until then \
                     nobody is trusted";
 
@@ -40,9 +42,22 @@ pub fn is_name(name: &str) -> bool {
     (1..=MOST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 
+/// Returns whether this can be the place of a host: TOML and terminals show it unchanged.
+fn is_place(place: &str) -> bool {
+    let shown = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+    (1..=MOST_PLACE).contains(&place.len()) && place.chars().all(shown)
+}
+
+/// A host of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TrustedHost {
+    key: HostKey,
+    place: Option<String>,
+}
+
 /// Trusted hosts by name, in alphabetical order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TrustedHosts(BTreeMap<String, HostKey>);
+pub struct TrustedHosts(BTreeMap<String, TrustedHost>);
 
 impl TrustedHosts {
     /// Whether the list is empty.
@@ -52,12 +67,17 @@ impl TrustedHosts {
 
     /// Iterates over names and keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, HostKey)> {
-        self.0.iter().map(|(name, key)| (name.as_str(), *key))
+        self.0.iter().map(|(name, host)| (name.as_str(), host.key))
     }
 
     /// Key of the host with this name.
     pub fn key(&self, name: &str) -> Option<HostKey> {
-        self.0.get(name).copied()
+        self.0.get(name).map(|host| host.key)
+    }
+
+    /// Where the host of this name was paired, if it was: its address, or `ssh:` and a destination.
+    pub fn place(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.place.as_deref()
     }
 
     /// Name of the host with this key, if trusted.
@@ -79,12 +99,19 @@ impl TrustedHosts {
             error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
         })?;
         let hosts = table.into_iter().map(|(name, value)| {
-            let Value::String(key) = value else { return Err(format!("{name} has no key")) };
+            let Value::String(host) = value else { return Err(format!("{name} has no key")) };
             if !is_name(&name) {
                 return Err(TrustError::Name(name).to_string());
             }
+            let (key, place) = match host.split_once(' ') {
+                Some((key, place)) => (key, Some(place)),
+                None => (&*host, None),
+            };
             let key = key.parse().map_err(|error| format!("{name}: {error}"))?;
-            Ok((name, key))
+            match place.filter(|place| !is_place(place)) {
+                Some(place) => Err(format!("{name}: {place:?} is no address")),
+                None => Ok((name, TrustedHost { key, place: place.map(str::to_owned) })),
+            }
         });
         hosts.collect::<Result<_, _>>().map(Self)
     }
@@ -93,7 +120,10 @@ impl TrustedHosts {
 impl fmt::Display for TrustedHosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("# Hosts that this one trusts: taut trust NAME KEY.\n")?;
-        self.iter().try_for_each(|(name, key)| writeln!(f, "\"{name}\" = \"{key}\""))
+        self.0.iter().try_for_each(|(name, TrustedHost { key, place })| {
+            let place = place.as_ref().map_or(String::new(), |place| format!(" {place}"));
+            writeln!(f, "\"{name}\" = \"{key}{place}\"")
+        })
     }
 }
 
@@ -145,16 +175,29 @@ impl TrustFile {
         }
     }
 
-    /// Adds a host; returns its previous key under this name, if different.
+    /// Adds a host; returns its previous key under this name, if different. If the key is the same, the place stays.
     pub fn trust(&self, name: &str, key: HostKey) -> Result<Option<HostKey>, TrustError> {
+        self.trust_at(name, key, None)
+    }
+
+    /// Trusts a host that was paired at this place, if it is one that can be written.
+    pub fn trust_at(
+        &self,
+        name: &str,
+        key: HostKey,
+        place: Option<&str>,
+    ) -> Result<Option<HostKey>, TrustError> {
         if !is_name(name) {
             return Err(TrustError::Name(name.chars().take(MOST_NAME).collect()));
         }
         let _held = self.hold()?;
         let mut hosts = self.load()?;
-        let before = hosts.0.insert(name.to_owned(), key);
+        let place = place.filter(|place| is_place(place)).map(str::to_owned);
+        let known = hosts.0.get(name).filter(|host| host.key == key);
+        let place = place.or_else(|| known?.place.clone());
+        let before = hosts.0.insert(name.to_owned(), TrustedHost { key, place });
         self.write(&hosts)?;
-        Ok(before.filter(|before| *before != key))
+        Ok(before.map(|host| host.key).filter(|before| *before != key))
     }
 
     /// Removes a host; returns its key, if it was trusted.
@@ -165,7 +208,7 @@ impl TrustFile {
         if before.is_some() {
             self.write(&hosts)?;
         }
-        Ok(before)
+        Ok(before.map(|host| host.key))
     }
 
     /// Serialises changes, which could otherwise undo one another.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tautline_dsp::dither::Dither;
 use tautline_dsp::format::SampleFormat;
 use tautline_io::clock::now;
-use tautline_io::output::{create_private, open_now, set_blocking};
+use tautline_io::output::{create_private, open_private, set_blocking};
 use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
@@ -100,7 +100,7 @@ impl WavFile {
 
     pub(crate) fn has_reader(&mut self) -> io::Result<bool> {
         let WavOutput::Awaited(path) = &self.store else { return Ok(true) };
-        let Some(pipe) = open_now(path, OpenOptions::new().write(true))? else { return Ok(false) };
+        let Some(pipe) = open_private(path, &mut OpenOptions::new())? else { return Ok(false) };
         set_blocking(&pipe)?;
         self.store = WavOutput::Pipe { pipe, begun: false };
         Ok(true)

@@ -46,7 +46,8 @@ pub fn lock() -> Result<(), LockRefused> {
 
 /// Releases memory that only the start needed: free heap, and unmodified pages of the program's
 /// file, which the kernel maps again on use. From then on, freed blocks of 128 kB and more return
-/// to the kernel. Call it before [`lock`], and not in a process that runs other programs' code.
+/// to the kernel, and threads share one arena of the allocator. Call it before [`lock`], and not in
+/// a process that runs other programs' code.
 pub fn release_start() {
     #[cfg(target_env = "gnu")]
     // SAFETY: affects only free memory and the placement of new blocks.
@@ -54,6 +55,9 @@ pub fn release_start() {
         // By default the threshold grows with freed sizes, which would keep an ended call's buffers
         // in the heap.
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+        // By default there are up to eight for each core, and each keeps what ended threads freed in it. Threads that must
+        // not wait do not allocate.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::malloc_trim(0);
     }
     let (Ok(program), Ok(maps)) =

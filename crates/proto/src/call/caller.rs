@@ -7,7 +7,7 @@ use super::message::{
     TAKES_VERSION,
 };
 use super::packets::NoPackets;
-use super::terms::{CallLatency, CallOffer, CallPath, CallTerms};
+use super::terms::{CallAdaptation, CallLatency, CallOffer, CallPath, CallTerms};
 use super::transport::TransportNumbers;
 use super::{CallId, LINE_DEAD, PING_EVERY};
 use crate::stream::{Coding, PTIME_RANGE};
@@ -19,7 +19,7 @@ const ANSWER: Span = Span::from_secs(5);
 const FIRST_PAUSE: Span = Span::from_millis(250);
 /// to this at most: whoever waits for a network that returns waits no longer.
 const MOST_PAUSE: Span = Span::from_secs(2);
-/// Before there is a call, a line that the other end cuts in its handshake is dialled again so many times: for half a minute.
+/// Before there is a call, a line that the other end cuts before it answers is dialled again so many times: for half a minute.
 const MAX_REDIALS: u32 = 16;
 
 /// A call that was agreed on.
@@ -130,6 +130,8 @@ pub struct CallerEnd {
     unanswered: u32,
     /// By what people last asked for the sound to go.
     by: Option<Vec<CallPath>>,
+    /// How the sound follows the network by the last change.
+    adapts: Option<CallAdaptation>,
     /// The version that is spoken by the newest line.
     version: u32,
     /// Whether there was one: then it is called until somebody hangs up.
@@ -154,6 +156,7 @@ impl CallerEnd {
             asked: None,
             unanswered: 0,
             by: None,
+            adapts: None,
             version: CALL_VERSION,
             called: false,
             failures: 0,
@@ -228,6 +231,9 @@ impl CallerEnd {
         } else if let Some(by) = &self.by {
             offer.paths.clone_from(by);
         }
+        if let Some(adapts) = &self.adapts {
+            offer.adapt(adapts);
+        }
         let version = version.min(CALL_VERSION);
         self.version = version;
         // It would refuse what it has no word for.
@@ -256,10 +262,14 @@ impl CallerEnd {
         }
     }
 
-    /// The other end cut the line in its handshake: it may have no room now.
+    /// The other end cut the line in its handshake, which may be over at this end: it may have no room now.
     pub fn cut_off(&mut self, now: LocalTime) {
         match self.line {
-            CallerConnection::Dialling if self.failures < MAX_REDIALS => self.dial_later(now),
+            CallerConnection::Dialling | CallerConnection::Asked { .. }
+                if self.failures < MAX_REDIALS =>
+            {
+                self.dial_later(now);
+            }
             _ => self.line_lost(now),
         }
     }
@@ -316,6 +326,9 @@ impl CallerEnd {
                     self.holds = self.holds.saturating_sub(1);
                 }
                 if let Some(call) = &mut self.call {
+                    if call.terms.adapts != terms.adapts {
+                        self.adapts.clone_from(&terms.adapts);
+                    }
                     call.terms = terms.clone();
                 }
                 self.unanswered = self.unanswered.saturating_sub(1);

@@ -10,16 +10,6 @@ use crate::time::Span;
 use crate::units::{Channels, Rate};
 use crate::wire::{PacketHeads, WireForm};
 
-/// Sound in one packet, as people choose it: what AES67 has, and what coders take.
-pub const USUAL_PTIMES: [Span; 6] = [
-    Span::from_micros(250),
-    Span::from_millis(1),
-    Span::from_micros(2500),
-    Span::from_millis(5),
-    Span::from_millis(10),
-    Span::from_millis(20),
-];
-
 /// What was agreed on for one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamTerms {

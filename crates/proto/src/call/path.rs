@@ -3,8 +3,8 @@
 //! The caller decides, as it alone can make connections. It hears the other end's sound all the time, silence
 //! too, so a path on which nothing comes is one that does not carry. Nor is one by which nothing comes to the other end,
 //! which says so ([`PathSilence`]): what comes from there says nothing of the way there. While TCP is used, probes by UDP, which the
-//! other end sends back, say when that carries again. They are as long as the datagrams of sound: a path may drop long ones
-//! without a word (a black hole, RFC 8899 §1.1).
+//! other end sends back, say when that carries again. They are as long as the datagrams with which sound begins: a
+//! path may drop long ones without a word (a black hole, RFC 8899 §1.1). Whether longer ones pass each sender finds out.
 
 use super::terms::CallPath;
 use crate::time::{LocalTime, Span};
@@ -32,7 +32,7 @@ const MOST_DOUBLED: u32 = 5;
 pub enum PathStep {
     /// Use this from now on.
     Use(CallPath),
-    /// Send a probe by UDP, as long as the datagrams of sound.
+    /// Send a probe by UDP, as long as the datagrams with which sound begins.
     Probe,
     /// Tell people that nothing passes this way by UDP, where there is nothing else to use: once, until something does.
     Tell(SilentWay),

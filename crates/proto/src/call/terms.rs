@@ -5,15 +5,15 @@ use core::fmt;
 
 use thiserror::Error;
 
+use super::packets::NoPackets;
 pub use super::packets::StreamTerms;
-use super::packets::{NoPackets, USUAL_PTIMES};
 use crate::codec::{NotCoded, Opus};
 use crate::congestion::CodingLimits;
 use crate::jitter_buffer::room_for;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::redundancy::{Bounds, ETHERNET, MOST_WINDOW, Redundancy};
-use crate::send_policy::{Limits, Regulator};
-use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE};
+use crate::send_policy::{BASE_BYTES, Limits, Regulator};
+use crate::stream::{Coding, LONGEST_LINK_OFFSET, PTIME_RANGE, USUAL_PTIMES};
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 use crate::wire::PacketHeads;
@@ -332,8 +332,8 @@ impl CallTerms {
         self.back.packets().map(drop)
     }
 
-    /// Bytes of the longest datagrams of sound, either way, encrypted: probes of a path are as long. With redundancy, those
-    /// that carry the most of it.
+    /// Bytes of the longest datagrams with which audio begins, either way, encrypted, with as much redundancy as they may
+    /// carry: probes of a path are as long.
     pub fn datagram_bytes(&self) -> usize {
         let symbols = match self.redundancy {
             None | Some(Redundancy::Off) => 0,
@@ -347,7 +347,7 @@ impl CallTerms {
             let carried = BOUNDS.cost_of(&format, symbols);
             Some(PacketHeads::rtp(true).datagram_bytes(&format) + carried + TAG)
         };
-        bytes(&self.there).max(bytes(&self.back)).unwrap_or_default()
+        bytes(&self.there).max(bytes(&self.back)).unwrap_or_default().min(BASE_BYTES)
     }
 
     /// What packets carry of earlier ones, at an end that asks for `own` of what it sends.
@@ -414,6 +414,16 @@ impl CallTerms {
 }
 
 impl CallOffer {
+    /// Has a call follow the network like this: with what the sound begins, if the coding itself does.
+    pub(super) fn adapt(&mut self, adapts: &CallAdaptation) {
+        self.adapts = Some(adapts.clone());
+        if adapts.is_auto() {
+            self.there.codings.clone_from(&adapts.codings);
+            self.back.codings.clone_from(&adapts.codings);
+            self.begin_with_few_bits();
+        }
+    }
+
     /// Has a call begin with a coding that all networks carry, if the other end has one: the fewest bits first.
     pub fn begin_with_few_bits(&mut self) {
         for stream in [&mut self.there, &mut self.back] {

@@ -151,7 +151,9 @@ impl SendPolicy {
             // A coding for announced packets starts with them: it may support no others.
             (false, Some(at)) if stays && notice => Some((at, format)),
             _ => {
-                tell(command(&format), context)?;
+                if !self.tell_format(&format, context) {
+                    return Err(SendRefused::Busy);
+                }
                 None
             }
         };
@@ -193,10 +195,25 @@ impl SendPolicy {
             context.hasten();
         }
         if let Some((_, format)) = self.coming.format.filter(|(at, _)| *at <= now)
-            && (context.command)(command(&format))
+            && self.tell_format(&format, context)
         {
             self.coming.format = None;
         }
+    }
+
+    /// Commands this format, in packets as long as the path carries. Returns `false` if the queue of commands is full.
+    pub(super) fn tell_format(
+        &mut self,
+        format: &StreamFormat,
+        context: &mut SendContext<'_>,
+    ) -> bool {
+        let packet = self.passing(format);
+        let command = SendCommand::Format(packet, format.coding(), format.payload_type);
+        let is_told = (context.command)(command);
+        if is_told {
+            self.packet = packet;
+        }
+        is_told
     }
 
     /// Age of such packets at departure, and the promised latency. An automatic latency rises by as
@@ -228,12 +245,4 @@ impl SendPolicy {
         let fits = format.rate.span_of(Frames::from_len(fits));
         Err(SendRefused::TooLarge { bytes, most, fits, coding: format.coding() })
     }
-}
-
-const fn command(format: &StreamFormat) -> SendCommand {
-    SendCommand::Format(format.packet, format.coding(), format.payload_type)
-}
-
-fn tell(command: SendCommand, context: &mut SendContext<'_>) -> Result<(), SendRefused> {
-    if (context.command)(command) { Ok(()) } else { Err(SendRefused::Busy) }
 }

@@ -163,8 +163,8 @@ impl Receivers {
             // Keep its losses.
             Event::Left(..) => known.ask.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
-            // For the policy's rate control.
-            Event::Feedback(..) => {}
+            // For the policy's rate control and its search of the path size.
+            Event::Feedback(..) | Event::Passed(..) => {}
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
         let (silence, times_lost) = same.or(restarted)?;

@@ -9,8 +9,8 @@ mod write;
 
 pub use app::LossReport;
 pub use app::{Announcement, Effective, hide_clocks};
-pub use read::{Compound, InvalidReport, author_of};
-pub use write::{ReportError, RtcpReport, write_feedback};
+pub use read::{Compound, InvalidReport, author_of, probe_of};
+pub use write::{ReportError, RtcpReport, write_feedback, write_passed, write_probe};
 
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
@@ -99,6 +99,8 @@ pub enum Item<'a> {
     Losses(LossReport),
     /// Reporter's measurements of the path.
     Feedback(PathFeedback),
+    /// Answer to a probe: the stream and the name of the probe.
+    Passed(u32, u32),
     /// Relation of the reporter's clock to UTC.
     Kept(DisciplinedClock),
     /// The reporter leaves.

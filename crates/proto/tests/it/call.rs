@@ -11,7 +11,7 @@ use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::answering::{Answering, AnsweringStep, ConnectionId};
 use tautline_proto::call::caller::{CallOver, CallerEnd, CallerStep, NotAsked};
 use tautline_proto::call::message::{CALL_VERSION, CallMessage, CallReason};
-use tautline_proto::call::terms::{CallLatency, CallOffer, CallTerms, StreamTerms};
+use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallOffer, CallTerms, StreamTerms};
 use tautline_proto::call::{CALL_KEPT, CallId, LINE_DEAD};
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{LocalTime, Span};
@@ -564,21 +564,63 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
 }
 
 #[test]
-fn line_cut_in_its_handshake_is_dialled_again_for_half_a_minute() {
-    let now = LocalTime::ZERO;
-    let (mut caller, mut at, mut dials) = (CallerEnd::new(offer(), now), now, Vec::new());
-    let over = loop {
-        caller.poll(at);
-        match caller.step() {
-            Some(CallerStep::Dial) => {
-                dials.push((at - now).as_nanos() / 1_000_000);
-                caller.cut_off(at);
+fn line_cut_before_an_answer_is_dialled_again_for_half_a_minute() {
+    // The handshake is over at this end or not.
+    for connects in [false, true] {
+        let now = LocalTime::ZERO;
+        let (mut caller, mut at, mut dials) = (CallerEnd::new(offer(), now), now, Vec::new());
+        let over = loop {
+            caller.poll(at);
+            match caller.step() {
+                Some(CallerStep::Dial) => {
+                    dials.push((at - now).as_nanos() / 1_000_000);
+                    if connects {
+                        caller.connected(CALL_VERSION, at);
+                    }
+                    caller.cut_off(at);
+                }
+                Some(CallerStep::Say(CallMessage::Call { .. })) => {}
+                Some(step) => break step,
+                None => at = caller.deadline(),
             }
-            Some(step) => break step,
-            None => at = caller.deadline(),
+        };
+        assert_eq!(dials[..6], [0, 250, 750, 1_750, 3_750, 5_750], "{connects}");
+        assert_eq!((dials.len(), dials[16]), (17, 27_750), "{connects}");
+        assert_eq!(over, CallerStep::Over(CallOver::NotReached), "{connects}");
+    }
+}
+
+/// What a caller offers that dials now.
+fn dialled(caller: &mut CallerEnd, now: LocalTime) -> CallOffer {
+    caller.poll(now);
+    loop {
+        match caller.step() {
+            Some(CallerStep::Dial) => caller.connected(CALL_VERSION, now),
+            Some(CallerStep::Say(CallMessage::Call { offer, .. })) => break offer,
+            step => assert!(step.is_some(), "nothing is offered"),
         }
-    };
-    assert_eq!(dials[..6], [0, 250, 750, 1_750, 3_750, 5_750]);
-    assert_eq!((dials.len(), dials[16]), (17, 27_750));
-    assert_eq!(over, CallerStep::Over(CallOver::NotReached));
+    }
+}
+
+#[test]
+fn coding_that_was_told_to_follow_the_network_does_so_in_the_next_call() {
+    let now = LocalTime::ZERO;
+    let mut caller = CallerEnd::new(offer(), now);
+    let first = dialled(&mut caller, now);
+    assert_eq!(first.adapts, None);
+    let terms = offer().choose(&first).unwrap();
+    let agreed = CallMessage::Accepted { call: CallId([1; 16]), terms, udp_port: 7_000 };
+    caller.said(agreed.clone(), now);
+    let codings = vec![SampleFormat::L24.into(), Coding::OPUS];
+    let adapts = Some(CallAdaptation { codings, most_bitrate: None });
+    let CallMessage::Accepted { terms, .. } = agreed else { unreachable!() };
+    caller.said(CallMessage::Changed(CallTerms { adapts: adapts.clone(), ..terms }), now);
+    // The other end is started again, and knows nothing of it.
+    caller.line_lost(now);
+    let at = caller.deadline();
+    let next = dialled(&mut caller, at);
+    assert_eq!(next.adapts, adapts);
+    // It begins with few bits.
+    assert_eq!(next.there.codings.first(), Some(&Coding::OPUS));
+    assert_eq!(next.back.codings.first(), Some(&Coding::OPUS));
 }

@@ -16,7 +16,7 @@ use crate::scenario::Scenario;
 pub(super) fn sender_of(scenario: &Scenario, identity: Identity, wall: Span) -> Packetizer {
     let config = PacketizerConfig {
         wire: PACK,
-        format: scenario.format,
+        format: super::promised(scenario, identity).sender(wall).format,
         identity,
         period: scenario.sender.card.period,
         stamps: scenario.stamps,

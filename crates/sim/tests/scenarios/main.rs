@@ -16,6 +16,7 @@ mod latencies;
 mod losses;
 mod offload;
 mod outages;
+mod packets_are_no_longer_than_their_path_carries;
 mod sender_faults;
 mod sound_that_either_end_does_not_hear_goes_by_tcp;
 mod talkers;

@@ -199,6 +199,12 @@ pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
 
 pub(super) const FEEDBACK: u8 = 4;
 
+/// Subtype of a probe of the path: its name (32 bits), and zeros up to the length that is probed.
+pub(super) const PROBE: u8 = 5;
+/// Subtype of the answer to a probe: the stream (32 bits), and the name (32).
+pub(super) const PASSED: u8 = 6;
+
+/// Subtype of a [`LossReport`] among tautline's APP packets.
 pub(super) const LOSSES: u8 = 2;
 
 /// Receiver to sender: losses of its stream before and after repair, since the first packet.

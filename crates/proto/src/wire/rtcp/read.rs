@@ -7,7 +7,8 @@ use rtcp_types::prelude::*;
 use rtcp_types::{App, Bye, ReceiverReport, SenderReport};
 
 use super::app::{
-    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, LOSSES, LossReport, NAME, kept_from_bytes,
+    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, LOSSES, LossReport, NAME, PASSED, PROBE,
+    kept_from_bytes,
 };
 use super::{
     Announcement, CNAME_ITEM, CompactNtp, CompactSpan, DELAYS_BLOCK, DelaySince, Effective, Item,
@@ -51,6 +52,14 @@ pub fn author_of(datagram: &[u8]) -> Option<u32> {
     Compound::parse(datagram).ok()?;
     let ssrc = datagram.get(HEADER_BYTES..2 * HEADER_BYTES)?;
     ssrc.try_into().ok().map(u32::from_be_bytes)
+}
+
+/// The source of a probe of the path and its name, if it is one ([`write_probe`](super::write_probe)).
+/// The zeros at its end may be missing.
+pub fn probe_of(datagram: &[u8]) -> Option<(u32, u32)> {
+    let is_probe = datagram.first_chunk() == Some(&[2 << 6 | PROBE, packet_type::APPLICATION])
+        && datagram.get(8..12) == Some(NAME.as_bytes());
+    is_probe.then(|| Some((word(datagram, 4)?, word(datagram, 12)?))).flatten()
 }
 
 impl InvalidReport {
@@ -226,6 +235,7 @@ fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> O
         LOSSES => LossReport::from_bytes(data).map(Item::Losses),
         KEPT => kept_from_bytes(data).map(Item::Kept),
         FEEDBACK => PathFeedback::from_bytes(data).map(Item::Feedback),
+        PASSED => word(data, 0).zip(word(data, 4)).map(|(ssrc, bytes)| Item::Passed(ssrc, bytes)),
         _ => None,
     };
     item.into_iter().for_each(|item| visitor(app.ssrc(), item));

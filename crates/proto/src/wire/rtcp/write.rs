@@ -4,7 +4,8 @@
 //! several times a second per receiver, so the few fixed layouts are written in place.
 
 use super::app::{
-    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, kept_to_bytes,
+    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, PASSED, PROBE,
+    kept_to_bytes,
 };
 use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MOST_BLOCKS, NtpTime,
@@ -214,6 +215,33 @@ pub fn write_feedback(ssrc: u32, feedback: PathFeedback, buffer: &mut [u8]) -> O
     }
     let mut out = Out { buffer, at: 0 };
     out.app(ssrc, FEEDBACK, &feedback.to_bytes());
+    Some(out.at)
+}
+
+/// Writes a path probe of `ssrc` with this name and this many bytes, in whole 32-bit words, at most as long as the buffer.
+/// Returns its length, or `None` if its header does not fit.
+pub fn write_probe(ssrc: u32, (name, bytes): (u32, usize), buffer: &mut [u8]) -> Option<usize> {
+    let length = bytes.clamp(16, buffer.len().max(16)) & !3;
+    let datagram = buffer.get_mut(..length)?;
+    let mut out = Out { buffer: datagram, at: 0 };
+    out.packet(PROBE, packet_type::APPLICATION, length);
+    out.u32(ssrc);
+    out.bytes(NAME.as_bytes());
+    out.u32(name);
+    out.zeros_until(length);
+    Some(length)
+}
+
+/// Writes the answer of `ssrc` to a probe of `stream`. Returns its length, or `None` if it does not fit.
+pub fn write_passed(ssrc: u32, (stream, name): (u32, u32), buffer: &mut [u8]) -> Option<usize> {
+    let mut data = [0; 8];
+    data[..4].copy_from_slice(&stream.to_be_bytes());
+    data[4..].copy_from_slice(&name.to_be_bytes());
+    if buffer.len() < 12 + data.len() {
+        return None;
+    }
+    let mut out = Out { buffer, at: 0 };
+    out.app(ssrc, PASSED, &data);
     Some(out.at)
 }
 

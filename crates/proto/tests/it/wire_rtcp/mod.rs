@@ -13,6 +13,22 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::*;
 
+#[test]
+fn probe_is_as_long_as_asked_and_is_read_without_its_end() {
+    let mut buffer = [0xFF; 3_000];
+    assert_eq!(write_probe(7, (2_944, 2_926), &mut buffer), Some(2_924), "whole words");
+    assert!(Compound::parse(&buffer[..2_924]).is_ok());
+    // A session may receive no more than an Ethernet frame.
+    assert_eq!(probe_of(&buffer[..1_500]), Some((7, 2_944)));
+    assert_eq!(probe_of(&buffer[..15]), None);
+    assert_eq!(write_probe(7, (2_944, 9_000), &mut [0; 1_400]), Some(1_400));
+    let len = write_passed(9, (7, 2_944), &mut buffer).unwrap();
+    assert_eq!(probe_of(&buffer[..len]), None);
+    let mut items = Vec::new();
+    Compound::parse(&buffer[..len]).unwrap().visit(|ssrc, item| items.push((ssrc, item)));
+    assert_eq!(items, [(9, Item::Passed(7, 2_944))]);
+}
+
 /// Values of a datagram, with owned names.
 #[derive(Debug, PartialEq)]
 struct Said {

@@ -1,0 +1,50 @@
+//! Under test: the packets of a sender that probes its path, where routers drop long datagrams without a word.
+
+use tautline_proto::time::{Frames, Span};
+use tautline_sim::clock::TrueTime;
+use tautline_sim::heard::Heard;
+use tautline_sim::link::PathModel;
+use tautline_sim::scenario::Scenario;
+use tautline_sim::world::World;
+
+const BEFORE: Span = Span::from_secs(10);
+const PACKETS: Frames = Frames::new(960);
+
+/// A path that drops datagrams above so many bytes.
+fn path(black_hole: Option<usize>) -> PathModel {
+    PathModel { black_hole, ..PathModel::ideal(Span::from_millis(20)) }
+}
+
+/// A minute of packets of 20 ms, 2880 bytes of sound: how long they are in the end, and what is heard.
+fn minute(path: PathModel) -> (Frames, Heard) {
+    let mut scenario = Scenario::one_way(path, 1);
+    (scenario.format.packet, scenario.latency) = (PACKETS, Span::from_millis(100));
+    scenario.probes_path = true;
+    let mut world = World::new(scenario);
+    world.run(Span::from_secs(60));
+    (world.format().packet, world.finish().remove(0))
+}
+
+#[test]
+fn packets_become_as_long_as_the_path_carries_and_none_is_lost() {
+    // 5, 10 and 20 ms take 768, 1488 and 2928 bytes, encrypted.
+    for (black_hole, packet) in [(Some(1_280), 240), (Some(1_500), 480), (None, 960)] {
+        let (packets, heard) = minute(path(black_hole));
+        let told = format!("{black_hole:?}: {packets}, {heard}");
+        assert_eq!(packets, Frames::new(packet), "{told}");
+        assert_eq!((heard.counters.lost, heard.counters.late), (0, 0), "{told}");
+        assert!(heard.first_wrong.is_none() && heard.silences.is_empty(), "{told}");
+        assert!(heard.counters.received > 2_900, "{told}");
+    }
+}
+
+#[test]
+fn packets_become_shorter_within_a_second_when_the_path_carries_no_long_ones_any_more() {
+    let changes = vec![(TrueTime::ZERO.after(BEFORE), path(Some(1_280)))];
+    let (packets, heard) = minute(PathModel { changes, ..path(None) });
+    let told = format!("{packets}, {heard}: {:?}", heard.silences);
+    assert_eq!(packets, Frames::new(240), "{told}");
+    let [(from, until)] = heard.silences[..] else { panic!("one gap: {told}") };
+    // A caller leaves UDP after a second.
+    assert!(until.since(from) < Span::from_secs(1), "{told}");
+}
