@@ -42,16 +42,16 @@ use crate::plan::probes::Probes;
 use crate::plan::select::Select;
 
 tautline_dsp::named_enum! {
-    /// Who makes the system calls.
+    /// Whether a separate thread makes the system calls.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum LinkKind {
         /// Threaded where packets of one period are to be spaced ([`is_spaced`]), else direct.
         #[default]
         Auto = "auto",
         /// The device's thread.
-        Direct = "direct",
+        Direct = "no",
         /// A wire thread, which spaces the packets of a period.
-        Threaded = "ringed",
+        Threaded = "yes",
     }
 }
 
@@ -187,7 +187,7 @@ pub struct RecvPlan {
     /// How the device runs.
     pub device: Settings,
     /// Ends once every sender said goodbye or was silent for three seconds, and all is played.
-    pub until_bye: bool,
+    pub exit_on_bye: bool,
     /// How many packets are measured.
     pub probes: Probes,
     /// Writes the ledger of every packet that is measured here.

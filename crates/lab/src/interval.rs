@@ -41,8 +41,8 @@ use listen::{Socket, listen};
 use rungs::climb;
 
 const HELP: &str = r#"Examples:
-  # How evenly `taut send --ledger sent.csv` handed its packets over:
-  taut lab interval --ledger sent.csv
+  # How evenly `taut send --packet-log sent.csv` handed its packets over:
+  taut lab interval --packet-log sent.csv
   # What arrives here for a minute, by the kernel's stamps; no receiver runs:
   taut lab interval --listen 0.0.0.0:5004 --duration 60s
   # Every stream of RTP or AVTP in a capture, such as that of
@@ -70,7 +70,7 @@ late packets were handed over."#;
 #[command(after_help = HELP,
           group = ArgGroup::new("source").required(true).args(["ledger", "listen", "pcap", "rungs"]))]
 pub struct IntervalFlags {
-    /// What `taut send --ledger` wrote: when packets were handed to the kernel
+    /// What `taut send --packet-log` wrote: when packets were handed to the kernel
     #[arg(long, value_name = "FILE.csv")]
     ledger: Option<PathBuf>,
     /// Where packets arrive now: HOST:PORT of this machine or a group, avtp+udp://… or avtp://IF/ADDRESS
@@ -189,7 +189,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
             of_capture(file, flags.rate)
         }
         (_, _, Some(address)) => heard(flags, address, &answer)?,
-        _ => return Err(Failure::usage("give one of --ledger, --pcap, --listen and --rungs")),
+        _ => return Err(Failure::usage("give one of --packet-log, --pcap, --listen and --rungs")),
     };
     answer.give(report)
 }
@@ -285,7 +285,7 @@ fn report() -> LabReport {
     report
 }
 
-/// Intervals between hand-overs to the kernel, by the ledger of `taut send --ledger`.
+/// Intervals between hand-overs to the kernel, by the ledger of `taut send --packet-log`.
 pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
     match figures::read_ledger(text) {

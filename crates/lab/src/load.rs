@@ -5,7 +5,7 @@ use clap::Args;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 
-use crate::burden::BusyHost;
+use crate::loadgen::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::HostError;
 use crate::impair::Share;

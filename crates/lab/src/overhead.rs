@@ -39,10 +39,10 @@ pub struct OverheadFlags {
 
 /// What is switched on: its name, and the words that `taut` has for it.
 const KINDS: [(&str, &[&str]); 4] = [
-    ("nothing measured", &["--probes", "off", "--no-witness"]),
-    ("1 of 64", &["--probes", "64", "--no-witness"]),
-    ("every packet", &["--probes", "all", "--no-witness"]),
-    ("every packet, and the witness", &["--probes", "all"]),
+    ("nothing measured", &["--sample-packets", "off", "--no-stall-monitor"]),
+    ("1 of 64", &["--sample-packets", "64", "--no-stall-monitor"]),
+    ("every packet", &["--sample-packets", "all", "--no-stall-monitor"]),
+    ("every packet, and the witness", &["--sample-packets", "all"]),
 ];
 
 /// Runs all kinds in turn, every other round in reverse: a machine that warms up is no difference then.

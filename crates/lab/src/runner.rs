@@ -14,7 +14,7 @@ use tautline_ui::readers::{parse, rate, span};
 use tautline_ui::screen;
 
 use crate::answer::{Answer, Reporting};
-use crate::burden::BusyHost;
+use crate::loadgen::BusyHost;
 use crate::cases::Cases;
 use crate::hosts::{HostError, HostPlace, LabHost};
 use crate::report::ReportRow;

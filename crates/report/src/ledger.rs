@@ -1,4 +1,4 @@
-//! Ledgers, as `--ledger` writes them: a line for each packet, with instants in nanoseconds of the writer's
+//! Ledgers, as `--packet-log` writes them: a line for each packet, with instants in nanoseconds of the writer's
 //! monotonic clock. What is not known is empty. A receiver's line and its sender's begin with the same RTP timestamp,
 //! so that the two join.
 
@@ -29,7 +29,7 @@ pub enum LedgerError {
     /// Not a file that can be read.
     #[error("reading it: {0}")]
     System(#[from] io::Error),
-    /// Not what `--ledger` writes.
+    /// Not what `--packet-log` writes.
     #[error("it has no column {0}: it is no ledger")]
     NoColumn(&'static str),
 }

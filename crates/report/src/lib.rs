@@ -94,7 +94,7 @@ pub struct StreamReport {
     /// Whether any of it was played.
     #[serde(skip)]
     pub played: bool,
-    /// How it ended, where the run ended with it (`--until-bye`).
+    /// How it ended, where the run ended with it (`--exit-on-bye`).
     pub ended: Option<StreamEnd>,
     /// Audio time in one packet.
     pub ptime_ns: i64,

@@ -62,7 +62,7 @@ impl From<clap::Error> for Failure {
         let text =
             error.to_string().replace("invalid digit found in string", "must be a whole number");
         let mend = match error.kind() {
-            // A similar name, --mtt, is a length of time.
+            // A similar name, --max-transit-time, is a length of time.
             _ if is_mute(&error, &text) => {
                 return Self::usage(
                     "unexpected argument '--mute': send and recv have none\n\

@@ -9,15 +9,15 @@ they are the time from a packet's first frame at the ADC to that at the DAC.
   pack      to the packet that is complete: it waits for the blocks that fill it
             and is encoded (send --ptime, --format)
   send      to its hand-over to the kernel: packets of a period leave one after
-            the other (send --link, --pacing, --scheduler)
+            the other (send --io-thread, --pacing, --scheduler)
   launch    to the launch time at which the kernel's queue lets it go; only with
             such a queue (send --pacing)
   wire      to the kernel's stamp of its arrival at the receiver: both drivers
             and the network, across two clocks (no option; the network)
   sender    instead of all these, of a sender that reports its capture alone:
-            first frame at the ADC to the arrival (send without --no-stamps)
+            first frame at the ADC to the arrival (send without --no-header-extensions)
   wakeup    to its reading by the program: the device's thread wakes once a
-            period (recv --period, --scheduler, --link)
+            period (recv --period, --scheduler, --io-thread)
   buffer    to its turn: what the other stages leave of the latency (--latency)
   render    to the mix in the device's buffer: decoding, gain, mixing (recv
             --from for each stream, send --format)

@@ -75,7 +75,6 @@ fn can_be_pasted(example: &str) {
 fn every_example_in_the_help_can_be_pasted() {
     let examples = examples(&helps());
     examples.iter().for_each(|example| can_be_pasted(example));
-    // Four of send and of recv, in the short help and the long one, beside others.
     assert!(examples.len() > 20, "{examples:#?}");
 }
 
@@ -112,8 +111,14 @@ fn no_line_below_the_options_would_be_wrapped() {
         super::TRUST,
         super::WORK,
         super::PLUGINS,
+        super::SEND,
         super::SEND_LONG,
+        super::RECV,
         super::RECV_LONG,
+        super::CALL,
+        super::CALL_LONG,
+        super::SERVE,
+        super::SERVE_LONG,
     ];
     let mut taut = Taut::command();
     let lab = taut.find_subcommand_mut("lab").expect("a build with the lab");
@@ -187,12 +192,33 @@ fn packets_with_launch_times_go_on_by_the_interface_whose_queue_reads_them() {
 }
 
 #[test]
+fn short_help_fits_one_screen() {
+    let mut taut = Taut::command().term_width(COLUMNS);
+    taut.build();
+    for command in taut.get_subcommands_mut().filter(|command| command.get_name() != "lab") {
+        let name = command.get_name().to_owned();
+        let help = command.render_help().to_string();
+        let (options, _) = help.split_once("\nExamples:").unwrap_or((&help, ""));
+        // An option that needs a second line begins it further right than all option names.
+        let wrapped = |line: &&str| line.starts_with("                ") && !line.trim().is_empty();
+        let wrapped: Vec<_> = options.lines().filter(wrapped).collect();
+        assert!(wrapped.is_empty(), "taut {name} -h: {wrapped:#?}");
+        let shown = options.lines().filter(|line| line.contains("--")).count();
+        assert!(shown <= 22, "taut {name} -h shows {shown} options");
+        if ["send", "recv", "call", "serve"].contains(&name.as_str()) {
+            let lines = help.lines().count();
+            assert!(lines <= 45, "taut {name} -h has {lines} lines");
+        }
+    }
+}
+
+#[test]
 fn every_option_of_an_address_is_explained() {
     let explained = |text: &str, option: &str| text.contains(&format!("\n  {option}="));
     for option in ["iface", "ttl", "loop"] {
         assert!(explained(super::SEND_LONG, option), "{option}");
     }
-    for option in ["iface", "source", "senders", "gain"] {
+    for option in ["iface", "source", "senders", "volume"] {
         assert!(explained(super::RECV_LONG, option), "{option}");
     }
 }
@@ -201,7 +227,7 @@ fn every_option_of_an_address_is_explained() {
 fn the_help_says_what_avtp_by_ethernet_makes_of_an_option() {
     let shown = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let recv = shown(super::RECV_LONG);
-    for said in ["no goodbye, so no --until-bye", "--latency moves nothing"] {
+    for said in ["no goodbye, so no --exit-on-bye", "--latency moves nothing"] {
         assert!(recv.contains(said), "{said}");
     }
 }

@@ -200,7 +200,7 @@ fn a_call_of_which_nothing_is_ever_heard_says_so_and_fails() {
 #[test]
 fn a_call_begins_with_few_bits_takes_more_where_they_pass_and_fewer_where_they_do_not() {
     let _turn = beside();
-    let Some(mut talk) = CallThroughNat::begin_with("--codec auto") else { return };
+    let Some(mut talk) = CallThroughNat::begin_with("--format auto") else { return };
     let said: Vec<_> = talk.call.said().collect();
     let begun = said.iter().any(|line| line.contains(said::IN_A_CALL) && line.contains("opus"));
     assert!(begun, "{said:#?}");

@@ -2,7 +2,7 @@
 //! against a bare `sendmmsg` with `SCM_TXTIME`, which hands over as many packets of the same length by as many sockets
 //! with the same options, and converts their samples once.
 //!
-//! Ours is what `taut --link direct` runs, called as its device would call it, but without waiting for the next period.
+//! Ours is what `taut --io-thread no` runs, called as its device would call it, but without waiting for the next period.
 //! Both alternate in chunks on one thread, and medians are compared. The loopback interface has no queue that heeds
 //! launch times: they are handed over, read, and let be.
 //!

@@ -9,9 +9,9 @@ use super::{CompareOptions, ComparedRow, counts, figures};
 pub const LEAST: &str = "the least";
 
 /// Experiments whose rows follow from what was found: another one is no row that is gone.
-const SEARCHES: [&str; 2] = ["load", "least"];
+const SEARCHES: [&str; 2] = ["load", "min-latency"];
 /// Experiments that find what they measure in sound, which has a value once a frame.
-const IN_SOUND: [&str; 2] = ["delay", "between"];
+const IN_SOUND: [&str; 2] = ["delay", "align"];
 /// Stands in the name of the row that `load` ends with, after what was found.
 const HELD: &str = ", held";
 
@@ -101,7 +101,7 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
 
 /// What a search ended with. That `least` holds a latency says nothing: only what went is its last row.
 fn held(report: &ReadReport) -> Option<String> {
-    if report.experiment == "least" {
+    if report.experiment == "min-latency" {
         let least = report.rows.iter().find(|row| row.row.name == LEAST)?;
         return Some(least.row.configured?.to_string());
     }

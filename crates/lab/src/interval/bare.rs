@@ -44,7 +44,7 @@ pub(super) struct BareDepartures {
 }
 
 impl BareDepartures {
-    /// As `taut send --ledger` has it, as far as it is known.
+    /// As `taut send --packet-log` has it, as far as it is known.
     pub(super) fn ledger(&self) -> String {
         let mut text = "rtp_timestamp,capture,taken,packed,due,handed,launched\n".to_owned();
         for (number, (due, handed)) in self.handed.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-use crate::between::{BetweenOptions, TapDelays, between};
+use crate::align::{BetweenOptions, TapDelays, between};
 use crate::statistics::Series;
 
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl BranchRecording {
         Self { rate, direct: direct.samples, travelled, before, rest }
     }
 
-    /// Two channels of 16 bits, for `taut lab between` and for people.
+    /// Two channels of 16 bits, for `taut lab align` and for people.
     pub(super) fn write(&self, path: &Path) -> Result<(), hound::Error> {
         let spec = hound::WavSpec {
             channels: 2,

@@ -16,7 +16,7 @@ fn series(values: impl IntoIterator<Item = i64>) -> Series {
 }
 
 fn report() -> LabReport {
-    let mut report = LabReport::of("ladder", "is what is configured what is measured?");
+    let mut report = LabReport::of("latency-sweep", "is what is configured what is measured?");
     let mut row =
         ReportRow::named("test 1").with(&series((0..1000).map(|index| 5_000_000 + index)));
     row.configured = Some(Span::from_millis(5));

@@ -147,7 +147,7 @@ impl StreamOutcome {
     pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
-            let watched = !words.iter().any(|word| word == "--no-witness");
+            let watched = !words.iter().any(|word| word == "--no-stall-monitor");
             // What else than taut may be run has no role, and says nothing of its host.
             (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })

@@ -93,7 +93,7 @@ pub(super) fn stream(
     }
     Ok(StreamPlan {
         policy: ReceivePolicyConfig {
-            latency: flags.timing.latency.unwrap_or_default(),
+            latency: flags.latency.unwrap_or_default(),
             loss_target: flags.loss_target,
         },
         sealed: key.profile(),
@@ -103,7 +103,7 @@ pub(super) fn stream(
 
 /// The device's thread below which a wire thread is to read, if one is.
 pub(super) const fn wire_thread(flags: &Recv, from: &Address) -> Option<Scheduler> {
-    match flags.link {
+    match flags.io_thread {
         LinkKind::Threaded => Some(flags.timing.scheduler),
         // Nothing stamps what comes by a connection but whoever reads it: at once, and not once in a period.
         LinkKind::Auto if from.is_by_tcp() => Some(flags.timing.scheduler),
@@ -124,11 +124,11 @@ pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
 
 /// Who sends by Ethernet alone says no goodbye: whoever waits for one would never have heard all of it.
 pub(super) fn check_goodbye(flags: &Recv, from: &Address) -> Result<(), Failure> {
-    if !flags.until_bye || from.form() != WireForm::Avtp(Encapsulation::Ethernet) {
+    if !flags.exit_on_bye || from.form() != WireForm::Avtp(Encapsulation::Ethernet) {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "--until-bye waits for a goodbye, and AVTP by Ethernet, as at {from}, has no goodbye; use --duration, or leave \
+        "--exit-on-bye waits for a goodbye, and AVTP by Ethernet, as at {from}, has no goodbye; use --duration, or leave \
          it out and end with Ctrl-C"
     )))
 }
@@ -175,7 +175,7 @@ pub(super) fn latency(
     format: &StreamFormat,
     device: &Settings,
 ) -> Result<Span, Failure> {
-    let rule = flags.timing.latency.unwrap_or_default();
+    let rule = flags.latency.unwrap_or_default();
     lay::kept(rule, promised, format, device).map_err(|short| {
         Failure::usage(format!(
             "--latency {} is less than packets of {} and {} take; use \

@@ -29,21 +29,21 @@ use client::{Call, clerk};
 
 const HELP: &str = r#"Examples:
   # A card, both ways:
-  taut lab handover --device alsa:hw:0 --period 48 --duration 60s
+  taut lab callback-jitter --device alsa:hw:0 --period 48 --duration 60s
   # Playing to one device and capturing from another, beside each other:
-  taut lab handover --output "virtual:?period=240" --input alsa:hw:0
+  taut lab callback-jitter --output "virtual:?period=240" --input alsa:hw:0
 
 The interval is from one call of the device to the next. Lateness is against the
 grid that the device's own clock lays, from the earliest call of the run: what
 was skipped counts for each period. Where two intervals in turn are too long and
 too short, blocks come in pairs."#;
 
-/// `taut lab handover`
+/// `taut lab callback-jitter`
 #[derive(Debug, Args)]
 #[command(after_help = HELP,
           group = ArgGroup::new("devices").required(true).multiple(true)
               .args(["device", "output", "input"]))]
-pub struct HandoverFlags {
+pub struct CallbackJitterFlags {
     /// A device, both ways at once
     #[arg(long, value_name = "DEVICE", value_parser = device())]
     device: Vec<DeviceSpec>,
@@ -69,7 +69,7 @@ pub struct HandoverFlags {
     reporting: Reporting,
 }
 
-pub(crate) fn run(flags: &HandoverFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &CallbackJitterFlags) -> Result<(), Failure> {
     let both = flags.device.iter().map(|spec| (spec, Directions::Both));
     let played = flags.output.iter().map(|spec| (spec, Direction::Playback.into()));
     let captured = flags.input.iter().map(|spec| (spec, Direction::Capture.into()));
@@ -106,7 +106,7 @@ pub(crate) fn run(flags: &HandoverFlags) -> Result<(), Failure> {
     answer.give(report)
 }
 
-impl HandoverFlags {
+impl CallbackJitterFlags {
     fn calls(&self, settings: &Settings) -> usize {
         let period = settings.rate.span_of(settings.period).as_nanos().max(1);
         let calls = (self.settle + self.duration).as_nanos() / period;
@@ -120,10 +120,10 @@ const BEAT: Span = Span::from_millis(20);
 /// Runs the devices beside each other, with silence. One that goes is a void row with its reason.
 fn measure(
     devices: Vec<OpenedSide>,
-    options: &HandoverFlags,
+    options: &CallbackJitterFlags,
     stop: &Stop,
 ) -> Result<LabReport, RunError> {
-    let mut report = LabReport::asking("handover");
+    let mut report = LabReport::asking("callback-jitter");
     report.hosts.push(HostDescription::here("here"));
     report.notes.extend(lock_memory());
     let begins = now() + options.settle;

@@ -40,13 +40,13 @@ pub use messages::QUESTION;
 
 const HELP: &str = r#"How much later the second tap has the sound than the first: two channels of one
 recording, such as what goes into a box and what comes out of it:
-  taut lab between recording.wav
+  taut lab align recording.wav
   # The third channel against the first, up to a quarter of a second apart:
-  taut lab between recording.wav --channels 1,3 --most 250ms --report json
+  taut lab align recording.wav --channels 1,3 --most 250ms --report json
   # Two files that begin at one instant, the first channel of each:
-  taut lab between before.wav --second after.wav
+  taut lab align before.wav --second after.wav
   # Two channels of a card, as they are for ten seconds, as a page:
-  taut lab between --device alsa:hw:0 --channels 1,2 --duration 10s \
+  taut lab align --device alsa:hw:0 --channels 1,2 --duration 10s \
       --report-file between.html
 
 Each window gives one delay, by cross-correlation and then by the phase of the
@@ -68,10 +68,10 @@ it. What both taps share, such as the converter of one card, is not seen.
 
 Exit status: 0 if a delay was found, 1 if in no window, 2 wrong usage."#;
 
-/// `taut lab between`
+/// `taut lab align`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct BetweenFlags {
+pub struct AlignFlags {
     /// A WAV or FLAC with both taps, or with the first
     #[arg(required_unless_present = "device")]
     recording: Option<PathBuf>,
@@ -109,7 +109,7 @@ fn two_channels(text: &str) -> Result<[usize; 2], String> {
     two.ok_or_else(|| format!("`{text}` are no two channels; write 1,2, counted from 1"))
 }
 
-pub(crate) fn run(flags: &BetweenFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &AlignFlags) -> Result<(), Failure> {
     let answer = match flags.recording {
         Some(_) => Answer::of_file(&flags.reporting)?,
         None => Answer::open(&flags.reporting)?,
@@ -122,7 +122,7 @@ pub(crate) fn run(flags: &BetweenFlags) -> Result<(), Failure> {
     answer.give(report)
 }
 
-fn of_files(flags: &BetweenFlags, recording: &Path) -> Result<LabReport, Failure> {
+fn of_files(flags: &AlignFlags, recording: &Path) -> Result<LabReport, Failure> {
     let other = flags.second.as_deref();
     let channels = flags.channels.unwrap_or(if other.is_some() { [1, 1] } else { [1, 2] });
     let sound = read_sound(recording)?;
@@ -144,7 +144,7 @@ fn of_files(flags: &BetweenFlags, recording: &Path) -> Result<LabReport, Failure
 
 /// What is found between two taps, with what became of what was asked for.
 fn taps(
-    flags: &BetweenFlags,
+    flags: &AlignFlags,
     rate: Rate,
     [first, second]: [&[f32]; 2],
     channels: [usize; 2],
@@ -170,7 +170,7 @@ fn taps(
 }
 
 fn of_device(
-    flags: &BetweenFlags,
+    flags: &AlignFlags,
     spec: &DeviceSpec,
     answer: &Answer,
 ) -> Result<LabReport, Failure> {

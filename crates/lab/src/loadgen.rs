@@ -33,9 +33,9 @@ pub use busy::BusyHost;
 pub use noise::{Beside, Noise, TcpRate};
 pub(crate) use running::{BurdenSide, RunningBurdens, among};
 
-/// `taut lab burden`
+/// `taut lab loadgen`
 #[derive(Debug, Args)]
-pub struct BurdenFlags {
+pub struct LoadgenFlags {
     /// Stop after this long; else at Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<Span>,
@@ -119,7 +119,7 @@ pub enum Burden {
     },
 }
 
-pub(crate) fn run(flags: &BurdenFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &LoadgenFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let report = flags.kind.run(&stop, flags.longest);
     print_json(&report.map_err(|error| Failure::open(error.to_string()))?)
@@ -233,7 +233,7 @@ impl Burden {
         }
     }
 
-    /// What follows `taut lab burden`.
+    /// What follows `taut lab loadgen`.
     pub fn words(&self) -> Vec<String> {
         let own = match self {
             Self::Cpu { threads } => format!("--threads {threads}"),

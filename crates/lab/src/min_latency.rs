@@ -13,11 +13,11 @@ use tautline_proto::units::Rate;
 use tautline_ui::failure::Failure;
 use tautline_ui::readers::span;
 
-use crate::burden::BusyHost;
+use crate::loadgen::BusyHost;
 use crate::cases::{CaseHosts, Cases};
 use crate::compare::LEAST;
 use crate::hosts::HostError;
-use crate::ladder::tell_rest;
+use crate::latency_sweep::tell_rest;
 use crate::report::text::share;
 use crate::report::{LabReport, ReportRow};
 use crate::runner::{ANY_UNCERTAINTY, BlockSizes, BusyFlags, StreamFlags, line};
@@ -26,14 +26,14 @@ pub use search::{FROZEN_TRIES, LeastFinding, LeastSearch, LeastTry, LeastVerdict
 
 const HELP: &str = r#"Examples:
   # On this machine, in periods and packets of a millisecond:
-  taut lab least
+  taut lab min-latency
   # To another machine's card, held for ten minutes, with a page at the end:
-  taut lab least --with ssh:studio --output alsa:hw:0 --hold 600s \
+  taut lab min-latency --with ssh:studio --output alsa:hw:0 --hold 600s \
       --report-file least.html
   # In shorter periods, while every core of the receiver's host is kept busy:
-  taut lab least --period 32 --ptime 667us --load spin
+  taut lab min-latency --period 32 --ptime 667us --load spin
   # In coarse steps from 20 ms on, by Wi-Fi:
-  taut lab least --with ssh:laptop --first 20ms --step 5ms --most 400ms
+  taut lab min-latency --with ssh:laptop --first 20ms --step 5ms --most 400ms
 
 Ever greater latencies are tried for --duration each until one goes, then what
 lies between; what is left is held for --hold, and if that fails, more is. One
@@ -42,10 +42,10 @@ first seconds (--settle) aside. A try that misses something while a host freezes
 is run again, twice at most, and told. The last row is the least, with what was
 missed one step below it."#;
 
-/// `taut lab least`
+/// `taut lab min-latency`
 #[derive(Debug, Args)]
 #[command(after_help = HELP, mut_arg("max_uncertainty", |arg| arg.help(ANY_UNCERTAINTY)))]
-pub struct LeastFlags {
+pub struct MinLatencyFlags {
     /// Latencies are whole steps of this
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = step,
           help_heading = "Run")]
@@ -122,13 +122,13 @@ pub fn taken(rate: Rate, plan: &LabStream) -> Span {
     least_latency(format.packing_age(device.period), &device)
 }
 
-pub(crate) fn run(flags: &LeastFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
     let max_uncertainty = flags.streams.clocks.asked();
     let blocks = flags.streams.in_blocks(&flags.blocks);
     let plan = LabStream { periods: flags.periods, max_uncertainty, ..blocks };
     let (options, load) = (options(flags, &plan)?, flags.busy.load.as_ref());
     let words = |row: &ReportRow| Some(format!("{}{}", line(row), result(row)));
-    flags.streams.run("least", words, |ends, cases, answer| {
+    flags.streams.run("min-latency", words, |ends, cases, answer| {
         let tries = tries(cases, ends, (&plan, options), |ends, plan| {
             BusyHost::around_if(load, ends, plan, |ends| ends.run(plan))
         });
@@ -147,8 +147,8 @@ fn result(row: &ReportRow) -> String {
     word.filter(|_| row.void.is_none()).map_or(String::new(), |word| format!(", {word}"))
 }
 
-fn options(flags: &LeastFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
-    let LeastFlags { step, most, hold, .. } = *flags;
+fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<LeastOptions, Failure> {
+    let MinLatencyFlags { step, most, hold, .. } = *flags;
     let taken = taken(flags.streams.rate, plan);
     let first = flags.first.unwrap_or_else(|| whole_steps(taken, step));
     let greater = match () {

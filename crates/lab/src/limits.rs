@@ -12,7 +12,7 @@ use serde_json::Value;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 
-use crate::burden::{Burden, BurdenSide, RunningBurdens, among};
+use crate::loadgen::{Burden, BurdenSide, RunningBurdens, among};
 use crate::hosts::{ChildLimits, HostError};
 use crate::report::ReportRow;
 use crate::runner::{StreamFlags, counted_down, line};
@@ -20,11 +20,11 @@ use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
 const HELP: &str = r#"Examples:
   # On this machine, as root:
-  taut lab starved
+  taut lab limits
   # Of another machine, for a minute each, without real time:
-  taut lab starved --with ssh:root@studio --scheduler other --duration 60s
+  taut lab limits --with ssh:root@studio --scheduler other --duration 60s
   # With half a processor, alone and beside a program that wants it too:
-  taut lab starved --only 50% --only shared
+  taut lab limits --only 50% --only shared
 
 The receiver is put into a control group that has 100 (no cap), 50, 20 and 10 %
 of one processor; 50 % that a spinning thread beside it wants too; 64 MiB beside
@@ -33,10 +33,10 @@ only where groups have real-time shares, so each cap is measured with real time
 and without, unless --scheduler asks for one. A row says which ran and how much
 of the processor it got; one that cannot be made is void and says why."#;
 
-/// `taut lab starved`
+/// `taut lab limits`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct StarvedFlags {
+pub struct LimitsFlags {
     /// Only this: 100%, 50%, 20%, 10%, shared or memory; any number of times
     #[arg(long, value_name = "SHARE", help_heading = "Run")]
     only: Vec<ResourceLimit>,
@@ -132,11 +132,11 @@ impl StarvedStep {
     }
 }
 
-pub(crate) fn run(flags: &StarvedFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &LimitsFlags) -> Result<(), Failure> {
     let plan = flags.streams.plan();
     let hungers = if flags.only.is_empty() { &RESOURCE_LIMITS[..] } else { &flags.only };
     let steps = steps(hungers, plan.schedulers[1].as_deref());
-    flags.streams.run("starved", counted_down(steps.len(), line), |ends, cases, _| {
+    flags.streams.run("limits", counted_down(steps.len(), line), |ends, cases, _| {
         cases.note(NOTE);
         for step in &steps {
             let name = step.name();

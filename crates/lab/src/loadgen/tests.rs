@@ -165,11 +165,11 @@ fn what_an_experiment_asks_an_agent_to_burden_is_understood() {
         Burden::Tcp { to: at, rate: None },
         Burden::TcpSink { at },
     ] {
-        let words = ["lab", "burden", "--longest", "3s"].map(str::to_owned);
+        let words = ["lab", "loadgen", "--longest", "3s"].map(str::to_owned);
         let words = words.into_iter().chain(burden.words());
         let lab = Lab::augment_subcommands(clap::Command::new("taut")).try_get_matches_from(words);
         let read = Lab::from_arg_matches(&lab.expect("a command line"));
-        let Ok(Lab::Burden(BurdenFlags { kind, .. })) = read else { panic!("{read:?}") };
+        let Ok(Lab::Loadgen(LoadgenFlags { kind, .. })) = read else { panic!("{read:?}") };
         assert_eq!(kind, burden);
     }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use tautline_proto::time::Span;
 
-use crate::burden::Noise;
+use crate::loadgen::Noise;
 use crate::report::{Published, Statistic};
 use crate::streams::LabStream;
 

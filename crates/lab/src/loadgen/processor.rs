@@ -25,7 +25,7 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, Burd
                     (0..TURNS).for_each(|_| spin_loop());
                 }
             };
-            let spinner = std::thread::Builder::new().name("burden".into());
+            let spinner = std::thread::Builder::new().name("loadgen".into());
             if let Err(error) = spinner.spawn_scoped(scope, spin) {
                 until.stop.request();
                 return Err(BurdenError::System { what: "starting a thread", error });

@@ -292,7 +292,7 @@ fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) 
     let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
     let options = LeastOptions { first, step, most, hold };
     let mut tell = |_: &ReportRow| true;
-    let mut cases = Cases::of("least", &mut tell);
+    let mut cases = Cases::of("min-latency", &mut tell);
     let number = std::cell::Cell::new(0);
     let tries = tries(&mut cases, &mut (), (&LabStream::default(), options), |(), plan| {
         number.set(number.get() + 1);

@@ -62,7 +62,7 @@ impl RunningBurdens {
         burden: &Burden,
         limits: Option<ChildLimits>,
     ) -> Result<u32, HostError> {
-        let mut words: Vec<String> = ["lab", "burden"].map(str::to_owned).into();
+        let mut words: Vec<String> = ["lab", "loadgen"].map(str::to_owned).into();
         words.extend(["--longest".to_owned(), self.longest.to_string()]);
         words.extend(burden.words());
         let child = side.of(ends).start_within(&words, &[], limits)?;
@@ -129,5 +129,5 @@ fn failed(host: &LabHost, kind: &str, ended: ChildEnded) -> HostError {
 }
 
 fn role(kind: &str) -> String {
-    format!("lab burden {kind}")
+    format!("lab loadgen {kind}")
 }

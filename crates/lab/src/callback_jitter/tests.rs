@@ -117,7 +117,7 @@ fn a_device_that_goes_is_a_void_row_and_another_is_measured() {
         (HandoverSide { name, directions, settings }, Box::new(device))
     };
     let flags = parsed("--output null: --duration 60s --scheduler other");
-    let options = HandoverFlags { settle: Span::ZERO, ..flags };
+    let options = CallbackJitterFlags { settle: Span::ZERO, ..flags };
     let report = measure(vec![of(7), of(20), of(1)], &options, &Stop::default()).unwrap();
     let void = |row: usize| report.rows[row].void.clone().unwrap_or_default();
     snapshot!(void(0));

@@ -65,7 +65,7 @@ impl Void {
 
 impl TapDelays {
     pub fn report(&self, taps: &str) -> LabReport {
-        let mut report = LabReport::of("between", QUESTION);
+        let mut report = LabReport::of("align", QUESTION);
         report.hosts.push(HostDescription::here("here"));
         report.rows.push(self.row(taps));
         report

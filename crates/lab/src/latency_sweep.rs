@@ -10,24 +10,24 @@ use clap::Args;
 use tautline_proto::time::Span;
 use tautline_ui::failure::Failure;
 
-use crate::burden::{BusyHost, Noise, TcpRate};
+use crate::loadgen::{BusyHost, Noise, TcpRate};
 use crate::report::ReportRow;
 use crate::runner::{BusyFlags, StreamFlags, counted_down, line};
 pub use rungs::{RUNGS, Rung};
 
 const HELP: &str = r#"Examples:
   # On this machine alone, the ten latencies of the thesis and four below:
-  taut lab ladder
+  taut lab latency-sweep
   # To another machine, by ssh without a password, with a page at the end:
-  taut lab ladder --with ssh:studio --report-file ladder.html
+  taut lab latency-sweep --with ssh:studio --report-file ladder.html
   # One rung, between two namespaces of one machine:
-  taut lab ladder --rung "test 10" --with netns:far --duration 60s
+  taut lab latency-sweep --rung "test 10" --with netns:far --duration 60s
   # The same while the network carries what the thesis's did, and without what
   # somebody handles of it:
-  taut lab ladder --rung "test 10" --with ssh:studio --noise silent \
+  taut lab latency-sweep --rung "test 10" --with ssh:studio --noise silent \
       --noise noisy --noise unhandled
   # While every core of the receiver's host is kept busy:
-  taut lab ladder --rung "1 ms" --load spin
+  taut lab latency-sweep --rung "1 ms" --load spin
 
 Each row is `taut send` and `taut recv` as anybody runs them: capture to DAC by
 the sound itself, packet by packet. The latency configured includes the period
@@ -35,10 +35,10 @@ that the thesis had on top. What was missed is told with the share that it may
 be in the long run, with 95 % confidence. A row is void where the clocks of two
 hosts are known no better than --max-uncertainty, or one was set meanwhile."#;
 
-/// `taut lab ladder`
+/// `taut lab latency-sweep`
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct LadderFlags {
+pub struct LatencySweepFlags {
     /// Only this one, such as `test 10`; any number of times
     #[arg(long, value_name = "NAME", value_parser = rung, help_heading = "Run")]
     rung: Vec<Rung>,
@@ -64,12 +64,12 @@ fn rung(text: &str) -> Result<Rung, String> {
 }
 
 /// Runs each rung in each noise, rung by rung, with a load while that keeps the receiver's host busy.
-pub(crate) fn run(flags: &LadderFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
     let rungs = if flags.rung.is_empty() { &RUNGS[..] } else { &flags.rung };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
     let (plan, load) = (flags.streams.plan(), flags.busy.load.as_ref());
     let words = counted_down(rungs.len() * noises.len(), line);
-    flags.streams.run("ladder", words, |ends, cases, _| {
+    flags.streams.run("latency-sweep", words, |ends, cases, _| {
         for (rung, noise) in
             rungs.iter().flat_map(|rung| noises.iter().map(move |noise| (rung, *noise)))
         {
