@@ -78,11 +78,12 @@ $(part):
 	@:
 
 .PHONY: check
-check: ## Check format, lints, documentation, and that docs/performance.md is as it is made
+check: ## Check format, lints, documentation, plain words, and that docs/performance.md is as it is made
 	@scripts/setup check
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets $(features) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --workspace $(features)
+	scripts/check-words
 	scripts/check-realtime --self-test
 	python3 scripts/measure/page_test.py
 	scripts/bench --check

@@ -1,10 +1,10 @@
-//! Keeps PipeWire's library from being linked: it is loaded when a node is opened (`pipewire::library`), so that a program
-//! built with it runs without it. Linkers differ in whether they leave a library out whose functions are all defined
-//! elsewhere; all of them take an empty archive of its name that they find first.
+//! Keeps PipeWire's library from being linked: it is loaded when a node is opened
+//! (`pipewire::library`), so that the program also runs without it. Not every linker omits a
+//! library whose functions are all defined elsewhere, but every linker accepts an empty archive
+//! with its name that it finds first.
 
 use std::{env, fs, path::PathBuf};
 
-/// What an archive begins with.
 const EMPTY_ARCHIVE: &str = "!<arch>\n";
 
 fn main() {

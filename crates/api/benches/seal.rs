@@ -1,6 +1,6 @@
-//! What sealing and opening a datagram costs by either cipher, and by the seal that streams have.
+//! Cost of encrypting and decrypting a datagram per cipher, and with the seals used for streams.
 //!
-//! Rounds alternate and the cheapest of each counts, so that a busy host moves none of them.
+//! Rounds alternate and the cheapest of each counts, so a busy host affects none.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench without its keys is over")]
 
@@ -32,7 +32,7 @@ fn main() {
         cipher("AES-256-GCM", &AES_256_GCM, bytes);
         ours(bytes);
     }
-    // 1 ms of two channels in l24 with the sender's instants, and the longest packet of a frame.
+    // 1 ms of stereo L24 with the sender's timestamps, and the maximum packet of an Ethernet frame.
     for payload in [288, 1400] {
         Profile::ALL.into_iter().for_each(|profile| srtp(profile, payload));
     }
@@ -47,7 +47,6 @@ fn report(name: &str, bytes: usize, seal: f64, open: f64) {
     println!("{bytes:5}  {name:28}  {seal:6.0} ns {open:6.0} ns");
 }
 
-/// Nanoseconds that a call takes.
 fn per_call(mut call: impl FnMut()) -> f64 {
     let began = Instant::now();
     for _ in 0..CALLS {
@@ -82,7 +81,7 @@ fn cipher(name: &str, algorithm: &'static Algorithm, bytes: usize) {
     report(name, bytes, seal, open);
 }
 
-/// What SRTP costs for a packet with such a payload. Each has a number of its own, as those of a stream.
+/// Cost of SRTP for a packet with this payload. Sequence numbers increase, as in a stream.
 fn srtp(profile: Profile, payload: usize) {
     let key = MasterKey::random(profile).unwrap();
     let (mut seal, mut both) = (f64::MAX, f64::MAX);
@@ -110,7 +109,7 @@ fn srtp(profile: Profile, payload: usize) {
     report(&format!("SRTP {profile}"), len, seal, both - seal);
 }
 
-/// What each packet costs that comes by a socket a millisecond after the one before: the median.
+/// Median cost of a packet that arrives a millisecond after the previous one.
 fn once_a_millisecond(payload: usize) {
     const PACKETS: u16 = 3000;
     let key = MasterKey::random(Profile::AeadAes256Gcm).unwrap();
@@ -147,7 +146,7 @@ fn once_a_millisecond(payload: usize) {
     report("SRTP AEAD_AES_256_GCM", len, seal - nothing, open - nothing);
 }
 
-/// The cheapest that a packet of so many bytes leaves for by the loopback interface, in nanoseconds.
+/// Minimum cost of sending a packet of this size on the loopback interface, in nanoseconds.
 fn handed_over(bytes: usize) -> f64 {
     let there = UdpSocket::bind("127.0.0.1:0").unwrap();
     let options = UdpOptions::sender(vec![there.local_addr().unwrap()]);

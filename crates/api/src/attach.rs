@@ -1,4 +1,4 @@
-//! From a stream that was opened to a link that its blocks go by.
+//! Creates the link for the blocks of an opened stream.
 
 use tautline_io::link::OpenError;
 use tautline_io::link::direct::DirectLink;
@@ -9,16 +9,16 @@ use crate::client::WorkOpened;
 use crate::seal::{Sealed, StreamKeys};
 
 impl WorkOpened {
-    /// What seals the master's datagrams; `None` if they are cleartext. A second one for the same stream
-    /// needs a higher incarnation than the first.
+    /// Encryption of the master's datagrams; `None` for cleartext. Each further seal of the same
+    /// stream needs a higher incarnation.
     pub fn seal(&self, incarnation: u32) -> Option<Box<dyn Seal>> {
         let keys = StreamKeys::of(self.secret.as_ref()?, self.stream.id);
         Some(Box::new(Sealed::master(&keys, incarnation)))
     }
 }
 
-/// Opens the master's link to a stream, once. The worker alone is heard. Of `options` the destination, the
-/// sources and the length of datagrams are set here.
+/// Opens the master's link to a stream; call once per stream. Only datagrams from the worker are
+/// accepted. Overrides destination, sources and datagram length in `options`.
 pub fn connect(opened: &WorkOpened, options: UdpOptions) -> Result<DirectLink, OpenError> {
     let UdpOptions { bind, .. } = UdpOptions::sender(vec![opened.far]);
     let options = UdpOptions {

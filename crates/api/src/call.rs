@@ -1,7 +1,7 @@
-//! The control connection of a call ([`tautline_proto::call`]): TLS with pinned keys, by which each message is a
-//! line of JSON; and the keys of its sound, which both ends make of that TLS session.
+//! The control connection of a call ([`tautline_proto::call`]), and the media keys exported from
+//! it. The connection is TLS with pinned keys; each message is a line of JSON.
 //!
-//! The caller dials, by `connection`; the serving crate has the other end. Nothing here blocks but dialling.
+//! `connection` is the caller's end; the serving crate has the other. Only dialling blocks.
 
 mod connection;
 mod dial;
@@ -22,35 +22,35 @@ pub use keys::{CallKeys, MediaTicket, SALT_BYTES, SrtpSecret, call_secret, fresh
 pub use probe::{PROBE_BYTES, PathProbes, ProbeWay};
 pub use words::{CallNonsense, read, written};
 
-/// The protocols that are named in the TLS handshake (RFC 7301), so that one port serves others, too, and the version
-/// of messages that is spoken by each ([`tautline_proto::call::message::CALL_VERSION`]), the newest first: before a word
-/// is said both ends know the newest that both speak.
+/// ALPN protocol names (RFC 7301), which allow other protocols on the same port, each with its
+/// message version ([`tautline_proto::call::message::CALL_VERSION`]), newest first. After the
+/// handshake both ends know the newest version that both support.
 pub const PROTOCOLS: [(&[u8], u32); 3] = [
     (b"tautline-call/4", CALL_VERSION),
     (b"tautline-call/3", TAKES_VERSION),
     (b"tautline-call/1", OLDEST_CALL_VERSION),
 ];
 
-/// The names of [`PROTOCOLS`].
+/// The names in [`PROTOCOLS`].
 pub fn protocols() -> Vec<Vec<u8>> {
     PROTOCOLS.iter().map(|(name, _)| name.to_vec()).collect()
 }
 
-/// The version that is spoken where this protocol was agreed on; none where that is no call.
+/// Message version of this negotiated protocol; `None` if it is not a call.
 pub fn version_of(protocol: Option<&[u8]>) -> Option<u32> {
     PROTOCOLS.iter().find(|(name, _)| Some(*name) == protocol).map(|(_, version)| *version)
 }
 
-/// Where a host is called if nobody says otherwise: TCP and, for the sound, UDP.
+/// Default port of calls: TCP, and UDP for media.
 pub const CALL_PORT: u16 = 17240;
 
-/// `[NAME=]HOST[:PORT]`, as that of a worker; the port is [`CALL_PORT`] where none is given. The second field is the
-/// destination of `ssh` where it forwards that address.
+/// `[NAME=]HOST[:PORT]`, like a worker's address; the default port is [`CALL_PORT`]. The second
+/// field is the `ssh` destination, if the address is forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallAddress(pub WorkerAddress, pub Option<Box<str>>);
 
 impl CallAddress {
-    /// What users give to `taut pair`.
+    /// The address to use with `taut pair`.
     pub fn to_pair(&self) -> String {
         match &self.1 {
             Some(destination) => format!("ssh:{destination}"),

@@ -1,8 +1,7 @@
-//! Asks a worker: a small HTTP client whose calls block, each no longer than its time limit.
+//! A small blocking HTTP client for workers; each call has a timeout.
 //!
-//! A worker on this host is asked by plain HTTP on the loopback interface, any other by TLS with a key that
-//! is trusted. Each call makes a connection of its own, so nothing is kept open for a worker that is asked
-//! twice a day.
+//! A worker on this host is queried with plain HTTP on the loopback interface, any other with TLS
+//! and a trusted key. Each call makes its own connection, so none stays open for rare requests.
 
 mod address;
 mod error;
@@ -31,15 +30,14 @@ pub use address::{NoWorkerAddress, WorkerAddress};
 pub use error::AskError;
 use wire::{Meeting, WorkerConnector};
 
-/// How long a call takes at most, where nobody says otherwise: a worker starts a process for a stream.
+/// Default timeout of a call: a worker starts a process for a stream.
 const USUAL_LIMIT: Duration = Duration::from_secs(10);
-/// Until there is a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Of an answer: a catalogue of thousands of plugins has 5 MB.
+/// Maximum size of a response: a catalogue of thousands of plugins has 5 MB.
 const MOST_ANSWER: u64 = 32 << 20;
 const MOST_HEAD: usize = 16 << 10;
 
-/// Asks one worker.
+/// Client for one worker.
 #[derive(Debug, Clone)]
 pub struct WorkerClient {
     address: WorkerAddress,
@@ -48,18 +46,18 @@ pub struct WorkerClient {
     limit: Duration,
 }
 
-/// A stream that a worker opened, and what is needed to reach it.
+/// A stream opened by a worker, with everything needed to reach it.
 pub struct WorkOpened {
-    /// As the worker told it.
+    /// The worker's description.
     pub stream: WorkStream,
-    /// Where its datagrams are heard.
+    /// Address for its datagrams.
     pub far: SocketAddr,
-    /// What its keys are made of; `None` if it is cleartext.
+    /// Secret that its keys derive from; `None` for cleartext.
     pub secret: Option<[u8; SECRET_BYTES]>,
 }
 
 impl core::fmt::Debug for WorkOpened {
-    /// Without its secret, which may also stand in the answer.
+    /// Omits the secret, which the response can contain too.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let sealed = self.secret.is_some();
         let Self { stream: WorkStream { id, state, .. }, far, .. } = self;
@@ -74,12 +72,12 @@ struct Answered {
 }
 
 impl WorkerClient {
-    /// Without `trust` it asks workers on this host alone.
+    /// Creates a client; without `trust` it queries only workers on this host.
     pub fn new(address: &WorkerAddress, trust: Option<Arc<TrustStore>>) -> Self {
         Self { address: address.clone(), trust, by_tls: false, limit: USUAL_LIMIT }
     }
 
-    /// With the trust that lies where it usually does; this host's key is made if there is none.
+    /// Creates a client with the default trust store; creates this host's key if it is missing.
     pub fn usual(address: &WorkerAddress) -> Result<Self, AskError> {
         let trust = match address.is_surely_here() {
             true => None,
@@ -88,44 +86,43 @@ impl WorkerClient {
         Ok(Self::new(address, trust))
     }
 
-    /// Each call ends within this time.
+    /// Sets the timeout of each call.
     #[must_use]
     pub const fn within(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// A worker on this host, too, is asked by TLS.
+    /// Uses TLS even for a worker on this host.
     #[must_use]
     pub const fn by_tls(mut self) -> Self {
         self.by_tls = true;
         self
     }
 
-    /// Whom it asks.
+    /// The worker's address.
     pub const fn address(&self) -> &WorkerAddress {
         &self.address
     }
 
-    /// Every plugin that the worker offers. What it says is held against itself: see
-    /// [`Catalogue::check`].
+    /// All plugins that the worker offers, validated by [`Catalogue::check`].
     pub fn catalogue(&self) -> Result<Catalogue, AskError> {
         let catalogue: Catalogue = self.get("/v1/catalogue")?;
         catalogue.check().map_err(|what| self.nonsense(what))?;
         Ok(catalogue)
     }
 
-    /// What is taken and what is left.
+    /// Used and free capacity.
     pub fn capacity(&self) -> Result<Capacity, AskError> {
         self.get("/v1/capacity")
     }
 
-    /// How all of its streams stand.
+    /// State of all its streams.
     pub fn states(&self) -> Result<Vec<WorkStreamState>, AskError> {
         self.get("/v1/streams")
     }
 
-    /// How one of them stands, if it is there.
+    /// State of one stream, if it exists.
     pub fn state(&self, id: u32) -> Result<Option<WorkStreamState>, AskError> {
         let answered = self.ask(Method::GET, &format!("/v1/streams/{id}"), None)?;
         if answered.status == 404 {
@@ -134,7 +131,7 @@ impl WorkerClient {
         self.read(&answered).map(Some)
     }
 
-    /// Opens a stream. It stays open until it is closed, whatever becomes of this client.
+    /// Opens a stream. It stays open until closed, even without this client.
     pub fn open(&self, request: &StreamRequest) -> Result<WorkOpened, AskError> {
         let body = serde_json::to_vec(request).map_err(|error| self.nonsense(error.to_string()))?;
         let answered = self.ask(Method::POST, "/v1/streams", Some(body))?;
@@ -144,7 +141,7 @@ impl WorkerClient {
         Ok(WorkOpened { stream, far, secret })
     }
 
-    /// Ends a stream; whether it was there.
+    /// Closes a stream; returns whether it existed.
     pub fn close(&self, id: u32) -> Result<bool, AskError> {
         let answered = self.ask(Method::DELETE, &format!("/v1/streams/{id}"), None)?;
         match answered.status {
@@ -154,7 +151,7 @@ impl WorkerClient {
         }
     }
 
-    /// What the worker and this host know of a stream and nobody else does.
+    /// Secret of a stream, shared by the worker and this host.
     fn secret(
         &self,
         stream: &mut WorkStream,
@@ -202,7 +199,7 @@ impl WorkerClient {
             .max_redirects_will_error(false)
             .max_response_header_size(MOST_HEAD)
             .max_idle_connections(0)
-            // Nobody's environment decides whom a plugin asks.
+            // A plugin's requests must not depend on its host's environment.
             .proxy(None)
             .user_agent(concat!("taut/", env!("CARGO_PKG_VERSION")))
             .build();
@@ -241,7 +238,7 @@ impl WorkerClient {
     }
 
     fn nonsense(&self, what: String) -> AskError {
-        // It may quote the worker.
+        // The error may quote the worker.
         let what = printable(&what, MOST_TEXT);
         AskError::Nonsense { worker: self.address.clone(), what, version: VERSION }
     }

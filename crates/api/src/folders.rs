@@ -1,17 +1,17 @@
-//! Where programs of this host keep their files.
+//! Directories for files of this host's programs.
 
 use std::path::PathBuf;
 
-/// The folder of files that can be made again, whether it is there or not; `None` if this process has no home.
+/// Cache directory, existing or not; `None` if this process has no home.
 pub fn cache_folder() -> Option<PathBuf> {
-    // The XDG Base Directory Specification has it so: a path that is relative does not count.
+    // The XDG Base Directory Specification requires relative paths to be ignored.
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(cache.join("tautline"))
 }
 
-/// The `tautline.toml` that `tautline.so` reads, with its text: the first that there is. The folder in which somebody
-/// else's program was started is not searched.
+/// Path and text of the first existing `tautline.toml` that `tautline.so` reads. Skips the working
+/// directory, which is chosen by the foreign host program.
 pub fn library_config() -> Option<(PathBuf, String)> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let system = folder("XDG_CONFIG_HOME")

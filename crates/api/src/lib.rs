@@ -1,7 +1,8 @@
-//! What one `taut` says to another: types, identity and trust, seals, and a small blocking client.
+//! Communication between two `taut`: types, identity and trust, encryption, and a small blocking
+//! client.
 //!
-//! `v1` is the words of the first version, as JSON, and the trait behind which whoever answers them
-//! stands. Nothing here is asynchronous and nothing prints: a plugin in somebody else's process links it.
+//! `v1` has the JSON types of the first version, and the trait that a server implements. Nothing
+//! here is asynchronous or prints: plugins in foreign processes link this crate.
 #![deny(missing_docs)]
 
 pub mod attach;

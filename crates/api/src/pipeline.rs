@@ -1,42 +1,40 @@
-//! Plugins of several workers, each of which feeds the next: what ports they have as one.
+//! Pipelines: plugins of several workers in series, and their combined ports.
 
 use tautline_proto::text::is_printable;
 
 use crate::v1::{Plugin, PluginPort};
 
-/// Bits of `LADSPA_PortDescriptor`: what is heard, what is played, what is set and what is told.
+/// Bits of `LADSPA_PortDescriptor`: audio input, audio output, control input, control output.
 const HEARD: u32 = 1 | 8;
 const PLAYED: u32 = 2 | 8;
 const SET: u32 = 1 | 4;
 const TOLD: u32 = 2 | 4;
-/// `LADSPA_PROPERTY_REALTIME`: what one of them needs, all do.
+/// `LADSPA_PROPERTY_REALTIME`: required by the pipeline if any plugin requires it.
 const REALTIME: u32 = 1;
-/// Plugins of one pipeline at most: each adds a way over the network to what must be back in time.
+/// Maximum number of plugins per pipeline: each adds a network hop before the deadline.
 pub const MOST_STAGES: usize = 8;
 
-/// The ports of a plugin of one kind, in their order.
 fn ports(plugin: &Plugin, kind: u32) -> impl Iterator<Item = &PluginPort> {
     plugin.ports.iter().filter(move |port| port.descriptor & 0xF == kind)
 }
 
-/// How many ports of one kind several plugins have, all together.
 fn count<'a>(plugins: impl IntoIterator<Item = &'a Plugin>, kind: u32) -> usize {
     plugins.into_iter().map(|plugin| ports(plugin, kind).count()).sum()
 }
 
-/// Control values that go through the plugin at this place: those of the plugins behind it, and those that the plugins
-/// before it wrote.
+/// Control values that pass through the plugin at `place`: those for later plugins, and those from
+/// earlier ones.
 pub fn passing(stages: &[Plugin], place: usize) -> (usize, usize) {
     (count(&stages[place + 1..], SET), count(&stages[..place], TOLD))
 }
 
-/// Inputs, outputs, controls and told controls of a plugin.
+/// Number of audio inputs, audio outputs, control inputs and control outputs of a plugin.
 pub fn counts(plugin: &Plugin) -> [usize; 4] {
     [HEARD, PLAYED, SET, TOLD].map(|kind| ports(plugin, kind).count())
 }
 
-/// All of them as one plugin of this name: it hears what the first hears, plays what the last plays, and has the
-/// controls of all. A sentence where they do not follow each other.
+/// Combines the plugins into one of this name: with the inputs of the first, the outputs of the
+/// last, and all controls. An error message if they do not fit together.
 pub fn joined(name: &str, stages: &[Plugin]) -> Result<Plugin, String> {
     if name.is_empty() || name.contains(|c: char| c.is_whitespace() || !is_printable(c) || c == ':')
     {

@@ -1,4 +1,4 @@
-//! The catalogues that `taut plugins --save` keeps, and the plugins that `tautline.so` makes of them.
+//! Catalogues stored by `taut plugins --save`, and the plugins that `tautline.so` offers from them.
 
 mod names;
 mod pipelines;
@@ -16,35 +16,36 @@ use pipelines::{Pipeline, pipelines};
 
 pub use pipelines::PipelineStage;
 
-/// A stream has 256 blocks at most: one for each port of sound, one for the controls each way.
+/// A stream has at most 256 blocks: one per audio port, and one for the controls of each direction.
 const MOST_SOUND_PORTS: usize = 254;
-/// More than any plugin has; a catalogue that tells more is nonsense.
+/// Limit for validation: no plugin has more ports.
 const MOST_PORTS: usize = 1024;
 const WAYS: u32 = 1 | 2;
 const KINDS: u32 = 4 | 8;
 const AUDIO: u32 = 8;
 
-/// A plugin, or a pipeline of several, that hosts find in `tautline.so`.
+/// A plugin or pipeline that hosts find in `tautline.so`.
 #[derive(Debug, Clone)]
 pub struct SavedPlugin {
-    /// LADSPA's label.
+    /// LADSPA label.
     pub label: String,
-    /// LADSPA's unique id.
+    /// LADSPA unique id.
     pub number: u32,
-    /// The worker as the label has it: its name, or its address if two have that name; of a pipeline all workers.
+    /// The worker as in the label: its name, or its address if two share the name; for a pipeline
+    /// all workers.
     pub host: String,
-    /// Where the worker is, or the first of a pipeline.
+    /// Address of the worker, or of a pipeline's first.
     pub address: String,
-    /// The name of that worker.
+    /// Name of that worker.
     pub worker: String,
-    /// As the worker has it.
+    /// Description from the worker.
     pub plugin: Plugin,
-    /// The plugins of a pipeline.
+    /// Plugins of a pipeline.
     pub stages: Vec<PipelineStage>,
 }
 
-/// The plugins of these workers and the pipelines of the `tautline.toml` that `tautline.so` reads, in the order in which
-/// hosts get them; and a sentence for each pipeline that cannot be made.
+/// Plugins of these workers and pipelines in the `tautline.toml` that `tautline.so` reads, in the
+/// order shown to hosts; and an error message for each invalid pipeline.
 pub fn offered(workers: Vec<SavedWorker>) -> (Vec<SavedPlugin>, Vec<String>) {
     let (pipelines, complaints) = match library_config() {
         Some((path, text)) => pipelines(&path, &text, &workers),
@@ -83,7 +84,7 @@ fn joined(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugi
     let mut labels = BTreeSet::new();
     for (saved, number) in found.iter_mut().zip(numbered(&origins)) {
         saved.number = number;
-        // Two ids that differ in what a label cannot have.
+        // Two ids can differ only in characters that a label cannot have.
         if !labels.insert(saved.label.clone()) {
             saved.label = format!("{}-{number:06x}", saved.label);
             labels.insert(saved.label.clone());
@@ -92,7 +93,6 @@ fn joined(workers: Vec<SavedWorker>, pipelines: Vec<Pipeline>) -> Vec<SavedPlugi
     found
 }
 
-/// Whether a host and a stream can have it.
 fn is_usable(plugin: &Plugin) -> bool {
     let sound = plugin.ports.iter().filter(|port| port.descriptor & AUDIO != 0).count();
     let one_of = |port: &PluginPort, both: u32| (port.descriptor & both).count_ones() == 1;
@@ -101,35 +101,33 @@ fn is_usable(plugin: &Plugin) -> bool {
         && plugin.ports.iter().all(|port| one_of(port, WAYS) && one_of(port, KINDS))
 }
 
-/// The version of the file that is read here.
 const VERSION: u32 = 1;
-/// A thousand plugins take about 1 MB.
+/// Maximum file size; a thousand plugins take about 1 MB.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The file, as `taut plugins --save` writes it.
 #[derive(Debug, Deserialize)]
 struct Saved {
     version: u32,
     workers: Vec<SavedWorker>,
 }
 
-/// One worker and what it had.
+/// A worker with its catalogue.
 #[derive(Debug, Deserialize)]
 pub struct SavedWorker {
-    /// Where it is, `HOST:PORT`.
+    /// Address, `HOST:PORT`.
     pub address: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// Its plugins when they were saved.
+    /// Its plugins at the time of saving.
     pub catalogue: Catalogue,
 }
 
-/// Where the file is, if this process has a home.
+/// Path of the file, if this process has a home.
 pub fn place() -> Option<PathBuf> {
     cache_folder().map(|folder| folder.join("plugins.json"))
 }
 
-/// What the file says; nothing where there is none. The sentence is for people.
+/// Parses the file; empty if it is missing. The error is for display.
 pub fn read(path: &Path) -> Result<Vec<SavedWorker>, String> {
     let mend = "run taut plugins --worker HOST --save";
     let refuse = |why: String| format!("reading {}: {why}; {mend}", path.display());

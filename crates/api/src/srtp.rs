@@ -1,14 +1,15 @@
-//! What makes packets of RTP and RTCP unreadable to others, and others' packets no part of a stream: SRTP and SRTCP
-//! (RFC 3711, AES-GCM by RFC 7714), as other programs have them.
+//! Interoperable encryption and authentication of RTP and RTCP: SRTP and SRTCP (RFC 3711, AES-GCM
+//! per RFC 7714).
 //!
-//! Bytes beyond what a packet had: 16 by AES-GCM, 10 by `AES_CM_128_HMAC_SHA1_80`, and 4 more of RTCP. No two packets may
-//! be sealed with the same key, SSRC and index, and none are: within a run [`SrtpSeal`] only counts on, and what cannot be
-//! sealed so is not sent; a run has an SSRC of 32 random bits. What is sent by a second network or again is what was
-//! sealed once.
+//! Overhead per packet: 16 bytes for AES-GCM, 10 for `AES_CM_128_HMAC_SHA1_80`, and 4 more for
+//! RTCP. No two packets may have the same key, SSRC and index. Within a run [`SrtpSeal`] only
+//! counts up, and does not send packets for which this is impossible; each run has a random 32-bit
+//! SSRC. Copies on a second network, and repeats, are encrypted once.
 //!
-//! A packet of RTP may rightly come twice so. It is opened as often as it comes, unless it is 4096 packets older than the
-//! newest of its source: telling what came before is the receiver's, by its number, and it counts them
-//! ([decision 50](../../../docs/decisions/0050-streams-are-sealed-by-srtp.md)). Of RTCP nothing is opened twice.
+//! So an RTP packet can legitimately arrive twice. It is decrypted each time, unless it is 4096
+//! packets older than its source's newest; the receiver detects and counts duplicates by sequence
+//! number ([decision 50](../../../docs/decisions/0050-streams-are-sealed-by-srtp.md)). RTCP packets
+//! are decrypted only once.
 
 mod cipher;
 mod derive;
@@ -27,30 +28,29 @@ pub use self::key::{MasterKey, NoMasterKey, Profile};
 pub use self::key::{allow_description, read_key, write_key};
 use self::packet::{RtpParts, is_rtcp, is_version_two, rtcp_ssrc};
 
-/// The longest datagram that is opened: UDP has none longer.
+/// Maximum datagram length that is decrypted; that of UDP.
 const LONGEST: usize = 1 << 16;
-/// Sources of RTP that one value seals for.
 const MOST_SENT: usize = 16;
-/// Packets of RTP under one key (RFC 3711 §9.2), and of RTCP.
+/// Maximum packets under one key, RTP and RTCP (RFC 3711 §9.2).
 const MOST_RTP: u64 = 1 << 48;
 const MOST_RTCP: u64 = 1 << 31;
 
-/// Seals what leaves with one master key and opens what comes with another, or with the same where a group shares it.
+/// Encrypts with one master key and decrypts with another, or with the same if a group shares it.
 ///
-/// It tells RTCP from RTP by the second byte (RFC 5761 §4), so one value serves a link that carries both. Where they go
-/// by sockets of their own, two values may have the same keys, one for each: RTP and RTCP have different session keys.
-/// Two values must not seal RTP, or both RTCP, of one SSRC.
+/// It distinguishes RTCP from RTP by the second byte (RFC 5761 §4), so one value serves a link with
+/// both. With separate sockets, two values can share keys, one each for RTP and RTCP: their session
+/// keys differ. Two values must not both encrypt RTP, or both RTCP, of one SSRC.
 pub struct SrtpSeal {
     sending: Keys,
     receiving: Keys,
-    /// Of each source that was sealed for: the index of the newest packet.
+    /// Index of the newest packet per source.
     sent: [Option<(u32, u64)>; MOST_SENT],
-    /// Reports that were sealed, whosever.
+    /// Reports encrypted so far, over all sources.
     sent_reports: u64,
     heard: HeardSources,
     heard_reports: HeardSources,
     search: RollOverSearch,
-    /// A datagram as it came: what does not open may be tried as another.
+    /// Copy of a datagram: after a failed decryption it may be tried with another index.
     kept: Box<[u8]>,
 }
 
@@ -71,25 +71,25 @@ impl Keys {
 }
 
 impl SrtpSeal {
-    /// Seals with the one and opens with the other.
+    /// Encrypts with `sending` and decrypts with `receiving`.
     pub fn new(sending: &MasterKey, receiving: &MasterKey) -> Self {
         Self::with(Keys::of(sending), Keys::of(receiving))
     }
 
-    /// The same, for reports and for links that only send: with AES-GCM it opens no RTP, and takes 64 kB less.
+    /// For reports and send-only links: with AES-GCM it decrypts no RTP, and needs 64 kB less.
     pub fn for_reports(sending: &MasterKey, receiving: &MasterKey) -> Self {
         let mut seal = Self::new(sending, receiving);
         seal.kept = Box::default();
         seal
     }
 
-    /// Where all seal with the same: a stream with a key that was given.
+    /// For a stream with a single, given key.
     pub fn shared(key: &MasterKey) -> Self {
         Self::new(key, key)
     }
 
     fn with(sending: Keys, receiving: Keys) -> Self {
-        // Written to, so that its pages are there before the first packet.
+        // Written, so that its pages are in memory before the first packet.
         let mut kept = vec![1; LONGEST].into_boxed_slice();
         kept.fill(0);
         Self {
@@ -104,9 +104,9 @@ impl SrtpSeal {
         }
     }
 
-    /// The index of a packet that leaves: greater than all before it, whatever its number.
+    /// Index of a sent packet: greater than all earlier ones, whatever its sequence number.
     fn next_index(&mut self, ssrc: u32, sequence: u16) -> Option<u64> {
-        // They fill from the first: what is found is its own place, or the first that is free.
+        // Slots fill in order: this finds the source's own slot or the first free one.
         let place = self.sent.iter_mut().find(|place| place.is_none_or(|(of, _)| of == ssrc))?;
         let Some((_, newest)) = place else {
             let index = u64::from(sequence);
@@ -153,7 +153,7 @@ impl SrtpSeal {
         let fresh = newest.is_none_or(|newest| near + OLDEST > newest);
         let mut index = if fresh { open(near) } else { None };
         if index.is_none() {
-            // Later ones alone: what was sent before is never taken for new.
+            // Only later ones: an old packet never counts as new.
             let later = search.next().map(|rolled| near + (rolled << 16));
             index = later.filter(|index| *index < MOST_RTP).find_map(&mut open);
             if index.is_some() {
@@ -168,7 +168,7 @@ impl SrtpSeal {
     fn open_rtcp(&mut self, bytes: &mut [u8]) -> Option<usize> {
         let rtcp = &self.receiving.rtcp;
         let ssrc = rtcp_ssrc(bytes)?;
-        // What others can read was not sealed as is asked for here.
+        // Unencrypted SRTCP is rejected.
         let (index, true) = rtcp.rtcp_word(bytes)? else { return None };
         let index = u64::from(index);
         if self.heard_reports.came(ssrc, index) {
@@ -185,8 +185,8 @@ impl Seal for SrtpSeal {
         self.sending.profile.room().max(self.receiving.profile.room())
     }
 
-    /// Nothing leaves that is no packet, has no room, or would have the index of another: an empty datagram is what
-    /// nobody opens.
+    /// Returns 0 for an invalid packet, without room, or for a used index: an empty datagram opens
+    /// nowhere.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
         let sealed = match is_rtcp(bytes) {
             true => self.seal_rtcp(bytes, len),
@@ -208,7 +208,6 @@ impl Seal for SrtpSeal {
 }
 
 impl fmt::Debug for SrtpSeal {
-    /// Nothing of the keys: what is printed is kept by somebody.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sending, receiving) = (self.sending.profile, self.receiving.profile);
         write!(f, "SrtpSeal {{ sending: {sending}, receiving: {receiving} }}")

@@ -1,9 +1,9 @@
-//! Who this host is, and whom it trusts: one key pair for each host, made at first use, and a list of the
-//! keys of others, as `ssh` has them.
+//! Identity and trust, similar to `ssh`: each host has one key pair, created on first use, and a
+//! list of trusted keys.
 //!
-//! Both lie in one folder: `$TAUT_HOME`, else `$XDG_CONFIG_HOME/tautline`, else `~/.config/tautline`. Nobody
-//! vouches for anybody: a peer is trusted if its key stands in the list, and what its certificate says
-//! besides is not looked at.
+//! Both are in one directory: `$TAUT_HOME`, else `$XDG_CONFIG_HOME/tautline`, else
+//! `~/.config/tautline`. There are no authorities: a peer is trusted if its key is in the list; the
+//! rest of its certificate is ignored.
 
 pub(crate) mod files;
 mod host_key;
@@ -21,76 +21,75 @@ pub use host_key::{HostKey, NoHostKey};
 pub use identity::HostIdentity;
 pub use trusted::{TrustFile, TrustedHosts, is_name};
 
-/// What stands in the way of knowing who one is or whom one trusts. Each is a sentence that ends with the
-/// mend.
+/// Errors from identity and trust files, each with its fix.
 #[derive(Debug, Error)]
 pub enum TrustError {
-    /// No variable says where it would lie.
+    /// No environment variable gives the directory.
     #[error(
         "none of TAUT_HOME, XDG_CONFIG_HOME and HOME is set, so there is no place for this host's key; \
          set one of them"
     )]
     NoFolder,
-    /// The system refused.
+    /// A system call failed.
     #[error("{tried} {}: {error}; {mend}", path.display())]
     Io {
-        /// What was tried: "reading".
+        /// The operation, such as "reading".
         tried: &'static str,
-        /// With what.
+        /// Path of the file.
         path: PathBuf,
-        /// What was answered.
+        /// Error of the system call.
         error: std::io::Error,
-        /// What to do.
+        /// How to fix it.
         mend: &'static str,
     },
-    /// Others may read the key, or change whom this host trusts.
+    /// Other users can read the key or change the trust list.
     #[error("{what}, for the rights of {} are {mode:03o}; {mend}: chmod {right:03o} {0}", path.display())]
     Rights {
-        /// "others may read this host's key".
+        /// The problem, such as "others may read this host's key".
         what: &'static str,
-        /// Of which file.
+        /// Path of the file.
         path: PathBuf,
-        /// As they are.
+        /// Current mode.
         mode: u32,
-        /// What to do besides.
+        /// What to do in addition.
         mend: &'static str,
-        /// As they should be.
+        /// Required mode.
         right: u32,
     },
-    /// It belongs to another user, who may change whom this host trusts.
+    /// Another user owns it, and could change the trust list.
     #[error(
         "{} belongs to user {owner}; hint: run as that user, or set TAUT_HOME to a folder of yours",
         path.display()
     )]
     Owner {
-        /// A file, or its folder.
+        /// A file or its directory.
         path: PathBuf,
-        /// The number of its user.
+        /// User id of the owner.
         owner: u32,
     },
-    /// The file does not say what it should.
+    /// The file's content is invalid.
     #[error("{}: {what}; {mend}", path.display())]
     Content {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong.
         what: String,
-        /// What to do.
+        /// How to fix it.
         mend: &'static str,
     },
-    /// A name that would not stand in the list.
+    /// An invalid host name for the list.
     #[error(
         "{0:?} is no name for a host: 1 to 64 letters, digits, dots, hyphens and underscores are"
     )]
     Name(String),
-    /// This host's key makes no certificate, or TLS does not take it.
+    /// This host's key makes no certificate, or TLS rejects it.
     #[error(
         "this host's key is of no use to TLS: {0}; move identity.pem away, and taut id makes another"
     )]
     Unusable(String),
 }
 
-/// Where identity and trust lie, by the variables that `variable` knows.
+/// Directory of identity and trust, according to environment variables read via `variable`.
 pub fn folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, TrustError> {
     let set = |name| variable(name).filter(|path| path.is_absolute() || name == "TAUT_HOME");
     set("TAUT_HOME")
@@ -99,12 +98,12 @@ pub fn folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Tru
         .ok_or(TrustError::NoFolder)
 }
 
-/// Where they lie for this process.
+/// That directory for this process.
 pub fn usual_folder() -> Result<PathBuf, TrustError> {
     folder(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
 }
 
-/// What this host calls itself.
+/// Name of this host.
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let kept = |c: char| if trusted::is_name_character(c) { c } else { '-' };
@@ -112,7 +111,7 @@ pub fn host_name() -> String {
     if name.is_empty() { "host".to_owned() } else { name }
 }
 
-/// Who this host is and whom it trusts.
+/// Identity of this host, and its trusted hosts.
 #[derive(Debug)]
 pub struct TrustStore {
     identity: HostIdentity,
@@ -120,30 +119,30 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// What lies in this folder; the key is made if there is none.
+    /// Opens the store in this directory; creates the key if it is missing.
     pub fn open(folder: &Path) -> Result<Arc<Self>, TrustError> {
         let identity = HostIdentity::load_or_make(folder)?;
         Ok(Arc::new(Self { identity, trusted: TrustFile::in_folder(folder) }))
     }
 
-    /// What lies where it usually does.
+    /// Opens the default store.
     pub fn usual() -> Result<Arc<Self>, TrustError> {
         Self::open(&usual_folder()?)
     }
 
-    /// This host's.
+    /// Identity of this host.
     pub const fn identity(&self) -> &HostIdentity {
         &self.identity
     }
 
-    /// The list of others, as it stands whenever it is asked.
+    /// The list of trusted hosts, always current.
     pub const fn trusted(&self) -> &TrustFile {
         &self.trusted
     }
 
-    /// Whether a host that a handshake took is one that it would still take, by the list as it stands now: by this name,
-    /// or else by any. Without a name whoever has this host's own key is this host, which needs no list. A list that
-    /// cannot be read names nobody: the error says why it cannot.
+    /// Whether a host accepted by a handshake would still be accepted with the current list: under
+    /// this name, or any. Without a name, this host's own key is always accepted, as only this host
+    /// has it. An unreadable list trusts no host and returns the error.
     pub fn trusts_still(&self, key: HostKey, name: Option<&str>) -> Result<bool, TrustError> {
         if name.is_none() && key == self.identity.key() {
             return Ok(true);

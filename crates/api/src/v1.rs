@@ -1,8 +1,7 @@
-//! The words of the first version: what goes over the wire as JSON, and who answers.
+//! The first version's API: JSON types, and the trait of a server.
 //!
-//! Answers may grow: fields that a reader does not know are passed over. What is asked for may not be: a
-//! request with a field that the worker does not know is refused, since nobody would notice otherwise
-//! that it was not heeded.
+//! Responses may gain fields: readers ignore unknown ones. Requests may not: a worker rejects
+//! unknown fields, as ignoring them would go unnoticed.
 
 mod catalogue;
 mod stream;
@@ -16,7 +15,7 @@ pub use stream::{
 pub use workshop::Capacity;
 pub use workshop::{MOST_KEPT_BYTES, RefusalAnswer, WorkRefused, Workshop};
 
-/// The version that these types are.
+/// Version of these types.
 pub const VERSION: u32 = 1;
-/// The TCP port on which a worker answers where nobody says another.
+/// Default TCP port of a worker.
 pub const PORT: u16 = 17230;

@@ -1,4 +1,4 @@
-//! Which workers there are.
+//! Finds workers.
 
 use std::path::Path;
 
@@ -7,34 +7,34 @@ use toml::{Table, Value};
 
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
-/// Finds workers, wherever it may look for them.
+/// A way to find workers.
 pub trait WorkerFinder {
-    /// All that are known now, in the order of preference.
+    /// All currently known workers, in order of preference.
     fn workers(&self) -> Result<Vec<WorkerAddress>, FindError>;
 }
 
-/// Why no workers were found. Each is a sentence that ends with the mend.
+/// Why no workers were found, each with its fix.
 #[derive(Debug, Error)]
 pub enum FindError {
-    /// The list is none.
+    /// The value is not a list of addresses.
     #[error(
         "in {place}: workers is to be a list of addresses; write workers = [\"10.0.0.2\", \"studio=10.0.0.3\"]"
     )]
     NoList {
-        /// The file.
+        /// Path of the file.
         place: String,
     },
-    /// One of the list is no address.
+    /// An entry is not a valid address.
     #[error("in {place}: {error}")]
     Address {
-        /// The file.
+        /// Path of the file.
         place: String,
         /// What is wrong with it.
         error: NoWorkerAddress,
     },
 }
 
-/// Workers as `tautline.toml` names them: `workers = ["10.0.0.2", "studio=10.0.0.3:17230"]`.
+/// Workers listed in `tautline.toml`: `workers = ["10.0.0.2", "studio=10.0.0.3:17230"]`.
 #[derive(Debug, Clone)]
 pub struct NamedWorkers {
     place: String,
@@ -42,7 +42,7 @@ pub struct NamedWorkers {
 }
 
 impl NamedWorkers {
-    /// Those of a file that was read from this path.
+    /// Workers in a file read from this path.
     pub fn of(path: &Path, file: &Table) -> Self {
         let listed = file.get("workers").cloned();
         Self { place: path.display().to_string(), listed }

@@ -1,6 +1,6 @@
-//! The least that carries a card's sound: wait, map, code, send. What `taut send` costs is held
-//! against it: `bare_send PCM HOST:PORT PERIOD SECONDS` prints the processor time it took, in
-//! nanoseconds. RTP with L24, stereo at 48 kHz, a packet for each period, under `fifo:70`.
+//! Minimal sender of a card's sound: wait, map, encode, send. Baseline for the cost of `taut send`:
+//! `bare_send PCM HOST:PORT PERIOD SECONDS` prints its processor time in nanoseconds. RTP with L24,
+//! stereo at 48 kHz, one packet per period, under `fifo:70`.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::env;
@@ -100,14 +100,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let run = || {
             let pcm = set_up(&name, period)?;
             let xruns = carry(&pcm, (&socket, to), (period, periods));
-            // As any program: what closing waits for may need this core.
             let _ = Scheduler::Other.apply();
             drop(pcm);
             xruns
         };
-        // Nobody waits for it only if the program is over.
+        // The receiver may be gone when the program ends.
         let _ = report.send(run());
-        // Its time is read from a thread that is still there.
+        // Its time is only readable while the thread exists.
         let _ = wait.recv();
     })?;
     let xruns = hear.recv()?;

@@ -1,6 +1,6 @@
-//! What a device says of its instants, period by period: when its thread woke, when the block meets
-//! the converter, how sure that is. For looking at a card:
-//! `cargo run -p tautline-audio --example card_times -- alsa:hw:0 playback 48 2 5`
+//! Prints a device's times per period: wake-up of its thread, time of the block at the converter,
+//! uncertainty. For examining a card: `cargo run -p tautline-audio --example card_times --
+//! alsa:hw:0 playback 48 2 5`
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::env;
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (running, _granted) =
         thread::spawn("taut-device", Scheduler::Fifo(70), 256 << 10, move || {
             let (process, ended) = opened.device.run(Box::new(noted), &Stop::default());
-            // As any program: what closing waits for may need this core.
+            // Closing may wait for work that needs this core.
             let _ = Scheduler::Other.apply();
             drop((opened, process));
             ended

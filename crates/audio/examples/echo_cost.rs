@@ -1,4 +1,5 @@
-//! What cancelling echo costs, by periods and channels: `cargo run --release -p tautline-audio --example echo_cost`.
+//! Cost of echo cancellation by period and channels: `cargo run --release -p tautline-audio
+//! --example echo_cost`.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Sound cards, and any other PCM, by ALSA. `pace` knows when frames meet the converter, by
-//! [`tautline_proto::card_line`] or by a timer for a PCM without a card. The mixer stays as it is.
+//! ALSA cards and other PCMs. `pace` times frames with [`tautline_proto::card_line`], or with a
+//! timer for a PCM without a card. The mixer is not touched.
 
 mod card;
 mod configured;
@@ -101,9 +101,9 @@ impl AlsaSpec {
         }
     }
 
-    /// Never waits: neither for its user, nor later for the card.
+    /// Never blocks, neither here nor later for the card.
     fn open(&self, direction: Direction) -> Result<PCM, DeviceError> {
-        // What ALSA's library would print on standard error. Without it that is printed.
+        // Captures the library's messages; without this it prints them on standard error.
         let said = Output::local_error_handler().ok();
         let refused = |errno| {
             let said = said.map(|said| said.borrow().to_string()).unwrap_or_default();

@@ -1,11 +1,13 @@
-//! Two devices shared by several users: each has a *part* of either, which is a [`Device`] of its own.
+//! Shares two devices among several users: each has a *part* of both, which is a [`Device`] of its
+//! own.
 //!
-//! What all parts play is summed; each gets what is captured. *Bridged*, a part also captures what the others play,
-//! never itself (mix-minus), addressed by time: a frame that met the ADC is added to those that met the DAC at that
-//! instant, which were played before.
+//! The playback is the sum of all parts; each part gets the captured sound. *Bridged*, a part also
+//! captures the other parts, never itself (mix-minus). Frames are added by time: a captured frame
+//! gets the frames that met the DAC at that instant, which were written earlier.
 //!
-//! The real devices run on threads with a device's priority, each with one of the [`SharedProcesses`]. A part's thread
-//! only lays its process where the real device calls it, and takes it back at the end.
+//! The real devices run on threads with a device's priority, each with one of the
+//! [`SharedProcesses`]. A part's thread only lends its process to the real device and takes it back
+//! at the end.
 
 pub(crate) mod bus;
 mod hearing;
@@ -30,7 +32,7 @@ use tautline_proto::device::{
 use crate::toolbox::Sides;
 use crate::toolbox::callback::Seat;
 
-/// The most parts that two devices have: what plays of them in a period is noted in one word.
+/// Maximum parts of two devices: a period's playing parts are a 64-bit set.
 pub const MOST_PARTS: usize = 64;
 
 pub struct SharedProcesses {
@@ -46,7 +48,7 @@ struct SharedState {
     clocks: Sides<Option<tautline_proto::clock::ClockId>>,
     timestamp_sources: Sides<TimestampSource>,
     seats: Box<[Sides<PartSeat>]>,
-    /// Those that nobody has. Locked by ordinary threads alone.
+    /// Free parts. Only ordinary threads lock it.
     free: Mutex<Vec<usize>>,
     over: Sides<AtomicBool>,
     muted: AtomicBool,
@@ -61,14 +63,13 @@ struct PartSeat {
     finished: AtomicBool,
 }
 
-/// Devices for one user; free again once both are dropped.
 pub struct SharedPart {
     pub capture: Box<dyn Device>,
     pub playback: Box<dyn Device>,
 }
 
-/// Splits two devices into at most [`MOST_PARTS`] parts, `bridged` only if they have the same rate and channels.
-/// Allocates all that there ever is.
+/// Splits two devices into at most [`MOST_PARTS`] parts; `bridged` needs equal rates and channels.
+/// Allocates everything.
 pub fn shared(
     capture: &dyn Device,
     playback: &dyn Device,
@@ -113,7 +114,7 @@ impl SharedParts {
         })
     }
 
-    /// Has parts capture silence instead of the real device, or no more, within 10 ms and without a click.
+    /// Replaces the captured sound by silence, or stops that: within 10 ms, without a click.
     pub fn mute(&self, muted: bool) {
         self.0.muted.store(muted, Ordering::Relaxed);
     }
@@ -122,7 +123,7 @@ impl SharedParts {
         self.0.bridged
     }
 
-    /// How often the place of what the others played had to be found again, as a device was interrupted.
+    /// Number of realignments of the bridged sound after interruptions of a device.
     pub fn realigned(&self) -> u64 {
         self.0.realigned.load(Ordering::Relaxed)
     }
@@ -137,7 +138,7 @@ impl SharedParts {
     }
 }
 
-/// How often a part's thread looks whether it is to end: waking it would be a system call.
+/// Interval at which a part's thread checks for its end: waking it would be a system call.
 const LOOK: Duration = Duration::from_millis(10);
 
 struct PartTaken {

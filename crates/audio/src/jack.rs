@@ -1,6 +1,6 @@
-//! A client of JACK: a port for each channel, called by the server in every cycle. `jack:NAME` joins the server that
-//! runs; none is started. The server's rate and buffer are the device's. No thread that matters waits for the server:
-//! `client_thread` has one that can be given up.
+//! A JACK client with one port per channel, called by the server in each cycle. `jack:NAME`
+//! connects to a running server and starts none. The server sets rate and buffer. No important
+//! thread waits for the server: `client_thread` has one that can be abandoned.
 
 mod client;
 mod client_thread;
@@ -40,7 +40,7 @@ use crate::toolbox::{
     DeviceDescription, DeviceSide, Notes, Offers, Sides, StreamLatency, spawn_error,
 };
 
-/// An open takes at most a second; servers need milliseconds.
+/// Timeout of an open; servers need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LIST_PATIENCE: Duration = Duration::from_millis(300);
 const LOOK: Span = Span::from_millis(10);
@@ -69,8 +69,8 @@ pub(crate) fn open(
     Ok(Box::new(JackDevice { notes, latency, ..device }.opened()?))
 }
 
-/// Opens a client that plays; with the server's own report of its driver's wake-ups beside the device, whose instants
-/// are filtered.
+/// Opens a playing client, and returns the server's own report of its driver's wake-ups, as the
+/// device's times are filtered.
 pub fn open_with_word(
     spec: &JackSpec,
     wanted: Settings,
@@ -275,7 +275,7 @@ struct JackDevice {
     settings: Settings,
     notes: Notes,
     latency: StreamLatency,
-    /// `None` only until it is opened. It closes the client on drop, which may take long.
+    /// `None` only before it is opened. Dropping it closes the client, which can take long.
     client: Option<ClientThread>,
     pace: Option<ClockId>,
     word: ServerWord,
@@ -345,7 +345,6 @@ impl JackDevice {
                 freewheels = !freewheels;
                 self.note_freewheel(freewheels);
             }
-            // Cycles have no length while the server freewheels.
             let cycle = self.settings.rate.span_of(period);
             if watch.is_silent(signals.seat.calls(), now(), cycle) && !freewheels {
                 let answer = "the JACK server stalled: it calls this client no more";
@@ -386,7 +385,6 @@ impl Device for JackDevice {
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         if std::mem::replace(&mut self.has_run, true) {
-            // What was the client's is needed to open it again.
             self.client = None;
         }
         let client = match self.client.take().map_or_else(|| self.enter(), Ok) {
@@ -420,11 +418,11 @@ impl Device for JackDevice {
     }
 }
 
-/// Where the servers of this host, or of a container, know each other. JACK makes it once.
+/// Registry of the servers on this host or in this container. JACK creates it once.
 const REGISTRY: &str = "/dev/shm/jack-shm-registry";
 
-/// The clock of this server, or of the usual one: a user has one of each name. `None` for PipeWire's library, which may
-/// drive each client by another card.
+/// Clock of the named or default server; a user has one server per name. `None` for PipeWire's
+/// library, whose clients can have different cards.
 fn of_server(name: Option<&str>) -> Option<ClockId> {
     Library::get().ok().filter(|library| library.is_jacks())?;
     let usual = || env::var("JACK_DEFAULT_SERVER").unwrap_or_else(|_| "default".to_owned());

@@ -1,9 +1,10 @@
-//! Sound devices: cards by ALSA, clients of JACK and PipeWire, virtual cards and files.
+//! Sound devices: ALSA cards, JACK and PipeWire clients, virtual cards and files.
 //!
-//! A [`DeviceSpec`] names a device; [`open`] gives a [`Device`](tautline_proto::device::Device) to run on the caller's
-//! thread. Each kind has a module with `settle` (how it would run), `open` and `list`. Kinds know the contract
-//! ([`tautline_proto::device`]) and the `toolbox`, not one another; `opening` knows all. `file:` waits up to a second
-//! for a late program, where `virtual:` overruns and starves.
+//! A [`DeviceSpec`] names a device; [`open`] returns a [`Device`](tautline_proto::device::Device)
+//! for the caller's thread. Each kind has a module with `settle` (its settings), `open` and `list`.
+//! Kinds use the contract ([`tautline_proto::device`]) and the `toolbox`, but not each other;
+//! `opening` uses all. `file:` waits up to a second for a late program, where `virtual:` overruns
+//! and underruns.
 #![deny(unsafe_code)]
 
 pub mod alsa;

@@ -27,8 +27,9 @@ pub struct Opened {
     pub latency: StreamLatency,
 }
 
-/// How the device would run if it were asked for `wanted`; either side's settings for both directions. Servers have a
-/// rate and a period of their own, and a virtual card may name its period. An error if it cannot be asked.
+/// Settings that the device would have if `wanted` is requested; for both directions those of
+/// either side. Servers have their own rate and period, and a virtual card may name its period. An
+/// error if the device cannot be queried.
 pub fn settle(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -43,9 +44,9 @@ pub fn settle(
     }
 }
 
-/// How the device would run for each of `wanted`, the better first, without those that it refuses. It is asked once: a
-/// server for the first rate and the channels of all at that rate, a file or a cable for the first alone. An error if
-/// it cannot be asked.
+/// Settings for each of `wanted`, in order of preference, without the unsupported ones. Queries the
+/// device once: a server for the first rate and all channel counts at that rate, a file or a cable
+/// for the first only.
 pub fn offered(
     spec: &DeviceSpec,
     direction: Direction,
@@ -67,8 +68,8 @@ pub fn offered(
     }
 }
 
-/// The format of the file, or of standard input, which is waited for. Unsupported formats are refused with the command
-/// that converts them.
+/// Format of the file or of standard input, for which it waits. Unsupported formats are rejected
+/// with the command that converts them.
 pub fn probe(spec: &DeviceSpec, wanted: Wanted) -> Result<Option<FileFormat>, DeviceError> {
     match spec {
         DeviceSpec::Software(card) => software::probe(card, wanted),
@@ -83,8 +84,9 @@ pub fn channels(spec: &DeviceSpec, direction: Direction) -> Option<ChannelsOffer
     }
 }
 
-/// Opens the device as [`settle`] reports that it would run. [`Directions::Both`] is one device that calls its process
-/// once a period. A file of another rate or channels, and what cannot go both ways, is refused.
+/// Opens the device with the settings that [`settle`] returns. [`Directions::Both`] is one device
+/// that calls its process once per period. Rejects a file with another rate or channel count, and
+/// unsupported directions.
 pub fn open(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -96,7 +98,7 @@ pub fn open(
     Ok(Opened { device, notes, supervision: Supervision::default(), latency })
 }
 
-/// As [`open`] for devices without hardware, by a test's own clock.
+/// Like [`open`], for devices without hardware, with the clock `pace`.
 pub fn open_paced(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -117,7 +119,7 @@ pub fn open_paced(
     Ok(Opened { device: Box::new(card), notes, supervision, latency })
 }
 
-/// As [`open`], but a timer stands in for the device when it goes, until it is back.
+/// Like [`open`], but a timer replaces a failed device until it is back.
 pub fn open_supervised(
     spec: &DeviceSpec,
     direction: Direction,

@@ -1,6 +1,6 @@
-//! A node of PipeWire: a sink, a source, or a stream that is connected to a card. The graph calls the process on its
-//! own thread once per cycle. `node` is the device, `course` times blocks. Without the feature `pipewire` every name is
-//! refused with what is missing.
+//! A PipeWire node: a sink, a source, or a stream that is connected to a card. The graph calls the
+//! process on its own thread once per cycle. `node` is the device, `course` times blocks. Without
+//! the feature `pipewire`, every name is rejected with a hint.
 
 use tautline_proto::device::{Device, DeviceError, Directions, Settings};
 

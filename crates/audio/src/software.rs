@@ -1,4 +1,5 @@
-//! Devices without hardware: virtual cards, files, tones, silence, each a [`virtual_card`] with another source or sink.
+//! Devices without hardware: virtual cards, files, tones, silence; each a [`virtual_card`] with
+//! another source or sink.
 
 pub(crate) mod cable;
 pub(crate) mod convert;
@@ -65,7 +66,6 @@ pub(crate) fn settle(
     }
 }
 
-/// What is in the file, or comes on standard input, if it is one of them: which is waited for.
 pub(crate) fn probe(
     spec: &SoftwareSpec,
     wanted: Wanted,
@@ -273,7 +273,7 @@ fn not_played_to(name: &str) -> DeviceError {
     }
 }
 
-/// A tone that `rate` can carry: from half of it on it would be heard as another, or not at all.
+/// A tone below half of `rate`, as a higher one would be aliased or silent.
 fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<SampleSource, DeviceError> {
     let half = rate.hertz() / 2;
     if u64::from(frequency.as_millihertz()) < u64::from(half) * 1000 {

@@ -1,4 +1,4 @@
-//! Devices as people name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`, `null:`.
+//! Devices as users name them: `virtual:?ppm=50`, `file:song.wav`, `tone:440`, `null:`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -27,8 +27,8 @@ impl DeviceSpec {
         Self::Software(SoftwareSpec::Null)
     }
 
-    /// The same device with instants at its ports, for measuring. Else JACK's and PipeWire's include what the graph
-    /// reports of the rest of the path.
+    /// The same device with times at its ports, for measurements. Otherwise the times of JACK and
+    /// PipeWire include the rest of the path, as reported by the graph.
     pub fn at_ports(mut self) -> Self {
         match &mut self {
             Self::Jack(client) => client.at_ports = true,
@@ -38,13 +38,14 @@ impl DeviceSpec {
         self
     }
 
-    /// Whether it is a sound card or a node of a server of sound: what it plays may be in the air.
+    /// Returns whether the device may be audible: a card or a sound server's node.
     pub const fn is_real(&self) -> bool {
         !matches!(self, Self::Software(_))
     }
 
-    /// Whether it is the microphone or loudspeaker of a desktop, as far as its name shows. Clients of JACK, nodes that a
-    /// user connects and cards (`hw:`, `plughw:`) are as often line inputs and outputs, which have no echo.
+    /// Returns whether it is a desktop's microphone or loudspeaker, judging by its name. JACK
+    /// clients, nodes connected by the user and cards (`hw:`, `plughw:`) are often line inputs and
+    /// outputs, which have no echo.
     pub fn is_of_desktop(&self) -> bool {
         match self {
             Self::Alsa(pcm) => !pcm.is_hardware(),
@@ -83,7 +84,7 @@ impl TryFrom<&OsStr> for DeviceSpec {
 }
 
 impl fmt::Display for DeviceSpec {
-    /// The device's name without its options; with `#`, those by which cables are told apart too.
+    /// Device name without options; with `#` including those that distinguish cables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Alsa(card) => card.fmt(f),

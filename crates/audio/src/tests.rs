@@ -18,17 +18,16 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::software::pace::Pace;
 
-/// Stereo at 48 kHz.
 fn settings(period: i64, periods: u32) -> Settings {
     let period = Frames::new(period);
     Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods }
 }
 
-/// Time that passes only when somebody sleeps, or says so.
+/// Time that advances only by sleeps or by the test.
 #[derive(Clone, Default)]
 struct Scripted {
     now: Arc<AtomicI64>,
-    /// The sleep with this number, from 0, ends late by this much.
+    /// Sleeps, by number from 0, that end late by this much.
     late: VecDeque<(u32, Span)>,
     sleeps: u32,
 }
@@ -58,7 +57,6 @@ impl Pace for Scripted {
     }
 }
 
-/// A closure as a process.
 struct Each<F>(F);
 
 impl<F: FnMut(&mut Cycle<'_>) -> Flow + Send> Process for Each<F> {
@@ -72,10 +70,9 @@ fn each(f: impl FnMut(&mut Cycle<'_>) -> Flow + Send + 'static) -> Box<dyn Proce
     Box::new(Each(f))
 }
 
-/// A block with the time at which its first frame meets the DAC.
+/// Time of the first frame at the DAC, and the block.
 type Heard = (LocalTime, Vec<f32>);
 
-/// Everything a card played.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<Heard>>>);
 
@@ -92,7 +89,6 @@ impl Listener for Ear {
     }
 }
 
-/// A folder that goes with its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -116,13 +112,12 @@ impl Drop for Folder {
     }
 }
 
-/// The samples of the fixtures: integers of `bits` that use the whole range.
+/// Samples of the fixtures: integers of `bits` over the whole range.
 fn pattern(bits: u32, count: i64) -> Vec<i32> {
     let factor = if bits == 16 { 40_503 } else { 40_503 * 257 };
     (0..count).map(|i| ((i * factor) % (1 << bits) - (1 << (bits - 1))) as i32).collect()
 }
 
-/// What the program makes of such integers.
 fn floats(bits: u32, samples: &[i32]) -> Vec<f32> {
     samples.iter().map(|&sample| sample as f32 / (1 << (bits - 1)) as f32).collect()
 }

@@ -1,4 +1,4 @@
-//! What every kind of device is built with: none of these knows a device by its kind.
+//! Common parts of all kinds of device.
 
 pub(crate) mod callback;
 pub(crate) mod fading;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tautline_proto::device::{DeviceError, Direction};
 use tautline_proto::time::{Frames, Span};
 
-/// Bytes of stack of ordinary threads, which nest shallowly.
+/// Stack of ordinary threads, which nest shallowly, in bytes.
 pub(crate) const STACK: usize = 256 * 1024;
 
 pub(crate) fn spawn_error(tried: &str, error: &io::Error) -> DeviceError {
@@ -50,13 +50,13 @@ impl<T> Sides<T> {
     }
 }
 
-/// The link offset of a device's stream, which JACK and PipeWire report so that programs can align recordings.
-/// Wait-free; clones share it.
+/// Link offset of a device's stream, which JACK and PipeWire report so that programs can align
+/// recordings. Wait-free; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct StreamLatency(Arc<AtomicI64>);
 
 impl StreamLatency {
-    /// It is this from now on; zero if nobody knows.
+    /// Sets the link offset; zero if it is unknown.
     pub fn set(&self, latency: Span) {
         self.0.store(latency.as_nanos(), Ordering::Relaxed);
     }
@@ -102,7 +102,8 @@ pub struct ChannelsOffered {
     pub converter: Option<String>,
 }
 
-/// Sentences for the user; clones share them. It locks, so a device's thread uses a `PreparedNote`.
+/// Messages for the user; clones share them. It locks, so a device's thread uses a
+/// `PreparedNote`.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Sentences>>);
 
@@ -113,7 +114,7 @@ struct Sentences {
     failed: Vec<String>,
 }
 
-/// By which a device's thread leaves a sentence that was prepared. Wait-free.
+/// Lets a device's thread add a prepared message. Wait-free.
 #[derive(Debug)]
 pub struct PreparedNote(Arc<AtomicBool>);
 
@@ -142,7 +143,7 @@ impl Notes {
         self.sentences().failed.clone()
     }
 
-    /// Prepares a sentence, to be left once when its occasion arises. The same again takes its place.
+    /// Prepares a message, to be added at most once. An equal one replaces it.
     pub fn prepare(&self, sentence: String) -> PreparedNote {
         let occasion = Arc::new(AtomicBool::new(false));
         let mut sentences = self.sentences();

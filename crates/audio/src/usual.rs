@@ -1,4 +1,4 @@
-//! What is used where nobody names a device: chosen by which servers run and what they and ALSA have.
+//! Default device, chosen by the running servers and the devices of these and ALSA.
 
 use tautline_proto::device::{Direction, Directions};
 
@@ -12,10 +12,10 @@ const NAME: &str = "taut";
 const PCM: &str = "default";
 
 tautline_dsp::named_enum! {
-    /// A device that nobody named.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum UsualDevice {
-        /// A stream that the session manager connects to the user's default device, and to another when they choose it.
+        /// A stream that the session manager connects to the user's default device, and moves when
+        /// they change it.
         PipeWire = "pipewire:taut?as=stream",
         /// A client whose ports are connected to those of the server's card.
         Jack = "jack:taut",
@@ -41,8 +41,8 @@ pub struct UsualDevices {
 }
 
 impl UsualDevices {
-    /// Looks, for these directions. Starts no server and opens no card that a server has. Takes milliseconds, or up to
-    /// 1.5 s if a server does not answer.
+    /// Looks for devices in these directions. Starts no server and opens no card that a server
+    /// owns. Takes milliseconds, or up to 1.5 s if a server does not answer.
     pub fn look(directions: impl Into<Directions>) -> Self {
         let directions = directions.into();
         let mut found = Self { pipewire: pipewire::devices(), ..Self::default() };
@@ -50,7 +50,7 @@ impl UsualDevices {
             found.jack = jack::card_ports()
                 .map(|[inputs, outputs]| Sides { capture: inputs > 0, playback: outputs > 0 });
         }
-        // A server that runs has the cards.
+        // A running server owns the cards.
         if found.pipewire.is_none() && found.jack.is_none() {
             let pcm = AlsaSpec::named(PCM);
             directions
@@ -60,9 +60,9 @@ impl UsualDevices {
         found
     }
 
-    /// The device for a direction that was looked for, if any: shared ones first. A JACK server counts without card
-    /// ports too, since a patch bay may connect others; beside a PipeWire server it is mostly that one, and must have
-    /// ports.
+    /// Default device for a direction included in [`Self::look`]; shared ones are preferred. A JACK
+    /// server counts even without card ports, since a patch bay may connect others; except with a
+    /// PipeWire server, which usually provides it.
     pub fn of(&self, direction: Direction) -> Option<UsualDevice> {
         match self {
             Self { pipewire: Some(has), .. } if *has.of(direction) => Some(UsualDevice::PipeWire),
@@ -83,7 +83,6 @@ mod tests {
 
     const EITHER: [bool; 2] = [false, true];
 
-    /// Every way in which a direction can be served.
     fn sides() -> impl Iterator<Item = Sides<bool>> {
         EITHER
             .into_iter()

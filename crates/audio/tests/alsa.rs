@@ -1,5 +1,5 @@
-//! Devices of ALSA on a machine that has no card: PCMs of a configuration of this test's own, behind
-//! which there is nothing or a file.
+//! ALSA devices on a machine without a card: PCMs of the test's own configuration, backed by
+//! nothing or by a file.
 
 use tautline_trial::snapshot;
 
@@ -17,7 +17,6 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
 
-/// The folder of this run, with the configuration that ALSA reads.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("alsa");
     fs::create_dir_all(&folder).expect("a folder");
@@ -89,14 +88,13 @@ fn refused(name: &str, direction: Direction, settings: Settings) -> DeviceError 
     error
 }
 
-/// A sound in which no two samples of a second are the same, and its 16-bit values.
+/// Sound without two equal samples in a second.
 fn pattern() -> impl Iterator<Item = f32> {
     (0_i32..)
         .map(|n| (n.wrapping_mul(25_717) as i16, n))
         .map(|(coarse, n)| f32::from(coarse) / 32_768.0 + (n % 256 - 128) as f32 / 8_388_608.0)
 }
 
-/// What a run told, period by period.
 #[derive(Default)]
 struct Told {
     samples: Vec<f32>,
@@ -105,7 +103,8 @@ struct Told {
     xruns: u32,
 }
 
-/// Plays the pattern or hears, for so many periods; tells at the end, because that allocates.
+/// Plays the pattern or captures for some periods; sends the results at the end, because that
+/// allocates.
 struct Runs {
     direction: Direction,
     left: usize,
@@ -135,12 +134,11 @@ impl Process for Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        // Nobody listens to a run that failed.
+        // The receiver is gone after a failed run.
         let _ = self.teller.send(std::mem::take(&mut self.told));
     }
 }
 
-/// Runs `name` for so many periods.
 fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
     let (teller, told) = mpsc::channel();
     let room = Told {
@@ -158,7 +156,6 @@ fn run(name: &str, direction: Direction, periods: usize) -> (Told, Ended) {
     (told.recv().expect(name), ended)
 }
 
-/// The pattern as a card of this format has it, and what that is heard as.
 fn coded(format: CardFormat, samples: usize) -> (Vec<u8>, Vec<f32>) {
     let sound: Vec<f32> = pattern().take(samples).collect();
     let mut bytes = vec![0; samples * format.bytes()];
@@ -175,7 +172,7 @@ fn what_is_played_comes_out_bit_for_bit_in_every_format() {
         let (_, ended) = run(&name, Direction::Playback, 100);
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
         let written = fs::read(FOLDER.join(format!("out-{format}.raw"))).unwrap();
-        // A buffer of silence goes before the first block.
+        // The initial silence of a buffer comes first.
         let silence = 2 * 48 * 2 * format.bytes();
         let (bytes, _) = coded(format, 100 * 48 * 2);
         assert!(written[..silence].iter().all(|&byte| byte == 0), "{format}");
@@ -308,7 +305,6 @@ fn an_option_that_is_one_of_the_commands_is_answered_with_that() {
     }
 }
 
-/// Whether the plugin of a PCM is there, whatever it takes.
 fn spec_opens(name: &str) -> Result<(), DeviceError> {
     match settle(&spec(name), Direction::Playback, settings()) {
         Err(error) if error.answer.contains("channel") => Ok(()),
@@ -350,12 +346,10 @@ fn a_list_names_the_pcms_of_a_configuration_and_opens_none() {
     assert!(!untouched.exists(), "opening a PCM of type file makes the file");
 }
 
-/// Plays the pattern and hears, in one and the same cycle; tells at the end, because that allocates.
 struct BothWays {
     left: usize,
     sound: Box<dyn Iterator<Item = f32> + Send>,
     heard: Vec<f32>,
-    /// When each block met, or meets, the two converters.
     meets: Vec<[LocalTime; 2]>,
     skipped: Frames,
     teller: Sender<(Vec<f32>, Vec<[LocalTime; 2]>, Frames)>,
@@ -375,7 +369,7 @@ impl Process for BothWays {
 impl Drop for BothWays {
     fn drop(&mut self) {
         let told = (std::mem::take(&mut self.heard), std::mem::take(&mut self.meets), self.skipped);
-        // Nobody listens to a run that failed.
+        // The receiver is gone after a failed run.
         let _ = self.teller.send(told);
     }
 }
@@ -402,12 +396,11 @@ fn a_pcm_that_goes_both_ways_is_one_device_with_both_sides_in_each_cycle() {
     let (heard, meets, skipped) = told.recv().unwrap();
     assert!(heard == expected);
     let written = fs::read(FOLDER.join("both-out.raw")).unwrap();
-    // A buffer of silence goes before the first block.
     let silence = 2 * 48 * 2 * CardFormat::S16.bytes();
     assert!(written[silence..] == bytes && written[..silence].iter().all(|&byte| byte == 0));
     assert_eq!(skipped, Frames::ZERO);
     for [captured, played] in meets {
-        // Had a host frozen between the starts of the two, it would be later or sooner.
+        // A host stall between both starts would change the difference.
         assert!(played > captured, "{}", played - captured);
     }
 }

@@ -1,5 +1,5 @@
-//! Devices of ALSA on a card: the two ends of a virtual cable, as the lab guest has them
-//! (`scripts/lab-test` runs this there). Elsewhere those that need one say SKIPPED.
+//! ALSA devices on a card: both ends of a virtual cable, as in the lab guest (`scripts/lab-test`
+//! runs this there). Elsewhere these tests print SKIPPED.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 use tautline_trial::{Lack, skipped};
 
-/// A card that moves in steps of 4 ms wants periods that are longer.
+/// The periods must be longer than the card's steps of 4 ms.
 const SETTINGS: Settings = Settings {
     rate: Rate::HZ_48000,
     channels: Channels::STEREO,
@@ -33,7 +33,6 @@ fn no_card() -> bool {
     absent
 }
 
-/// The end of a cable of the test's own.
 fn end(device: u32, cable: u32, format: CardFormat) -> DeviceSpec {
     let name = format!("alsa:hw:Loopback,{device},{cable}?format={format}");
     name.parse().expect("a device")
@@ -43,7 +42,7 @@ fn extras() -> Extras {
     Extras::default()
 }
 
-/// A sound in which no two samples of a second are the same.
+/// Sound without two equal samples in a second.
 fn pattern() -> impl Iterator<Item = f32> {
     (0_i32..)
         .map(|n| (n.wrapping_mul(25_717) as i16, n))
@@ -63,7 +62,6 @@ impl Process for Plays {
     }
 }
 
-/// What was heard, block by block.
 struct Block {
     samples: Vec<f32>,
     meets: LocalTime,
@@ -73,7 +71,7 @@ struct Block {
 
 struct Hears {
     blocks: Sender<Block>,
-    /// The player is done, and this many blocks may still be under way.
+    /// Whether the player is done; then `left` blocks may follow.
     done: Arc<AtomicBool>,
     left: usize,
 }
@@ -82,14 +80,13 @@ impl Process for Hears {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let (side, xruns) = (&cycle.capture, cycle.xruns);
         let (samples, meets, unsure) = (side.samples.to_vec(), side.meets, side.uncertainty);
-        // Who listens is there until this has ended.
+        // The receiver lives until this has ended.
         let _ = self.blocks.send(Block { samples, meets, unsure, xruns });
         self.left -= usize::from(self.done.load(Ordering::Acquire));
         if self.left == 0 { Flow::Finished } else { Flow::Continue }
     }
 }
 
-/// Plays the pattern at one end of a cable; what the other end hears.
 fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     let (blocks, heard) = mpsc::channel();
     let done = Arc::<AtomicBool>::default();
@@ -97,7 +94,6 @@ fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     let mut ear =
         open(&end(1, cable, format), Direction::Capture, SETTINGS, extras()).expect("an end");
     let ear = thread::spawn(move || ear.device.run(Box::new(hears), &Stop::default()).1);
-    // It is heard from the first frame on.
     let first = heard.recv().expect("a block");
     let plays = Plays { sound: Box::new(pattern()), left: PLAYED };
     let mut player =
@@ -110,7 +106,6 @@ fn carry(cable: u32, format: CardFormat) -> Vec<Block> {
     core::iter::once(first).chain(heard).collect()
 }
 
-/// The pattern as a card of this format has it.
 fn coded(format: CardFormat, samples: usize) -> Vec<f32> {
     let sound: Vec<f32> = pattern().take(samples).collect();
     let mut bytes = vec![0; samples * format.bytes()];
@@ -125,7 +120,7 @@ fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
     if no_card() {
         return;
     }
-    // What snd-aloop has of ours.
+    // Formats of ours that snd-aloop supports.
     for (cable, format) in [(4, CardFormat::S16), (5, CardFormat::S32), (6, CardFormat::F32)] {
         let blocks = carry(cable, format);
         assert_eq!(blocks.iter().map(|block| block.xruns).sum::<u32>(), 0, "{format}");
@@ -134,7 +129,6 @@ fn what_one_end_of_a_cable_plays_the_other_hears_bit_for_bit() {
         let begin =
             heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
         let sound = &heard[begin..];
-        // The player does not wait until its last buffer is heard.
         let whole = played.len().min(sound.len()) - 4 * 480 * 2;
         assert!(whole > 50 * 480 * 2 && sound[..whole] == played[..whole], "{format}");
     }
@@ -151,14 +145,13 @@ fn a_card_tells_when_sound_met_it_on_one_line() {
         let off = (pair[1].meets - pair[0].meets - period).abs();
         assert!(off <= pair[0].unsure + pair[1].unsure, "{off}");
     }
-    // Its position moves in steps of 4 ms; a line through its readings is soon surer than that.
+    // Its position moves in steps of 4 ms; a line through its readings is soon more precise.
     let last = blocks.last().expect("blocks").unsure;
     assert!(last < Span::from_millis(1), "{last}");
 }
 
-/// Plays back what it captured in the same cycle.
 struct Echo {
-    /// From the ADC to the DAC, cycle by cycle.
+    /// Time from the ADC to the DAC, per cycle.
     held: Sender<Span>,
 }
 
@@ -170,7 +163,6 @@ impl Process for Echo {
     }
 }
 
-/// A cycle with both its sides.
 struct Both {
     played: LocalTime,
     heard: LocalTime,
@@ -179,7 +171,6 @@ struct Both {
     xruns: u32,
 }
 
-/// Plays the pattern, and hears what comes back.
 struct PlaysAndHears {
     sound: Box<dyn Iterator<Item = f32> + Send>,
     cycles: Sender<Both>,
@@ -228,7 +219,6 @@ fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
     let begin = heard.windows(64).position(|some| *some == played[..64]).expect("the beginning");
     let sound = &heard[begin..];
     assert!(sound.len() > PLAYED * 480 * 2 && *sound == played[..sound.len()], "bit for bit");
-    // In the last cycle all lines are as sure as they become.
     let late = (begin / 2) as i64;
     let (cycle, frame) = (late as usize / 480, late % 480);
     let last = cycles.len() - 1;
@@ -239,20 +229,18 @@ fn a_card_that_goes_both_ways_hears_an_echo_as_late_as_the_echo_says() {
     assert!(off <= cycles[last].unsure + cycles[last].unsure, "{off}, {}", heard - played);
 }
 
-/// What a block was told of what came before it.
 struct Before {
     xruns: u32,
     skipped: Frames,
 }
 
-/// Stands still once, for as long as no buffer lasts; then goes on as long again.
+/// Stalls once for longer than any buffer, then continues as long.
 struct Stands {
     direction: Direction,
     blocks: Sender<Before>,
     block: usize,
 }
 
-/// The block in which it stands still, and how many there are.
 const STANDS: (usize, usize) = (20, 40);
 const STOOD: Span = Span::from_millis(200);
 
@@ -287,8 +275,8 @@ fn an_xrun_is_told_with_the_block_after_it_and_with_what_is_missing_there() {
         for (block, before) in told.iter().enumerate() {
             let Before { xruns, skipped } = before;
             if block == STANDS.0 + 1 {
-                // The block before it is one period of the time it stood still. Of playback what the buffer
-                // held is heard meanwhile; then a whole buffer of silence begins.
+                // The previous block is one period of the stall. In playback the buffer is played
+                // meanwhile; then a whole buffer of silence begins.
                 let stood = SETTINGS.rate.frames_nearest(STOOD).count();
                 let near = stood - 4 * 480..=stood + 2 * 480;
                 assert!(xruns == 1 && near.contains(&skipped.count()), "{xruns}, {skipped}");

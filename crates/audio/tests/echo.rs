@@ -1,11 +1,11 @@
-//! A microphone that hears a loudspeaker by a room that is made up, and somebody who speaks there.
+//! A microphone that captures a loudspeaker through a simulated room, and a near speaker.
 
 use tautline_audio::echo::Canceller;
 use tautline_proto::units::{Channels, Rate};
 
 const RATE: Rate = Rate::HZ_48000;
 
-/// Sound that comes and goes as words do: noise whose level changes in every 60 ms, by more than 20 dB.
+/// Noise whose level changes every 60 ms by more than 20 dB, like words.
 struct Words {
     random: fastrand::Rng,
     frame: usize,
@@ -24,14 +24,15 @@ impl Words {
             self.level = [0.02, 0.3, 0.1, 0.0, 0.2][self.random.usize(..5)];
         }
         self.frame += 1;
-        // More of it low than high, and nothing below 200 Hz, as a voice has: 1 − exp(−2π · 200 / 48000) is 0.026.
+        // A voice-like spectrum: more low than high frequencies, and none below 200 Hz; 1 − exp(−2π
+        // · 200 / 48000) is 0.026.
         self.last += 0.3 * (self.random.f32() * 2.0 - 1.0 - self.last);
         self.slow += 0.026 * (self.last - self.slow);
         (self.last - self.slow) * self.level
     }
 }
 
-/// What a wall and its furniture send back: the nearest after 3 ms, then ever less.
+/// Impulse response: the first reflection after 3 ms, then decaying.
 fn room(seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let fades = |tap: usize| 0.3 * (-(tap as f32) / 900.0).exp();
@@ -43,22 +44,20 @@ fn room(seed: u64) -> Vec<f32> {
 }
 
 struct Heard {
-    /// Power of what the microphone heard of the loudspeaker, of what was left of it, and of who spoke.
+    /// Power of the loudspeaker's echo, of its residue, and of the near speech.
     echo: f64,
     left: f64,
     spoken: f64,
 }
 
-/// What two loudspeakers play.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Played {
     Apart,
-    /// Both the same, as of most calls.
     Alike,
 }
 
-/// `seconds` of a loudspeaker's sound, where somebody speaks in the last of them, or not: what was heard in that last
-/// one.
+/// Plays `seconds` of a loudspeaker's sound, with near speech in the last one if `speaks`; returns
+/// the powers of that last second.
 fn play(seconds: usize, block: usize, channels: usize, (what, speaks): (Played, bool)) -> Heard {
     let count = Channels::new(channels as u32).expect("one or two");
     let mut canceller = Canceller::new(RATE, count, count).expect("a canceller");

@@ -1,4 +1,4 @@
-//! A card's thread touches the allocator at set-up and at the end, never per period.
+//! A card's thread uses the allocator at set-up and at the end, never per period.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,6 @@ impl Listener for Deaf {
     fn heard(&mut self, _: LocalTime, _: LocalTime, _: &[f32]) {}
 }
 
-/// Looks at the allocator's count from the second call on; at the end so many periods later.
 struct Count {
     calls: u32,
     first: u64,
@@ -47,7 +46,7 @@ impl Process for Count {
     }
 }
 
-/// From the second call on until the device has gone and is back.
+/// Counts from the second call until the device has failed and returned.
 struct Outlast {
     calls: u32,
     first: u64,
@@ -60,7 +59,7 @@ impl Process for Outlast {
     fn process(&mut self, _: &mut Cycle<'_>) -> Flow {
         self.calls += 1;
         if self.calls == 2 {
-            // Uncontended, and outside what is counted.
+            // Uncontended, and outside of the count.
             let _permit = tautline_io::thread::realtime::permit("a test is set up");
             self.supervision =
                 self.given.lock().unwrap_or_else(|poison| poison.into_inner()).take();
@@ -77,10 +76,9 @@ impl Process for Outlast {
     }
 }
 
-/// Between two periods that are 198 apart, while the device is `spec`.
 fn asked(spec: &str, directions: impl Into<Directions>) -> Option<u64> {
     let spec: DeviceSpec = spec.parse().expect("the tests know how to write one");
-    // Short periods over a small file, so that a stall of the host is starvation as well.
+    // Short periods over a small file, so that a host stall also causes underruns.
     let period = Frames::new(2);
     let settings =
         Settings { rate: Rate::HZ_48000, channels: Channels::STEREO, period, periods: 2 };
@@ -124,7 +122,6 @@ fn a_device_whose_recording_begins_and_ends_does_not_allocate_on_its_own_thread(
         let mut files = 0;
         while !runs.is_finished() && files < 1000 {
             let file = folder.join(format!("{files}.wav"));
-            // At once, and in the middle of some period.
             let begun = match files % 2 {
                 0 => recording.begin(&file),
                 _ => recording

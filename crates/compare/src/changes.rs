@@ -1,9 +1,9 @@
-//! Where a recording does not go on as what was sent does.
+//! Discontinuities between a recording and the sent sound.
 
 use super::pieces::{BLOCK, Piece};
 use super::sound::Sound;
 
-/// What stands where a sound is not as it was sent.
+/// Content in place of the sent sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instead {
     Silence,
@@ -12,10 +12,10 @@ pub(super) enum Instead {
     Same,
 }
 
-/// Where a sound was not heard one frame after the other. Places are frames of what was sent.
+/// A discontinuity in the recorded sound. Positions are sent frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Difference {
-    /// Frames were replaced, and all after them is where it would have been.
+    /// Frames were replaced; later frames keep their timing.
     Replaced {
         at: usize,
         frames: usize,
@@ -26,7 +26,7 @@ pub(super) enum Difference {
         frames: usize,
         earlier: f64,
     },
-    /// Frames were heard once more, from an earlier one on, so that what follows is heard later.
+    /// Frames from `from` on were recorded again, so later frames are delayed.
     Repeated {
         at: usize,
         from: usize,
@@ -38,7 +38,7 @@ pub(super) enum Difference {
         by: Instead,
         later: f64,
     },
-    /// What follows is heard later by so many frames, or by any number of periods more or less.
+    /// Later frames are delayed by `later` plus an unknown multiple of `modulo`.
     Shifted {
         at: usize,
         later: f64,
@@ -46,11 +46,10 @@ pub(super) enum Difference {
     },
 }
 
-/// A line that differs by less, in frames, is the same.
+/// Lines less than this many frames apart count as the same.
 const SAME_LINE: f64 = 0.5;
 
 impl Difference {
-    /// Whether sent frames are missing or other sound was heard.
     pub(super) fn loses(&self) -> bool {
         !matches!(self, Self::Replaced { by: Instead::Same, .. })
     }
@@ -60,7 +59,6 @@ impl Difference {
     }
 }
 
-/// All differences, by rising heard frame.
 pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     let mut furthest = 0.0_f64;
     let mut all: Vec<Difference> = Vec::new();
@@ -72,7 +70,7 @@ pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
                     all.extend(change_modulo(heard, last, piece));
                 }
                 Some(change) => all.push(change),
-                // What goes on from what is heard again is heard again, too.
+                // Continues repeated sound, so it is repeated too.
                 None => {
                     if let Some(Difference::Repeated { frames, .. }) = all.last_mut() {
                         *frames += again;
@@ -95,14 +93,14 @@ pub(super) fn changes(heard: &Sound, pieces: &[Piece]) -> Vec<Difference> {
     all
 }
 
-/// Whether a piece is a spoilt part of what is bit for bit otherwise.
+/// Whether a piece is a damaged part of sound that is otherwise bit-exact.
 fn beside_exact(pieces: &[Piece], index: usize) -> bool {
     let exact = |piece: Option<&Piece>| piece.is_some_and(Piece::is_exact);
     exact(index.checked_sub(1).and_then(|before| pieces.get(before)))
         || exact(pieces.get(index + 1))
 }
 
-/// What is between two pieces; `again` frames of the second were heard before.
+/// Difference between two pieces; `again` frames of the second are repeated.
 fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Difference> {
     let between = last.heard.end..next.heard.start;
     let (gap, skipped) = (between.len() as f64, next.from - last.to);
@@ -125,7 +123,7 @@ fn change(heard: &Sound, last: &Piece, next: &Piece, again: usize) -> Option<Dif
     })
 }
 
-/// What is between two pieces. The edges of those that were not heard bit for bit are known to a block.
+/// Content between two pieces. Edges of pieces that are not exact are known only to a block.
 fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
     let edge = |piece: &Piece| if piece.is_exact() { 0 } else { BLOCK };
     let between = last.heard.end..next.heard.start;
@@ -135,7 +133,8 @@ fn instead(heard: &Sound, last: &Piece, next: &Piece) -> Instead {
     if is_silent { Instead::Silence } else { Instead::Other }
 }
 
-/// What is between two pieces known modulo a period: it claims no number of periods lost or repeated.
+/// Differences between two pieces whose alignment is ambiguous by a period: no whole periods are
+/// claimed lost or repeated.
 fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
     let Some(modulo) = last.modulo.or(next.modulo) else { return Vec::new() };
     let between = last.heard.end..next.heard.start;
@@ -143,7 +142,7 @@ fn change_modulo(heard: &Sound, last: &Piece, next: &Piece) -> Vec<Difference> {
     let later = frames as f64 - (next.from - last.to);
     let later = later - (later / modulo).round() * modulo;
     let is_shifted = later.abs() >= SAME_LINE;
-    // Where a shift is, is known to a block of either piece.
+    // The position of a shift is uncertain by a block of either piece.
     let is_hole = frames >= if is_shifted { 2 * BLOCK } else { 1 };
     let hole = Difference::Replaced { at, frames, by: instead(heard, last, next) };
     let shift = Difference::Shifted { at, later, modulo };

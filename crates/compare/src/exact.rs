@@ -1,4 +1,4 @@
-//! Frames that were heard bit for bit.
+//! Finds frames that were recorded bit for bit.
 
 use core::ops::Range;
 
@@ -7,9 +7,9 @@ use tautline_dsp::align::outwards;
 use super::pieces::ChannelRouting;
 use super::sound::{Sound, itself_first};
 
-/// Frames that must agree for a place to be the right one.
+/// Number of equal frames that identify a position.
 pub(super) const PROBE: usize = 256;
-/// Frames that must agree where the sound is as before: less than in a packet of a millisecond.
+/// Number of equal frames that confirm the expected position: less than in a packet of 1 ms.
 pub(super) const RUN: usize = 32;
 
 #[derive(Clone, Copy)]
@@ -19,7 +19,6 @@ pub(super) struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// Whether these heard frames are the sent ones `offset` further on.
     pub(super) fn agree(&self, sources: &[usize], heard: Range<usize>, offset: i64) -> bool {
         let Ok(from) = usize::try_from(heard.start as i64 + offset) else { return false };
         sources.iter().zip(&self.heard.channels).all(|(source, channel)| {
@@ -28,7 +27,7 @@ impl Both<'_> {
         })
     }
 
-    /// The frames around `at`, within these, that are the sent ones `offset` further on.
+    /// Extends `at` to all adjacent frames in the range that equal the sent ones at `offset`.
     pub(super) fn grow(
         &self,
         sources: &[usize],
@@ -42,7 +41,8 @@ impl Both<'_> {
         at - before..at + after
     }
 
-    /// The first of these frames from which on so many agree at this offset as cannot by chance.
+    /// First of these frames that starts a run equal to the sent frames at this offset, too long
+    /// for chance.
     pub(super) fn resumes(
         &self,
         sources: &[usize],
@@ -56,7 +56,7 @@ impl Both<'_> {
         })
     }
 
-    /// The offset nearest to `offset`, within `reach`, at which the frames from `at` on lie.
+    /// Offset closest to `offset`, within `reach`, that matches the frames from `at` on.
     pub(super) fn near(
         &self,
         sources: &[usize],
@@ -77,7 +77,7 @@ impl Both<'_> {
         outwards(reach).map(|away| offset + away).find(is_there)
     }
 
-    /// The sent channel that each heard one is, from one frame on.
+    /// Sent channel of each recorded one, from one frame on.
     fn sources(&self, heard: Range<usize>, offset: i64) -> Option<ChannelRouting> {
         let count = self.heard.channels.len();
         let from = usize::try_from(heard.start as i64 + offset).ok()?;
@@ -91,7 +91,7 @@ impl Both<'_> {
         Some(ChannelRouting { sources, ..ChannelRouting::straight(count) })
     }
 
-    /// The first place where these sent frames are heard, and which channel is which.
+    /// First recorded position of these sent frames, with the channel routing.
     pub(super) fn find_sent(&self, sent: Range<usize>) -> Option<(usize, ChannelRouting)> {
         let lead = self.sent.loudest(sent.clone());
         let probe = &self.sent.channels[lead][sent.clone()];

@@ -1,4 +1,4 @@
-//! Fits frames that were resampled, louder, inverted or of fewer bits, window by window.
+//! Fits sound that was resampled, scaled, inverted or requantised, window by window.
 
 mod acquire;
 
@@ -11,46 +11,50 @@ use super::exact::Both;
 use super::pieces::{BLOCK, ChannelRouting, FrameLine, GainRange};
 use super::sound::power;
 
-/// Frames fitted at once: 21 ms at 48 kHz.
+/// Frames per fit: 21 ms at 48 kHz.
 pub(super) const WINDOW: usize = 1024;
-/// Too few to be fitted: where they lie the line before must tell.
+/// Minimum frames for a fit; fewer take their position from the previous line.
 pub(super) const LEAST: usize = 256;
-/// The part of a window's energy that may be left, −20 dB: resamplers differ in the highest tones.
+/// Maximum residual energy of a window, −20 dB: resamplers differ in the highest frequencies.
 const LEFT_OVER: f64 = 1e-2;
-/// The same of a block against the mean of its window, −10 dB. A block of silence or other sound leaves all.
+/// Maximum residual energy of a block relative to its window's mean, −10 dB. Silence or other sound
+/// in a block leaves everything.
 const BLOCK_LEFT_OVER: f64 = 1e-1;
 const CLEAN: f64 = 1e-6;
-/// Below this mean square a window is silence and says nothing: −100 dBFS.
+/// Mean square below which a window counts as silence: −100 dBFS.
 pub(super) const QUIET: f64 = 1e-10;
-/// What noise leaves of a block and of a window, as parts of its mean.
+/// Residual of a block and of a window due to noise, as multiples of the noise's mean square.
 const NOISE_OF_BLOCK: f64 = 4.0;
 const NOISE_OF_WINDOW: f64 = 2.0;
-/// Sound says how loud it is from so much above the noise, 12 dB, and where it lies from 20 dB above.
+/// Minimum energy above the noise for measuring the gain, 12 dB, and for fitting the position, 20
+/// dB.
 const ABOVE_NOISE: f64 = 16.0;
 const FITTED_ABOVE_NOISE: f64 = 100.0;
-/// Whole frames are taken if they leave at most this much more than the best place between them, by noise 0.3 %.
+/// Whole-frame alignment is preferred if its residual is at most this much larger than the best
+/// fractional one; noise causes 0.3 %.
 const AS_GOOD: f64 = 1.02;
-/// The same of a line that may have moved: low tones do not tell parts of a frame.
+/// Same ratio for a line that may have moved: low frequencies hardly determine fractions of a
+/// frame.
 const NEARLY_AS_GOOD: f64 = 1.1;
-/// Rounds of refinement, and the nudge after which another is not worth it, in frames.
+/// Refinement rounds, and the change in frames below which they stop.
 pub(super) const ROUNDS: usize = 6;
 pub(super) const STILL: f64 = 1e-4;
-/// How far from the place that is expected a window may be: more is a jump.
+/// Maximum distance of a window from its expected position; more is a jump.
 const JUMP: f64 = 0.3;
-/// How much of what a window says of the drift is believed at once.
+/// Weight of one window's drift in the drift estimate.
 const TRUST: f64 = 0.1;
 const SAME_GAIN: f64 = 0.12;
-/// A sample sticks out that is off by more than 8 times, 18 dB, what its window leaves in the mean: of
-/// noise one in 10^15 does, and a click is 32 times what it leaves of 1024 samples.
+/// A click deviates by more than 8 times (18 dB) its window's RMS residual. One noise sample in
+/// 10^15 does; a click is 32 times the RMS residual that it causes in 1024 samples.
 const CLICK: f64 = 64.0;
-/// And by more than a quarter, −12 dB, of the peak of the sound about it: where a drum strikes all of
-/// what a resampler leaves is in few samples, too, and that is less.
+/// A click also deviates by more than a quarter (−12 dB) of the peak nearby. At a drum hit a
+/// resampler's residual is concentrated in few samples too, but smaller.
 const CLICK_OF_PEAK: f64 = 1.0 / 16.0;
 
 #[derive(Debug, Clone)]
 pub(super) struct Fitted {
     pub(super) line: FrameLine,
-    /// Energy of what was heard, and of what of it is left.
+    /// Energy of the recording, and of the residual.
     pub(super) energy: f64,
     pub(super) rest: f64,
     pub(super) volumes: Vec<Option<GainRange>>,
@@ -58,9 +62,9 @@ pub(super) struct Fitted {
 
 pub(super) struct WindowFitter<'a> {
     both: Both<'a>,
-    /// What rounding to the bits of the recording leaves, as a mean square, and dither with it.
+    /// Mean square of requantisation to the recording's bits, with dither.
     floor: f64,
-    /// Mean square of the noise of the recording: what the best window since the last seed left.
+    /// Mean square of the recording's noise: residual of the best window since the last seed.
     noise: f64,
     fitter: LineFitter,
 }
@@ -76,18 +80,17 @@ impl<'a> WindowFitter<'a> {
         self.floor
     }
 
-    /// Begins with frames that were heard bit for bit: without noise.
     pub(super) fn forget_noise(&mut self) {
         self.noise = 0.0;
     }
 
-    /// Takes the noise from a window that holds: it leaves the same of each.
+    /// Updates the noise from a window that fits: every window has the same.
     fn learn_noise(&mut self, fitted: &Fitted, routing: &ChannelRouting, count: usize) {
         let live = routing.gains.iter().filter(|gain| **gain != 0.0).count().max(1);
         self.noise = self.noise.min(fitted.rest / (live * count) as f64);
     }
 
-    /// The sent sound of a channel as it is heard in a window, along a line.
+    /// Renders a sent channel along a line, as recorded in a window.
     pub(super) fn rendered(
         &mut self,
         source: usize,
@@ -109,7 +112,7 @@ impl<'a> WindowFitter<'a> {
         self.fitter.likeness(heard, line.along(window.start), padded(&sent.channels[source]))
     }
 
-    /// The line of a sound, from one near by on, along which it leaves the least of what was heard.
+    /// Refines a nearby line to minimise the residual.
     pub(super) fn refined(
         &mut self,
         heard: &[f32],
@@ -122,7 +125,7 @@ impl<'a> WindowFitter<'a> {
         Some(FrameLine::of(along, at))
     }
 
-    /// Whether these heard frames, a window of them at most, lie near `line`, and where.
+    /// Fits up to a window of recorded frames near `line`, if they match.
     pub(super) fn window(
         &mut self,
         window: &Range<usize>,
@@ -157,7 +160,7 @@ impl<'a> WindowFitter<'a> {
                 let away = centre - line.at;
                 let step = match fitted.offset() {
                     Some(_) => 1.0,
-                    // One window says little of the drift, and where it lies tells it by and by.
+                    // One window determines the drift poorly; the positions reveal it over time.
                     None => {
                         line.step + TRUST * (off / away.abs().max(count as f64)) * away.signum()
                     }
@@ -168,7 +171,7 @@ impl<'a> WindowFitter<'a> {
         }
     }
 
-    /// The best line for a window of one channel: between frames, on them if that is as good, or this one.
+    /// Best line for one channel of a window: fractional, whole-frame if as good, or the given one.
     fn best(
         &mut self,
         window: &Range<usize>,
@@ -185,7 +188,8 @@ impl<'a> WindowFitter<'a> {
         let between = self.likeness((channel, source), window, &fitted);
         let rest = |alike: &Likeness| alike.rest(alike.gain());
         let least = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
-        // The expected line if it is as good: a window of few tones or little sound says less than those before.
+        // The expected line wins if as good: a window with few frequencies or little sound carries
+        // less evidence than those before.
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
         let centre = centre(&self.both.heard.channels[channel], window);
         let undrifted = FrameLine { at: centre, place: fitted.place(centre), step: line.step };
@@ -197,7 +201,6 @@ impl<'a> WindowFitter<'a> {
         Some(good.unwrap_or(fitted))
     }
 
-    /// Whether all channels of a window are what was sent along `line`.
     pub(super) fn holds(
         &mut self,
         window: &Range<usize>,
@@ -231,7 +234,7 @@ impl<'a> WindowFitter<'a> {
         alike.energy() > least * count as f64
     }
 
-    /// Whether a channel that is taken to hold nothing of the sound holds it in some part of a window.
+    /// Whether a channel considered unrelated matches the sound in some part of a window.
     fn sounds_again(
         &mut self,
         window: &Range<usize>,
@@ -249,7 +252,7 @@ impl<'a> WindowFitter<'a> {
         })
     }
 
-    /// Frames of a window that stick out of the sent sound along `line` in any channel.
+    /// Frames of a window that deviate as clicks from the sent sound along `line`, in any channel.
     pub(super) fn clicks(
         &mut self,
         among: &Range<usize>,
@@ -260,7 +263,7 @@ impl<'a> WindowFitter<'a> {
         let (at, count) = (window.start, window.len());
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
-            // As loud as the window is, not the piece.
+            // Relative to the window's gain, not the piece's.
             let alike = self.likeness((channel, routing.sources[channel]), window, line);
             let heard = &self.both.heard.channels[channel][window.clone()];
             let here = self.fitter.last();
@@ -285,7 +288,8 @@ impl<'a> WindowFitter<'a> {
         all
     }
 
-    /// How many frames of a window, in whole blocks, are the sent ones along `line`, and how alike all of it is.
+    /// Number of leading frames of a window, in whole blocks, that match along `line`, and the
+    /// whole window's likeness.
     fn blocks(
         &mut self,
         window: &Range<usize>,
@@ -311,7 +315,7 @@ impl<'a> WindowFitter<'a> {
             alike.rest(gain) <= noise.max(BLOCK_LEFT_OVER * energy + spare * BLOCK as f64)
         });
         let good = count.min(good.count() * BLOCK);
-        // As a whole it must be nearer, and as loud.
+        // The whole window has stricter limits, and a limit on the gain.
         let off = (all.gain() / gain - 1.0).abs() > SAME_GAIN;
         let loud = self.is_loud(&all, count);
         let noise = NOISE_OF_WINDOW * self.noise * count as f64;
@@ -327,7 +331,7 @@ impl<'a> WindowFitter<'a> {
     }
 }
 
-/// The centre of a window's energy: a window says nothing about the parts that are silent.
+/// Energy centroid of a window: its silent parts carry no information.
 fn centre(samples: &[f32], window: &Range<usize>) -> f64 {
     let (mut moment, mut energy) = (0.0, 0.0);
     for (sample, at) in samples[window.clone()].iter().zip(window.clone()) {

@@ -1,7 +1,7 @@
-//! Compares a recording with the sound that was sent, sample by sample.
+//! Compares a recording with the sent sound, sample by sample.
 //!
-//! Input: samples. Output: a [`Comparison`]. The caller reads the files and prints the result. The method:
-//! docs/decisions/0023-what-a-recording-holds.md.
+//! Takes samples, returns a [`Comparison`]. The caller reads the files and prints the result.
+//! Method: docs/decisions/0023-what-a-recording-holds.md.
 #![forbid(unsafe_code)]
 
 mod changes;
@@ -33,7 +33,8 @@ pub use sound::Sound;
 pub use tone::{TestTone, Tone};
 pub use verdict::{Comparison, Delay};
 
-/// Compares two sounds of as many channels, first with the sent channels, then with mixes of them; reports its progress.
+/// Compares two sounds with the same number of channels: first with the sent channels, then with
+/// mixes of them. Reports progress in frames.
 pub fn judge(sent: &Sound, heard: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
     let both = Both { sent, heard };
     if sent.sounding().is_empty() {

@@ -1,4 +1,4 @@
-//! A verdict in words.
+//! Text of a verdict.
 
 use core::fmt;
 use core::ops::Range;
@@ -11,11 +11,11 @@ use super::tone::{TestTone, Tone};
 use super::verdict::{Comparison, Delay};
 use super::why::NOTHING;
 
-/// Changes, passages and routings that are told one by one.
+/// Maximum number of changes, passages and routings listed individually.
 const TOLD: usize = 8;
-/// A gain that is none: less than the rounding of the figure that is shown.
+/// Gain treated as none: below the rounding of the displayed figure.
 const NO_GAIN_DB: f64 = 0.05;
-/// A drift that is none: the same.
+/// Drift treated as none: below the rounding of the displayed figure.
 const NO_PPM: f64 = 0.05;
 
 impl fmt::Display for Comparison {
@@ -90,7 +90,7 @@ impl Comparison {
     }
 
     fn write_volumes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The true sign, as what is lost is told with it.
+        // U+2212, the sign used for losses too.
         let db = |gain: f64| {
             format!("{:.1}", 20.0 * gain.log10()).replace('-', "−").replace("−0.0", "0.0")
         };
@@ -119,7 +119,7 @@ impl Comparison {
             write!(f, "; in samples of {heard} bits instead of {sent}")?;
         }
         match self.rest {
-            // Of a volume that changes it would tell no more than that.
+            // With a changing volume this would add nothing.
             Some(rest) if rest > NOTHING && self.volumes.iter().all(Option::is_none) => {
                 write!(f, "; the rest that differs is {:.0} dB below it", -10.0 * rest.log10())?;
                 self.residue.map_or(Ok(()), |residue| write_residue(&residue, f))
@@ -168,7 +168,7 @@ impl Comparison {
         for ResampledRow { from_frame, to_frame, ppm, ends } in self.passages.iter().take(TOLD) {
             let compared = if *ppm < 0.0 { "slower" } else { "faster" };
             match ppm.abs() {
-                // Between the frames, and always as far.
+                // A constant fractional delay.
                 ..NO_PPM => write!(f, "; resampled at the same rate")?,
                 ppm => write!(f, "; resampled, {ppm:.1} ppm {compared}")?,
             }
@@ -239,7 +239,7 @@ impl Comparison {
     }
 }
 
-/// With the true sign, as what is lost is told with it.
+/// Formats with U+2212 as minus sign, as for losses.
 fn signed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}").replace('-', "−")
 }
@@ -284,7 +284,7 @@ fn instead(by: Instead) -> &'static str {
     }
 }
 
-/// What a routing does, in words; nothing where it does nothing.
+/// Text for a routing; empty if it changes nothing.
 fn told(routing: &ChannelRouting) -> String {
     let gains = &routing.gains;
     let alike = gains.iter().all(|gain| (gain / gains[0] - 1.0).abs() < 0.003);

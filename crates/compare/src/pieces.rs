@@ -1,22 +1,23 @@
-//! A recording as it comes apart: pieces in which one sound runs along the other.
+//! Splits a recording into pieces, each aligned with the sent sound along one line.
 
 use core::ops::Range;
 use std::rc::Rc;
 
 use tautline_dsp::align::Along;
 
-/// Frames judged by themselves: a hole of so many, or a part of it, is seen.
+/// Frames judged together: the shortest hole that is detected.
 pub(super) const BLOCK: usize = 32;
-/// How far the gain of resampled sound may be off, by what a resampler does to the highest tones.
+/// Maximum gain error of resampled sound, due to a resampler's effect on the highest frequencies.
 pub(super) const NO_GAIN: f64 = 0.006;
-/// From one window to another it may be off by more, 0.5 dB, as one may hold the highest tones only.
+/// Maximum gain change between windows, 0.5 dB, as a window may contain only the highest
+/// frequencies.
 const ANOTHER_GAIN: f64 = 1.06;
 
-/// Which sent channel each heard one holds, and how loud.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChannelRouting {
     pub(super) sources: Vec<usize>,
-    /// Of each heard channel: negative where it is upside down, 0 where the channel holds nothing of it.
+    /// Gain per recorded channel: negative if inverted, 0 if the channel contains none of the sent
+    /// sound.
     pub(super) gains: Vec<f64>,
 }
 
@@ -25,14 +26,14 @@ impl ChannelRouting {
         Self { sources: (0..channels).collect(), gains: vec![1.0; channels] }
     }
 
-    /// The same as loud as it was sent, if it is about that loud.
+    /// The same sources with unity gains, if the gains are close to unity.
     pub(super) fn loud_as_sent(&self) -> Option<Rc<Self>> {
         let loud = self.gains.iter().all(|gain| (gain - 1.0).abs() < NO_GAIN);
         let straight = Self::straight(self.gains.len());
         loud.then(|| Rc::new(Self { sources: self.sources.clone(), ..straight }))
     }
 
-    /// Whether both tell the same of every channel but how loud it is.
+    /// Whether both have the same sources and polarities, whatever the gains.
     pub(super) fn leads_as(&self, other: &Self) -> bool {
         let signs = |routing: &Self| {
             routing.gains.iter().map(|gain| gain.partial_cmp(&0.0)).collect::<Vec<_>>()
@@ -41,7 +42,6 @@ impl ChannelRouting {
     }
 }
 
-/// The least and the most by which some channel was heard louder than it was sent, window by window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GainRange {
     pub(super) least: f64,
@@ -62,25 +62,24 @@ impl GainRange {
     }
 }
 
-/// What is known of each channel, if it sounded; into it what is known of more frames.
+/// Merges the gain ranges of more frames into `volumes`.
 pub(super) fn take_volumes(volumes: &mut [Option<GainRange>], more: &[Option<GainRange>]) {
     for (all, more) in volumes.iter_mut().zip(more) {
         *all = all.map_or(*more, |all| Some(more.map_or(all, |more| all.and(more))));
     }
 }
 
-/// Where heard frames lie among sent ones: a straight line.
+/// Linear mapping of recorded to sent frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FrameLine {
-    /// A heard frame, and its place among the sent ones.
+    /// A recorded frame, and its position in sent frames.
     pub(super) at: f64,
     pub(super) place: f64,
-    /// Sent frames for each heard one.
     pub(super) step: f64,
 }
 
 impl FrameLine {
-    /// Frame for frame, so many sent frames further on.
+    /// A 1:1 mapping at `offset`.
     pub(super) fn whole(offset: i64) -> Self {
         Self { at: 0.0, place: offset as f64, step: 1.0 }
     }
@@ -97,7 +96,6 @@ impl FrameLine {
         Along { place: self.place(at as f64), drift: self.step - 1.0 }
     }
 
-    /// How many sent frames further on every frame is, where it lies on one.
     pub(super) fn offset(&self) -> Option<i64> {
         let offset = self.place - self.at;
         (self.step == 1.0 && offset.fract() == 0.0).then_some(offset as i64)
@@ -108,10 +106,11 @@ impl FrameLine {
     }
 }
 
-/// Windows from which on their places tell a step better than the ends of their piece do.
+/// Minimum number of windows whose positions determine a step better than a piece's ends.
 const PLACES: u32 = 8;
 
-/// Sums for the straight line through the places of many windows: an end alone is as sure as one window.
+/// Sums for linear regression over the positions of many windows; a piece's end is only as certain
+/// as one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Places {
     count: u32,
@@ -123,7 +122,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Takes in where a heard frame lies, as sure as `weight` says.
     pub(super) fn add(&mut self, line: &FrameLine, at: f64, weight: f64) {
         let off = line.place(at) - at;
         self.count += 1;
@@ -145,7 +143,7 @@ impl Places {
         }
     }
 
-    /// Sent frames more for each heard one.
+    /// Slope of the deviation, in sent frames per recorded frame.
     fn slope(&self) -> Option<f64> {
         let spread = self.squares * self.weight - self.at * self.at;
         let says = self.count >= PLACES && spread > 1e-9 * self.at * self.at;
@@ -159,40 +157,37 @@ pub(super) struct RoutedLine {
     pub(super) routing: Rc<ChannelRouting>,
 }
 
-/// How the frames of a piece are what was sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Exact,
     Alike {
-        /// Whether they lie between the sent ones.
+        /// Whether the frames lie between sent ones.
         resampled: bool,
-        /// Energy of what was heard, and of what of it is left when the sent sound is taken off.
+        /// Energy of the recording, and of the residual.
         energy: f64,
         rest: f64,
     },
 }
 
-/// Frames that were heard one after the other as they were sent one after the other.
+/// Consecutive recorded frames that match consecutive sent frames.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
     pub(super) heard: Range<usize>,
-    /// Places of its beginning and its end among the sent frames.
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) kind: Kind,
     pub(super) routing: Rc<ChannelRouting>,
-    /// Where its windows lie, of what is alike.
+    /// Window positions, unless exact.
     pub(super) places: Places,
-    /// How loud each channel was, of what is alike.
+    /// Gain range per channel, unless exact.
     pub(super) volumes: Vec<Option<GainRange>>,
-    /// Heard frames of it that stick out, and the sent ones in whose place they are.
+    /// Clicks: recorded frames, and the corresponding sent ones.
     pub(super) clicks: Vec<(usize, usize)>,
-    /// Sent frames: lines so far apart explain it as well.
+    /// Ambiguity in sent frames: lines this far apart match as well.
     pub(super) modulo: Option<f64>,
 }
 
 impl Piece {
-    /// These frames, bit for bit from one place to another among the sent ones.
     pub(super) fn exact(
         heard: Range<usize>,
         places: Range<f64>,
@@ -230,7 +225,7 @@ impl Piece {
         if !self.is_resampled() {
             return FrameLine { at, place: self.from, step: 1.0 };
         }
-        // The ends of a short piece tell no drift.
+        // A short piece's ends do not determine drift.
         let step = 1.0 + self.places.slope().unwrap_or(0.0);
         FrameLine { at: at + length / 2.0, place: (self.from + self.to) / 2.0, step }
     }
@@ -243,19 +238,17 @@ impl Piece {
         self
     }
 
-    /// The line that leaves it at its end.
     pub(super) fn line(&self) -> FrameLine {
         let length = self.heard.len() as f64;
         let step = if self.is_resampled() { (self.to - self.from) / length } else { 1.0 };
         FrameLine { at: self.heard.end as f64, place: self.to, step }
     }
 
-    /// Whether the other goes on where this ends, in both sounds.
     pub(super) fn goes_on(&self, other: &Self) -> bool {
         self.heard.end == other.heard.start && (other.from - self.to).abs() < 0.5
     }
 
-    /// Closes a gap to the next that is only the block to which an edge is known.
+    /// Closes a gap to `next` that is only the uncertainty of an edge.
     pub(super) fn meet(&mut self, next: &mut Self) {
         let gap = next.heard.start - self.heard.end;
         let on_line = (next.from - self.to - gap as f64).abs() < 0.5;
@@ -287,10 +280,10 @@ impl Piece {
     }
 }
 
-/// Exact frames between resampled ones that are fewer than these are so by chance.
+/// Fewer exact frames between resampled ones are coincidence.
 const CHANCE: usize = 1024;
 
-/// Joins pieces that are one: as the walk breaks a long one where a few frames agree by chance.
+/// Joins continuous pieces: the walk splits a long one where a few frames match by chance.
 pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
     let mut all: Vec<Piece> = Vec::with_capacity(pieces.len());
     for (index, piece) in pieces.iter().enumerate() {
@@ -302,7 +295,7 @@ pub(super) fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
             && piece.heard.len() < CHANCE
             && pieces.get(index + 1).is_some_and(|next| !next.is_exact() && piece.goes_on(next));
         let alike = last.is_exact() == piece.is_exact() || (piece.is_exact() && by_chance);
-        // What another channel comes of, or none, is told.
+        // A channel whose source changes or vanishes is reported.
         if alike && last.routing.leads_as(&piece.routing) {
             last.take(piece);
         } else {

@@ -1,4 +1,4 @@
-//! Channels that were mixed on the way: each heard one a sum of the sent ones, with coefficients.
+//! Detects mixed channels: each recorded one a weighted sum of the sent ones.
 
 use core::ops::Range;
 
@@ -12,19 +12,19 @@ use super::seek::{Coarse, Likely};
 use super::sound::Sound;
 
 const WINDOWS: usize = 8;
-/// The part of the energy that a mix may leave, −30 dB, and how much less than without a mix.
+/// Maximum residual of a mix, −30 dB, absolute and relative to the residual without a mix.
 const LEFT_OVER: f64 = 1e-3;
 const BETTER: f64 = 0.1;
-/// Coefficients below this, −80 dB, are none.
+/// Coefficients below this, −80 dB, count as zero.
 const NONE: f64 = 1e-4;
-/// What keeps channels that are the same, or silent, from dividing by nothing.
+/// Regularisation for identical or silent channels.
 const RIDGE: f64 = 1e-10;
 const LINES: usize = 12;
 
-/// Of each heard channel, how much of each sent one it holds.
+/// Mixing matrix from sent to recorded channels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChannelMix {
-    /// By heard channel, then by sent channel; negative where it is upside down.
+    /// Indexed by recorded, then sent channel; negative if inverted.
     pub coefficients: Vec<Vec<f64>>,
 }
 
@@ -41,7 +41,8 @@ impl ChannelMix {
     }
 }
 
-/// The mix that explains what the sent channels alone do not: near the pieces found, or anywhere likely.
+/// The mix that explains a recording which single sent channels do not, near the given pieces or at
+/// any likely position.
 pub(super) fn find(both: Both<'_>, bits: Option<u32>, pieces: &[Piece]) -> Option<ChannelMix> {
     let mut finder = MixFinder { both, fit: WindowFitter::new(both, bits), rendered: Vec::new() };
     let sounding = both.sent.sounding();
@@ -79,13 +80,13 @@ struct FittedMix {
     coefficients: Vec<Vec<f64>>,
     energy: f64,
     rest: f64,
-    /// What the best single source of each would leave.
+    /// Residual with the best single source per channel.
     alone: f64,
 }
 
 impl MixFinder<'_> {
     fn about(&mut self, at: usize, near: FrameLine) -> Option<ChannelMix> {
-        // The beginning of a sound may be too soft to tell its channels apart.
+        // The beginning of a sound may be too quiet to distinguish its channels.
         let sounding = self.both.sent.sounding();
         let frames = self.both.heard.frames();
         let end = frames.min(at + (sounding.end as f64 - near.place(at as f64)).max(0.0) as usize);
@@ -100,7 +101,7 @@ impl MixFinder<'_> {
         good.then_some(ChannelMix { coefficients: fitted.coefficients })
     }
 
-    /// The line along which a mix leaves the least of a window: a whole offset first, then between frames.
+    /// Line with the minimum residual for a mix in a window: first a whole offset, then fractional.
     fn settle(&mut self, window: Range<usize>, near: FrameLine) -> Option<FrameLine> {
         let nearest = near.nearest(window.start);
         let whole = outwards(NEAR).filter_map(|away| {
@@ -149,7 +150,6 @@ impl MixFinder<'_> {
         }
     }
 
-    /// The coefficients that leave the least of every heard channel along a line.
     fn mix(&mut self, window: Range<usize>, line: &FrameLine) -> Option<FittedMix> {
         self.render(&window, line);
         let sources = &self.rendered;

@@ -1,4 +1,4 @@
-//! Passages of what was sent that were heard resampled.
+//! Passages that were recorded resampled.
 
 use serde::Serialize;
 
@@ -9,7 +9,6 @@ pub struct ResampledRow {
     pub from_frame: usize,
     pub to_frame: usize,
     pub ppm: f64,
-    /// Whether anything follows that was not resampled.
     #[serde(skip)]
     pub(super) ends: bool,
 }
@@ -22,7 +21,7 @@ pub(super) fn passages(pieces: &[Piece]) -> Vec<ResampledRow> {
             let [from_frame, to_frame] = [piece.from, piece.to].map(|place| place.round() as usize);
             let (length, ppm) = (piece.heard.len() as f64, piece.ppm());
             match all.last_mut().filter(|_| last.is_some_and(Piece::is_resampled)) {
-                // One that was interrupted.
+                // Continues an interrupted passage.
                 Some((passage, heard)) => {
                     passage.ppm = (passage.ppm * *heard + ppm * length) / (*heard + length);
                     passage.to_frame = to_frame;

@@ -1,4 +1,4 @@
-//! What is left of sound on its frames without the sent sound: rounding, dither, or neither.
+//! Classifies the residual of frame-aligned sound: rounding, dither, or neither.
 
 use serde::Serialize;
 use tautline_dsp::align::Likeness;
@@ -6,23 +6,21 @@ use tautline_dsp::align::Likeness;
 use super::pieces::{GainRange, Kind, Piece};
 use super::sound::Sound;
 
-/// Rounding is off by half a step at most, and by a little of what a gain is not known to.
+/// Maximum rounding error in steps: half a step, plus the gain's uncertainty.
 const ROUNDED: f64 = 0.52;
-/// Triangular dither reaches a step, and is rounded then.
+/// Maximum error with triangular dither in steps: one step, then rounded.
 const DITHERED: f64 = 1.52;
-/// Dither is noise: what is off in one frame says no more than this of the next ones.
+/// Maximum autocorrelation of dither, which is noise.
 const ALIKE: f64 = 0.1;
-/// Frames over which that is looked at.
 const LAGS: usize = 3;
-/// A gain that is so near one is one: of 10 s of sound 60 dB above a step it is known to this.
+/// Tolerance for unity gain: its precision from 10 s of sound 60 dB above a step.
 const ONE: f64 = 3e-6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResidueKind {
-    /// Each sample is the nearest of fewer bits.
     Rounding,
-    /// Noise of about a step, as it is added before rounding.
+    /// Noise of about a step, as added before rounding.
     Dither,
     Other,
 }
@@ -30,14 +28,14 @@ pub enum ResidueKind {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Residue {
     pub kind: ResidueKind,
-    /// Of the samples that were heard; a step is the least that they can differ by.
+    /// Bits of the recorded samples; a step is their resolution.
     pub bits: u32,
     pub peak_steps: f64,
     pub rms_steps: f64,
 }
 
 impl Residue {
-    /// Of the pieces on the frames; `None` if there are none, or a volume changes.
+    /// Analyses the frame-aligned pieces; `None` if there are none, or the volume changes.
     pub(super) fn of(sent: &Sound, heard: &Sound, pieces: &[Piece]) -> Option<Self> {
         let bits = heard.bits()?;
         let step = 2.0_f64.powi(1 - bits as i32);
@@ -58,7 +56,6 @@ impl Residue {
                 all.and(&Likeness::between(heard, sent))
             });
             let gain = alike.gain();
-            // A dead channel, or one of another sound.
             if !gain.is_finite()
                 || on_frames.iter().any(|piece| piece.routing.gains[channel] == 0.0)
             {
@@ -95,7 +92,6 @@ impl Residue {
     }
 }
 
-/// What was heard of a piece by a channel, and what was sent of it.
 fn both<'a>(
     sent: &'a Sound,
     heard: &'a Sound,

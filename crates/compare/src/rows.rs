@@ -1,4 +1,4 @@
-//! A comparison for programs.
+//! Machine-readable form of a comparison.
 
 use serde::Serialize;
 
@@ -13,43 +13,43 @@ pub struct ComparisonReport {
     pub schema: u32,
     pub experiment: &'static str,
     pub says: String,
-    /// In a word: `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` if the sound
-    /// is periodic and nothing tells its periods apart.
+    /// `identical`, `all_there` (resampled), `differs`, `not_found`, or `ambiguous` if the sound is
+    /// periodic and nothing distinguishes its periods.
     pub verdict: &'static str,
     pub rate: u32,
-    /// Frames that were sent, without the digital silence at both ends.
+    /// Sent frames, without digital silence at both ends.
     pub sent_frames: usize,
-    /// Of these, those that were heard at all, and bit for bit.
+    /// Of these, the frames recorded in any form, and those recorded bit for bit.
     pub heard_frames: usize,
     pub identical_frames: usize,
-    /// Where the sent sound begins in the heard one; negative where that begins later. Of several possible
-    /// frames the nearest to 0.
+    /// Start of the sent sound in the recording; negative if the recording starts later. If
+    /// ambiguous, the candidate closest to 0.
     pub begins_at_frame: Option<i64>,
-    /// How far apart these are, in frames, if the delay is ambiguous.
+    /// Distance between the candidates in frames, if the delay is ambiguous.
     pub ambiguous_modulo_frames: Option<f64>,
-    /// Frames at its beginning and its end that are missing; unknown if the delay is ambiguous.
+    /// Frames missing at the beginning and at the end; unknown if the delay is ambiguous.
     pub missed_first_frames: Option<usize>,
     pub missed_last_frames: Option<usize>,
-    /// Which sent channel each heard one holds, and how loud, from some sent frame on.
+    /// Source and gain of each recorded channel, from some sent frame on.
     pub channels: Vec<ChannelsRow>,
-    /// If the sent channels were mixed: of each heard channel, how much of each sent one.
+    /// Mixing matrix, if the sent channels were mixed: per recorded channel, the gain of each sent
+    /// one.
     pub mix: Option<Vec<Vec<f64>>>,
     pub resampled: Vec<ResampledRow>,
-    /// What differs in what is alike and on the frames, in dB below it.
+    /// Residual of frame-aligned matching sound, relative to it, in dB.
     pub rest_db: Option<f64>,
     pub residue: Option<Residue>,
     pub tones: Vec<TestTone>,
     pub dropouts: DropoutsRow,
-    /// All that is not one frame after the other.
     pub changes: Vec<ChangeRow>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChannelsRow {
     pub from_frame: usize,
-    /// The sent channel of each, from 0; `null` where it holds nothing of what was sent.
+    /// Sent channel of each, from 0; `null` if it contains none of the sent sound.
     pub sources: Vec<Option<usize>>,
-    /// Negative where it is upside down.
+    /// Negative if inverted.
     pub gains: Vec<f64>,
 }
 
@@ -57,10 +57,10 @@ pub struct ChannelsRow {
 pub struct DropoutsRow {
     pub count: usize,
     pub frames: usize,
-    /// Frames of the longest, and where it is.
+    /// Length and position of the longest.
     pub longest_frames: usize,
     pub longest_at_frame: Option<usize>,
-    /// Each, by rising frame of what was sent, with how many, and the time of the first.
+    /// All of them by ascending sent frame, their number, and the time of the first.
     pub all: Vec<DropoutRow>,
 }
 
@@ -71,19 +71,18 @@ pub struct DropoutRow {
     pub frames: usize,
 }
 
-/// Something that is not one frame after the other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeRow {
-    /// `replaced`, `dropped`, `repeated`, `inserted`, or `shifted` if it is known modulo a period only.
+    /// `replaced`, `dropped`, `repeated`, `inserted`, or `shifted` if ambiguous by a period.
     pub kind: &'static str,
     pub at_frame: usize,
-    /// How many; of what was inserted none.
+    /// Number of sent frames; 0 for `inserted`.
     pub frames: usize,
-    /// What is in their place: `silence`, `other` or `same`.
+    /// Content in their place: `silence`, `other` or `same`.
     pub by: Option<&'static str>,
-    /// How much later what follows is heard, in frames; negative where it is earlier.
+    /// Delay of the following sound in frames; negative if earlier.
     pub later_frames: f64,
-    /// The period in frames, if it may be any number of periods more or less.
+    /// Period in frames, if the delay is ambiguous by multiples of it.
     pub modulo_frames: Option<f64>,
 }
 
@@ -142,7 +141,7 @@ impl Comparison {
         }
     }
 
-    /// Frames that were sent and not heard, one run after the other.
+    /// Runs of sent frames that are missing in the recording.
     pub(super) fn dropouts(&self) -> Vec<DropoutRow> {
         let hertz = f64::from(self.rate.hertz());
         let dropout = |change: &Difference| match *change {

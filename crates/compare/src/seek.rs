@@ -1,4 +1,4 @@
-//! Looks for sound of which no sample need be the same: by correlation, of one in so many frames.
+//! Finds sound that may have no identical sample, by correlation at a reduced rate.
 
 use core::ops::Range;
 
@@ -7,16 +7,15 @@ use tautline_dsp::fit::hills;
 
 use super::sound::{Sound, power};
 
-/// Frames taken together: an hour is searched in seconds, to within half of these.
+/// Decimation factor: an hour is searched in seconds, with half this resolution.
 const TOGETHER: usize = 8;
-/// Of these that are looked for at once: 85 ms at 48 kHz, long enough that little else is like it.
+/// Pattern length in decimated frames: 85 ms at 48 kHz, long enough to be distinctive.
 const LENGTH: usize = 512;
 pub(super) const PATTERN: usize = LENGTH * TOGETHER;
-/// What lies half of these frames beside the others is as like it as this, where it is noise.
+/// Minimum correlation: that of noise with itself half a decimated frame off.
 const LIKE: f64 = 0.35;
 const PLACES: usize = 16;
 
-/// Both sounds, of `TOGETHER` frames one.
 pub(super) struct Coarse {
     sent: Vec<Vec<f32>>,
     heard: Vec<Vec<f32>>,
@@ -24,7 +23,7 @@ pub(super) struct Coarse {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Likely {
-    /// A heard frame and the sent one that it is about.
+    /// A recorded frame and its approximate sent frame.
     pub(super) heard: usize,
     pub(super) sent: usize,
     pub(super) channel: usize,
@@ -40,7 +39,7 @@ impl Coarse {
         Self { sent: coarse(sent), heard: coarse(heard) }
     }
 
-    /// Where the sent frames about `from` may be heard, by one of their channels.
+    /// Likely recorded positions of the sent frames around `from`, using one channel.
     pub(super) fn find_sent(&self, source: usize, from: usize, frames: usize) -> Vec<Likely> {
         let first = from / TOGETHER;
         let found = find(&self.sent[source], first, frames / TOGETHER, &self.heard, None);
@@ -48,10 +47,11 @@ impl Coarse {
         found.into_iter().map(likely).collect()
     }
 
-    /// Where the heard frames from `from` on were sent, by the loudest channel. Earlier ones may belong to another piece.
+    /// Likely sent positions of the recorded frames from `from` on, using the loudest channel.
+    /// Earlier frames may belong to another piece.
     pub(super) fn find_heard(&self, from: usize, among: Option<Range<usize>>) -> Vec<Likely> {
         let first = from.div_ceil(TOGETHER);
-        // Of the last frames there are fewer.
+        // Fewer frames remain at the end.
         let length = LENGTH.min(self.heard.first().map_or(0, Vec::len).saturating_sub(first));
         let energy = |all: &Vec<f32>| all.get(first..first + length).map_or(0.0, power);
         let loudest = self.heard.iter().map(energy).enumerate();
@@ -63,7 +63,7 @@ impl Coarse {
     }
 }
 
-/// The channels and frames of the others at which a part of `this` may lie.
+/// Channels and frames of the other sound that may match a part of `this`.
 fn find(
     this: &[f32],
     first: usize,
@@ -88,11 +88,11 @@ fn find(
     found.into_iter().map(|(_, (other, at))| (other, at * TOGETHER)).collect()
 }
 
-/// Where `hay` is like `needle`, either way up: the best places, the top of each hill, best first.
+/// Correlation peaks of `needle` in `hay`, of either polarity, best first.
 fn places(needle: &[f32], hay: &[f32]) -> Vec<(f64, usize)> {
     let wanted = power(needle).sqrt();
     let Some(first) = hay.get(..needle.len()) else { return Vec::new() };
-    // Silence is like nothing, whatever rounding leaves of it.
+    // Silence matches nothing, despite rounding errors.
     let (mut energy, silence) = (power(first), 1e-12 * wanted.powi(2));
     let likeness = (0..=hay.len() - needle.len()).map(|at| {
         if at > 0 {

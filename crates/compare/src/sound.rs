@@ -5,15 +5,14 @@ use core::ops::Range;
 pub(super) use tautline_dsp::align::energy as power;
 use tautline_proto::units::Rate;
 
-/// Bits of integer samples that files have.
 const DEPTHS: [u32; 5] = [8, 12, 16, 20, 24];
 
-/// Bits of the samples of a sound; `None` where they are no integers of 24 bits.
+/// Bit depth of a sound's samples; `None` unless they are integers of up to 24 bits.
 pub(super) type Bits = Option<u32>;
 
 #[derive(Debug, Clone)]
 pub struct Sound {
-    /// Of each channel, full scale being 1.
+    /// Samples per channel, full scale being 1.
     pub channels: Vec<Vec<f32>>,
     pub rate: Rate,
 }
@@ -34,7 +33,7 @@ impl Sound {
         first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
     }
 
-    /// Whether these frames are not all the same: those would be found anywhere.
+    /// Whether these frames are distinctive: constant frames match anywhere.
     pub(super) fn tells(&self, frames: Range<usize>) -> bool {
         self.channels.iter().any(|channel| {
             let part = channel.get(frames.clone()).unwrap_or_default();
@@ -42,7 +41,7 @@ impl Sound {
         })
     }
 
-    /// Of these frames, as far as there are such, of all channels.
+    /// Energy of these frames over all channels, up to the end of the sound.
     pub(super) fn energy(&self, frames: &Range<usize>) -> f64 {
         let frames = frames.start.min(self.frames())..frames.end.min(self.frames());
         self.channels.iter().map(|channel| power(&channel[frames.clone()])).sum()
@@ -63,7 +62,7 @@ impl Sound {
     }
 }
 
-/// Channels in the order in which one is looked for: itself first.
+/// Search order of channels: the same index first.
 pub(super) fn itself_first(channel: usize, channels: usize) -> impl Iterator<Item = usize> {
     core::iter::once(channel).chain((0..channels).filter(move |other| *other != channel))
 }

@@ -1,4 +1,4 @@
-//! How two recordings compare.
+//! Comparisons of recordings.
 
 mod altered;
 mod periodic;
@@ -12,7 +12,7 @@ use tautline_proto::units::Rate;
 use super::changes::{Difference, Instead};
 use super::*;
 
-/// Noise of two channels that does not repeat, full of all tones but the highest, as music is.
+/// Non-repeating stereo noise of all but the highest frequencies, as in music.
 fn noise_of(frames: usize, seed: u32) -> Sound {
     let mut state = seed;
     let mut next = || {
@@ -24,7 +24,7 @@ fn noise_of(frames: usize, seed: u32) -> Sound {
         let mut soft = |sample: f32| {
             last = [sample, last[0], last[1]];
             let soft = 0.25 * last[0] + 0.5 * last[1] + 0.25 * last[2];
-            // Of 24 bits, and never nothing.
+            // 24 bits, and never zero.
             (soft * 4_194_304.0).round() / 8_388_608.0 + 1.0 / 8_388_608.0
         };
         (0..frames).map(|_| soft(next())).collect()
@@ -40,7 +40,6 @@ fn silence(frames: usize) -> Sound {
     Sound { channels: vec![vec![0.0; frames]; 2], rate: Rate::HZ_48000 }
 }
 
-/// Sounds one after the other.
 fn joined<'a>(parts: impl IntoIterator<Item = &'a Sound>) -> Sound {
     let mut all = silence(0);
     for part in parts {
@@ -61,7 +60,7 @@ impl Sound {
         self
     }
 
-    /// As a card plays it that runs so much slower or faster than the sender's.
+    /// As played by a card whose clock differs by `ppm`.
     fn resampled(&self, ppm: f64) -> Self {
         self.resampled_by(Quality::default(), ppm)
     }
@@ -84,7 +83,7 @@ impl Sound {
     }
 }
 
-/// What comes of what was heard 300 frames late.
+/// Compares after a delay of 300 frames.
 fn verdict(sent: &Sound, heard: &Sound) -> Comparison {
     judge(sent, &joined([&silence(300), heard, &silence(50)]), &mut |_| {})
 }
@@ -141,7 +140,6 @@ fn bits_that_differ_are_not_called_lost() {
     snapshot!(all.why("a.wav", "b.wav"));
     let early = verdict(&sent, &spoil(&sent.part(0..9000)));
     assert!(early.why("a.wav", "b.wav").starts_with("b.wav ends earlier than a.wav"));
-    // A frame that is lost as well.
     let mut lossy = spoil(&sent);
     lossy.channels.iter_mut().for_each(|channel| channel[4000..4100].fill(0.0));
     let lossy = verdict(&sent, &lossy);
@@ -179,7 +177,7 @@ fn what_holds_nothing_of_the_sound_is_not_found() {
     assert!(!verdict(&silence(2000), &sent).is_found());
 }
 
-/// What a card plays when at `at` of a sound the latency changes by so many frames, with a fade.
+/// As played by a card whose latency changes by `by` frames at `at`, with a fade.
 fn spliced(sound: &Sound, at: usize, by: i64) -> Sound {
     const FADE: usize = 96;
     let on = (at as i64 - by) as usize;
@@ -199,7 +197,7 @@ fn a_latency_that_grows_repeats_and_one_that_shrinks_drops() {
     for by in [1440, -1440, 24_000, -24_000_i64] {
         let verdict = verdict(&sent, &spliced(&sent, 30_000, by));
         assert_eq!((verdict.missed_last, verdict.is_whole()), (0, false), "{verdict}");
-        // What is repeated is whole; what is left out is missing, the fade with it.
+        // Repeated sound is complete; skipped sound is missing, including the fade.
         let missing = if by > 0 { 0 } else { by.unsigned_abs() as usize + 96 };
         assert_eq!(verdict.sounding.len() - verdict.identical, missing, "{verdict}");
         let frames = by.unsigned_abs() as usize;
@@ -398,7 +396,6 @@ fn what_is_not_bit_for_bit_is_laid_at_fewer_bits_only_where_there_are_fewer() {
         why(quieter),
         "heard.wav holds sent.wav, but 0.995 times as loud: a --volume or a mixer was on the way"
     );
-    // As fine as what was sent, and another.
     let other = sent.clone().with(|sample| sixteen(sample) + 1.0 / 8_388_608.0);
     assert_eq!(sent.bits(), other.bits());
     let told = why(other);
@@ -449,7 +446,7 @@ fn pieces_of_a_sound_in_any_order_are_judged() {
                 if below(5) == 0 { part.with(|_| 0.0) } else { part }
             })
             .collect();
-        // Its pieces lie one after the other, or it would end here.
+        // The pieces are in order, or the search would end here.
         let verdict = verdict(&sent, &joined(&parts));
         assert!(!verdict.to_string().is_empty(), "{verdict:?}");
     }

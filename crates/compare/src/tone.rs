@@ -1,4 +1,4 @@
-//! A sine that was sent, and what was added to it on the way: harmonics and noise.
+//! Measures a sent sine in the recording, with added harmonics and noise.
 
 use core::f64::consts::TAU;
 
@@ -8,44 +8,39 @@ use super::sound::Sound;
 use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::fit::{solve, top};
 
-/// What is no further from a sine than this, −40 dB, was sent as one.
+/// Maximum residual of a sent sine, −40 dB.
 const SINE: f64 = 1e-4;
-/// What is further from one than this, −3 dB, was not heard as one.
+/// Maximum residual of a recorded sine, −3 dB.
 const HEARD: f64 = 0.5;
-/// Harmonics that count as distortion, from the second on.
+/// Highest harmonic that counts as distortion; the lowest is the second.
 const HARMONICS: usize = 10;
 const ROUNDS: usize = 8;
-/// Of fewer frames nothing is said.
 const LEAST: usize = 4096;
 
-/// A sine, and what is beside it. Levels are against a sine of full scale.
+/// A sine with its distortion and noise. Levels are relative to a full-scale sine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tone {
-    /// Its frequency, by the nominal rate.
+    /// Frequency at the nominal rate.
     pub hertz: f64,
-    /// Its level, in dBFS.
     pub level_dbfs: f64,
-    /// All that is beside it and no DC, up to half the rate, against all that is: of half the seconds
-    /// no more. In dB.
+    /// THD+N in dB: everything except the sine and DC, up to half the rate, relative to the whole.
+    /// At most this in half of the seconds.
     pub thd_n_db: f64,
-    /// Its harmonics against it, from the second to the tenth, in dB.
+    /// THD in dB: second to tenth harmonic, relative to the sine.
     pub thd_db: f64,
-    /// What is neither it nor a harmonic, in dBFS.
+    /// Noise in dBFS: neither the sine nor a harmonic.
     pub noise_dbfs: f64,
 }
 
-/// A sine that a channel was sent, and what was heard of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TestTone {
-    /// The heard channel, from 0.
+    /// Recorded channel, from 0.
     pub channel: usize,
-    /// As it was sent.
     pub sent: Tone,
-    /// As it was heard, if it was.
     pub heard: Option<Tone>,
 }
 
-/// The test tones, if such were sent: each heard channel with the sent one that it holds.
+/// Test tones in the sent channels, each with the recorded channel that contains it.
 pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestTone> {
     let pairs = sources.iter().enumerate();
     let tone = |(channel, source): (usize, &usize)| {
@@ -55,7 +50,7 @@ pub(super) fn tones(sent: &Sound, heard: &Sound, sources: &[usize]) -> Vec<TestT
     pairs.filter_map(tone).collect()
 }
 
-/// The tone of a channel, second by second, the median by what is beside it.
+/// Median over the seconds of a channel, by residual.
 fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     let sounding = sound.sounding();
     let samples = &sound.channels[channel][sounding];
@@ -67,7 +62,7 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     let mut all: Vec<Tone> = Vec::new();
     for part in samples.chunks_exact(second) {
         let fitted = fit(part, f64::from(sound.rate.hertz()), &mut transform, most);
-        // What is no sine in its first second is none: most sound is told by that.
+        // If the first second is not a sine, neither is the rest; this rejects most sound early.
         if fitted.is_none() && all.is_empty() && most == SINE {
             return None;
         }
@@ -77,14 +72,14 @@ fn median(sound: &Sound, channel: usize, most: f64) -> Option<Tone> {
     all.get(all.len().checked_sub(1)? / 2).copied()
 }
 
-/// Fits a sine of unknown frequency, phase, level and offset: four parameters, as IEEE 1057 does.
+/// Fits a sine of unknown frequency, phase, level and offset: four-parameter fit per IEEE 1057.
 fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Option<Tone> {
     let count = samples.len() as f64;
     let mut turn = strongest(samples, transform)?;
     let middle = (count - 1.0) / 2.0;
     let mut sine = [0.0; 4];
     for _ in 0..ROUNDS {
-        // Offset, cosine, sine, and what a turn more does to them.
+        // Offset, cosine, sine, and derivative with respect to frequency.
         let mut rows = [[0.0; 5]; 4];
         for (at, sample) in samples.iter().enumerate() {
             let off = at as f64 - middle;
@@ -138,7 +133,7 @@ fn fit(samples: &[f32], rate: f64, transform: &mut Transform, most: f64) -> Opti
     })
 }
 
-/// About how far the strongest tone turns from one frame to the next, in radians.
+/// Approximate angular frequency of the strongest tone, in radians per frame.
 fn strongest(samples: &[f32], transform: &mut Transform) -> Option<f64> {
     let count = samples.len() as f64;
     let windowed = samples.iter().enumerate().map(|(at, sample)| {
@@ -146,7 +141,6 @@ fn strongest(samples: &[f32], transform: &mut Transform) -> Option<f64> {
     });
     let mut powers = Vec::new();
     transform.spectra(windowed, core::iter::empty(), |_, one, _| powers.push(one.norm_sqr()));
-    // DC is no tone.
     let from = 4.min(powers.len());
     let (at, _) = powers.iter().enumerate().skip(from).max_by(|a, b| a.1.total_cmp(b.1))?;
     let [before, here, after] =

@@ -1,4 +1,4 @@
-//! How two files compare, once the one was found in the other.
+//! Result of comparing two files.
 
 use core::ops::Range;
 
@@ -13,17 +13,15 @@ use super::residue::Residue;
 use super::sound::{Bits, Sound, power};
 use super::tone::{TestTone, tones};
 
-/// Where the sent file begins in the recording, in frames; negative if the recording begins later.
+/// Start of the sent file in the recording, in frames; negative if the recording starts later.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delay {
-    /// Nothing of it was found.
     NotFound,
     Known(i64),
-    /// The sound is periodic, and nothing in the recording tells its periods apart.
+    /// The sound is periodic, and nothing in the recording distinguishes its periods.
     Ambiguous {
-        /// Of the frames that differ by whole periods, the one nearest to 0.
+        /// The candidate closest to 0.
         nearest: i64,
-        /// Frames between possible ones.
         period: f64,
     },
 }
@@ -31,38 +29,38 @@ pub enum Delay {
 #[derive(Debug, Clone)]
 pub struct Comparison {
     pub(super) rate: Rate,
-    /// Of what was sent, without the digital silence at its ends.
+    /// Sent frames, without digital silence at the ends.
     pub(super) sounding: Range<usize>,
-    /// Frames of these that were heard bit for bit, and at all.
+    /// Of these, the frames recorded bit for bit, and those recorded in any form.
     pub(super) identical: usize,
     pub(super) there: usize,
     pub(super) delay: Delay,
-    /// Frames at the beginning of the sound before the first that was heard, and at its end.
+    /// Frames missing at the beginning of the sound and at its end.
     pub(super) missed_first: usize,
     pub(super) missed_last: usize,
-    /// How many of these belong within the recording.
     pub(super) missed_within: usize,
-    /// Whether what is identical is one piece from the beginning: concealment may be nearly what would have followed.
+    /// Whether the identical frames are one piece from the beginning; concealment may resemble the
+    /// sound that would have followed.
     whole_so_far: bool,
     pub(super) changes: Vec<Difference>,
     pub(super) passages: Vec<ResampledRow>,
-    /// What each part came by, as often as that changed, and from which sent frame on.
+    /// Routing of each part where it changed, with its first sent frame.
     pub(super) routings: Vec<(usize, ChannelRouting)>,
-    /// Between what each channel's volume changed along the sound.
+    /// Range of each channel's gain, where it changes.
     pub(super) volumes: Vec<Option<GainRange>>,
-    /// The part of the energy that is left over of what is alike and was not resampled.
+    /// Residual energy ratio of frame-aligned, matching sound.
     pub(super) rest: Option<f64>,
-    /// Bits that the samples of both need, where what was heard needs fewer.
+    /// Bit depths of both, if the recording needs fewer.
     pub(super) bits: Option<(Bits, Bits)>,
     pub(super) residue: Option<Residue>,
-    /// If the sent channels were mixed; the sent sound is then that mix.
+    /// The mix, if sent channels were mixed; the sent sound is then that mix.
     pub(super) mix: Option<ChannelMix>,
     pub(super) tones: Vec<TestTone>,
 }
 
-/// Less of what was heard than this, 1 %, unexplained is no reason to look for another explanation.
+/// Less unexplained sound than 1 % does not justify a search for another explanation.
 const FEW: usize = 100;
-/// The same of what differs in it, −50 dB.
+/// Maximum residual, −50 dB, that does not justify one either.
 const SMALL: f64 = 1e-5;
 
 impl Comparison {
@@ -103,12 +101,10 @@ impl Comparison {
         }
     }
 
-    /// The same of a mix of what was sent.
     pub(super) fn mixed(self, mix: ChannelMix, both: Both<'_>) -> Self {
         Self { mix: Some(mix), bits: coarser(both.sent, both.heard), ..self }
     }
 
-    /// Whether much of what was sent or heard is not explained, and the rest is not mostly bit for bit.
     pub(super) fn is_unexplained(&self, heard: &Sound) -> bool {
         let lacks = self.sounding.len() - self.there;
         let differs = self.rest.is_some_and(|rest| rest > SMALL);
@@ -116,7 +112,7 @@ impl Comparison {
             && self.identical <= self.there / 2
     }
 
-    /// Whether a channel that holds nothing of what was sent sounds all the same.
+    /// Whether an unrelated channel is not silent.
     fn holds_other(&self, heard: &Sound) -> bool {
         let nothing = |channel: usize| {
             let gains = self.routings.iter().map(|(_, routing)| routing.gains[channel]);
@@ -141,17 +137,17 @@ impl Comparison {
             || (self.there + few >= other.there && rest(self) < 0.1 * rest(other))
     }
 
-    /// Whether every frame was heard as it was sent, one after the other.
     pub fn is_whole(&self) -> bool {
         self.is_found() && self.identical == self.sounding.len() && self.is_one_piece()
     }
 
-    /// Whether all was heard as it was sent up to some frame, and nothing after it.
+    /// Whether everything up to some frame was recorded unchanged, and nothing after it.
     pub fn is_whole_so_far(&self) -> bool {
         self.whole_so_far
     }
 
-    /// Whether every frame was heard in order and as loud, perhaps resampled: two clocks can give no better.
+    /// Whether every frame was recorded in order and at the same level, perhaps resampled: the best
+    /// possible result with two clocks.
     pub fn is_all_there(&self) -> bool {
         self.is_found()
             && self.there == self.sounding.len()
@@ -177,7 +173,7 @@ impl Comparison {
         matches!(self.delay, Delay::Ambiguous { .. })
     }
 
-    /// Frames that were heard bit for bit, without the digital silence at both ends.
+    /// Number of frames recorded bit for bit, without digital silence at both ends.
     pub fn identical(&self) -> usize {
         self.identical
     }
@@ -220,7 +216,8 @@ fn is_whole_so_far(pieces: &[Piece], sounding: &Range<usize>) -> bool {
     begins && !rest.iter().any(Piece::is_exact)
 }
 
-/// Marks what goes on from a resampled piece as resampled, even if it is too short or quiet to tell.
+/// Marks pieces on whole frames as not resampled, and then those that continue a resampled piece as
+/// resampled, even if too short or quiet to measure.
 fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
     for piece in pieces.iter_mut().filter(|piece| is_on_frames(piece)) {
         if let Kind::Alike { resampled, .. } = &mut piece.kind {
@@ -243,22 +240,22 @@ fn told_apart(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
 }
 
-/// How far off the frames, and by how much apart, the ends of what was not resampled may be found.
+/// Maximum distance of both ends from whole frames, and from one another, without resampling.
 const ON_FRAME: f64 = 0.02;
 
-/// Whether a piece lies on the frames: a volume that changes within a window makes it seem a trifle off.
+/// Whether a piece lies on whole frames; a volume change within a window shifts it slightly.
 fn is_on_frames(piece: &Piece) -> bool {
     let (begins, ends) = (piece.from - piece.heard.start as f64, piece.to - piece.heard.end as f64);
     (begins - ends).abs() < ON_FRAME && (begins - begins.round()).abs() < ON_FRAME
 }
 
-/// How many of these frames some pieces cover, and from the first to the last of them.
+/// Number of these frames that the pieces cover, and the range from the first to the last of them.
 fn covered<'a>(
     sounding: &Range<usize>,
     pieces: impl Iterator<Item = &'a Piece>,
 ) -> (usize, Range<usize>) {
     let whole = |place: f64| (place.round() as usize).clamp(sounding.start, sounding.end);
-    // Where a resampled sound begins or ends is known to a block.
+    // Ends of resampled sound are known only to a block.
     let is_known = |piece: &Piece| piece.is_exact() || piece.modulo.is_some();
     let edge = |piece: &Piece| if is_known(piece) { 0 } else { BLOCK };
     let mut parts: Vec<(Range<usize>, usize)> =
@@ -281,7 +278,7 @@ fn covered<'a>(
     (count, ends.unwrap_or(sounding.start..sounding.start))
 }
 
-/// What is too short to tell how loud it is: a tenth of a second at 48 kHz.
+/// Minimum length of a piece for its gain to count: a tenth of a second at 48 kHz.
 const TELLS: usize = 4800;
 
 fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
@@ -310,7 +307,7 @@ fn routings(pieces: &[Piece]) -> Vec<(usize, ChannelRouting)> {
     all
 }
 
-/// What a piece came by. A volume that changes is told by itself.
+/// Routing of a piece for the report. A changing volume is reported separately.
 fn as_told(piece: &Piece) -> ChannelRouting {
     let mut routing = (*piece.routing).clone();
     for (gain, volume) in routing.gains.iter_mut().zip(&piece.volumes) {

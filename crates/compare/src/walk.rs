@@ -1,4 +1,5 @@
-//! Goes through a recording piece by piece: on along the last line, else near it, else anywhere.
+//! Walks through a recording piece by piece: continues the last line, else searches near it, else
+//! anywhere.
 
 mod first;
 mod rank;
@@ -16,20 +17,22 @@ use super::pieces::{
 };
 use super::seek::{Coarse, Likely};
 
-/// The frames from which `near` looks: where the piece before ended is known to a block.
+/// Where `near` starts its search: the end of the previous piece is known only to a block.
 const NEAR_FROM: usize = 2 * BLOCK;
-/// How far ahead the sound is looked for where it was: what is lost is rarely more.
+/// How far ahead sound is searched on the old line: losses are rarely longer.
 const AHEAD: usize = 4800;
-/// Searches of all that was sent, and frames to the second of them; to each next it is twice as far.
+/// Maximum number of searches of the whole sent sound, and frames before the second; the distance
+/// doubles each time.
 const SEARCHES: u32 = 12;
 const FIRST_REST: usize = 8 * WINDOW;
-/// A gap on the line of both sides that leaves less, −40 dB beside rounding, is the same sound: no concealment is.
+/// Maximum residual, −40 dB plus rounding, for a gap on both sides' line to be the same sound;
+/// concealment leaves more.
 const SAME: f64 = 1e-4;
-/// How far off that line, in frames, resampled sound may lie: an adaptive latency moves by thousandths.
+/// Maximum distance from that line, in frames, of resampled sound: an adaptive latency moves by
+/// thousandths.
 const BESIDE: f64 = 0.05;
 
 struct Seed {
-    /// A heard frame that is part of it.
     at: usize,
     line: FrameLine,
     routing: Rc<ChannelRouting>,
@@ -38,7 +41,7 @@ struct Seed {
 
 struct SearchBackoff {
     near: Backoff,
-    /// The heard frame at which all may be searched again, and how far the next lies from there.
+    /// Recorded frame at which the whole sound may be searched again, and the distance to the next.
     wide: usize,
     further: usize,
 }
@@ -52,15 +55,15 @@ impl SearchBackoff {
 pub(super) struct PieceWalk<'a> {
     both: Both<'a>,
     sounding: Range<usize>,
-    /// How far from its line a sound is looked for first, in frames.
+    /// Initial search distance from the line, in frames.
     reach: i64,
     coarse: Coarse,
     fit: WindowFitter<'a>,
     pieces: Vec<Piece>,
     searches: u32,
-    /// Pieces of which the line may still be searched among those a period apart.
+    /// Remaining searches for lines a period apart.
     settles: u32,
-    /// The period of the sound of the last of them.
+    /// Period of the last such sound.
     period: Option<f64>,
     progress: &'a mut dyn FnMut(usize),
 }
@@ -103,7 +106,8 @@ impl<'a> PieceWalk<'a> {
         self.pieces
     }
 
-    /// Finds the pieces within some heard frames; the sound beside them lies on this line, or lines `modulo` apart.
+    /// Finds the pieces within a range of recorded frames; adjacent sound lies on line `last`, or
+    /// on lines `modulo` apart.
     fn between(&mut self, heard: Range<usize>, mut last: RoutedLine, mut modulo: Option<f64>) {
         let (mut at, mut free, mut ahead) = (heard.start, heard.start, AHEAD);
         let mut rest = SearchBackoff::none(at);
@@ -134,7 +138,7 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// Takes a piece, and before it the gap to the last if that is the same sound.
+    /// Adds a piece, preceded by the gap to the last one if that is the same sound.
     fn push(&mut self, mut piece: Piece) {
         if let Some(mut last) = self.pieces.pop() {
             let between = last.heard.end..piece.heard.start;
@@ -154,14 +158,15 @@ impl<'a> PieceWalk<'a> {
         self.pieces.push(piece);
     }
 
-    /// A gap on the line of both sides, if it is the same sound up to rounding, or resampled next to the line.
+    /// A gap on both sides' line, if it is the same sound up to rounding, or resampled close to the
+    /// line.
     fn bridged(&mut self, gap: Piece) -> Option<Piece> {
         let (line, routing) = (gap.line(), gap.routing.clone());
         let floor = self.fit.floor() * routing.gains.len() as f64;
         let same =
             |held: &Fitted, count: usize| held.rest <= SAME * held.energy + floor * count as f64;
         let mut all = Windows::none(&routing);
-        // Alike long, as a short one says too little to be fitted.
+        // Equal lengths, as a short window has too little information for a fit.
         let windows = gap.heard.len().div_ceil(WINDOW);
         let edge = |window: usize| gap.heard.start + gap.heard.len() * window / windows;
         for window in 0..windows {
@@ -185,7 +190,7 @@ impl<'a> PieceWalk<'a> {
         Some(Piece { kind: all.kind(), volumes: all.volumes, ..gap })
     }
 
-    /// The next piece, by any of its frames; and whether it is on the line.
+    /// Seed of the next piece, and whether it is on the line.
     fn next(
         &mut self,
         heard: Range<usize>,
@@ -226,7 +231,8 @@ impl<'a> PieceWalk<'a> {
         found.map(|seed| (seed, false))
     }
 
-    /// Sound where it is expected, from every place of `near` and `anywhere`: they would find it a period away.
+    /// Searches the expected positions from every start of `near` and `anywhere`, which would find
+    /// periodic sound a period off.
     fn on_line(
         &mut self,
         within: &Range<usize>,
@@ -243,7 +249,6 @@ impl<'a> PieceWalk<'a> {
         })
     }
 
-    /// The same within reach.
     fn near(&mut self, within: &Range<usize>, line: &FrameLine) -> Option<Seed> {
         let at = within.start + NEAR_FROM;
         let edge = |away: i64| {
@@ -255,7 +260,7 @@ impl<'a> PieceWalk<'a> {
         likely.iter().find_map(|likely| self.acquire(likely, line.step, within, None))
     }
 
-    /// Anything of the sound, as often as there is time for.
+    /// Searches the whole sent sound, as often as the budget permits.
     fn anywhere(
         &mut self,
         within: &Range<usize>,
@@ -279,7 +284,8 @@ impl<'a> PieceWalk<'a> {
         found
     }
 
-    /// A seed within these heard frames. `expected` are the line and the gain if the sound goes on.
+    /// A seed within these recorded frames. `expected` are the line and gain if the sound
+    /// continues.
     fn acquire(
         &mut self,
         likely: &Likely,
@@ -294,7 +300,6 @@ impl<'a> PieceWalk<'a> {
         Some(Seed { at: likely.heard, line, routing, exact: false })
     }
 
-    /// All that goes on from a seed, both ways, within these heard frames.
     fn grow(&mut self, seed: &Seed, within: Range<usize>) -> Piece {
         match seed.line.offset().filter(|_| seed.exact) {
             Some(offset) => {
@@ -311,7 +316,8 @@ impl<'a> PieceWalk<'a> {
         }
     }
 
-    /// Frames that stick out, without a block at either end of the sound, where something else is resampled with it.
+    /// Clicks, except within a block of either end of the sound, where resampling includes other
+    /// content.
     fn clicks(
         &mut self,
         among: &Range<usize>,
@@ -332,7 +338,7 @@ impl<'a> PieceWalk<'a> {
         let mut before = (last, end);
         while let count @ 1.. = self.room_after(end, &last, within.end) {
             if end > seed.at && self.is_exact(end..end + RUN.min(count), &last, &seed.routing) {
-                // It may have been so within the last window, which then tells nothing.
+                // The match may start within the last window, which then says nothing.
                 let within = before.1..end + 1;
                 let again = self.both.grow(&seed.routing.sources, end, within, last.nearest(end));
                 (last, end) = (if again.start < end { before.0 } else { last }, again.start);
@@ -372,7 +378,7 @@ impl<'a> PieceWalk<'a> {
         Piece { kind: all.kind(), places, volumes: all.volumes, clicks, ..piece }
     }
 
-    /// Whether it is more than the edge of a piece beyond the frames searched, and more than noise.
+    /// Whether a piece is more than an edge beyond the searched frames, and more than noise.
     fn says(&self, piece: &Piece) -> bool {
         let Kind::Alike { energy, rest, .. } = piece.kind else { return true };
         let (from, to) = (self.sounding.start as f64, self.sounding.end as f64);
@@ -381,7 +387,7 @@ impl<'a> PieceWalk<'a> {
         sounds.round() >= LEAST as f64 && (energy == 0.0 || rest < energy / 2.0)
     }
 
-    /// How many frames of a window that broke still belong to the piece, in whole blocks.
+    /// Number of frames, in whole blocks, of a failed window that still belong to the piece.
     fn edge(
         &mut self,
         count: usize,
@@ -418,7 +424,6 @@ impl Seed {
     }
 }
 
-/// What windows of a piece leave, and how loud they are.
 struct Windows {
     resampled: bool,
     energy: f64,
@@ -444,7 +449,7 @@ impl Windows {
     }
 }
 
-/// What lies between two pieces on the same line, of which nothing else is known yet.
+/// The gap between two exact pieces on the same line, not yet examined.
 fn gap(last: &Piece, next: &Piece) -> Option<Piece> {
     let heard = last.heard.end..next.heard.start;
     let both = last.is_exact() && next.is_exact() && last.routing == next.routing;

@@ -1,14 +1,13 @@
-//! What is wrong with a recording, and what mends it.
+//! Explains what is wrong with a recording, and how to fix it.
 
 use super::changes::Difference;
 use super::residue::ResidueKind;
 use super::verdict::{Comparison, Delay, is_straight};
 
-/// A part of the energy that the rounding of sums may leave.
+/// Energy ratio attributable to rounding of sums.
 pub(super) const NOTHING: f64 = 1e-12;
 
 impl Comparison {
-    /// What is wrong with a recording that does not hold all, in one sentence with the mend.
     pub fn why(&self, sent: &str, heard: &str) -> String {
         let ends = (self.missed_first > 0, self.missed_last > 0);
         if !self.is_found() {
@@ -57,14 +56,12 @@ impl Comparison {
         }
     }
 
-    /// Whether it came by something that changes how loud it is, or which channel is which.
     pub(super) fn is_mixed(&self) -> bool {
         self.mix.is_some()
             || self.routings.iter().any(|(_, routing)| !is_straight(routing))
             || self.volumes.iter().any(Option::is_some)
     }
 
-    /// How what is all there differs from bit for bit, and what makes it so.
     pub(super) fn difference(&self) -> String {
         if let Some(residue) = self.residue.filter(|_| !self.changes.is_empty()) {
             let (differ, steps, bits) =
@@ -82,7 +79,7 @@ impl Comparison {
         let gains = self.routings.iter().flat_map(|(_, routing)| &routing.gains);
         let furthest = gains.copied().max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()));
         match furthest {
-            // It explains more of the difference than it leaves.
+            // The gain explains more of the difference than it leaves.
             Some(gain) if (gain - 1.0).powi(2) > rest.max(NOTHING) => format!(
                 "{} times as loud: a --volume or a mixer was on the way",
                 (gain * 1e6).round() / 1e6

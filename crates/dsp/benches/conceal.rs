@@ -1,4 +1,4 @@
-//! What concealment costs, in blocks of 48 frames: a millisecond at 48 kHz.
+//! Time of concealment in blocks of 48 frames: 1 ms at 48 kHz.
 
 use divan::{Bencher, black_box};
 use tautline_dsp::conceal::Concealer;
@@ -10,7 +10,7 @@ fn main() {
     divan::main();
 }
 
-/// A second of tones in noise, different in each channel.
+/// 1 s of tones in noise, different in each channel.
 fn sound(channels: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let mut noise = || {
@@ -25,7 +25,7 @@ fn sound(channels: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Sound that nothing is missing of: the copy into the history.
+/// Without losses: the copy into the history.
 #[divan::bench(args = CHANNELS)]
 fn sound_that_passes(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);
@@ -33,7 +33,7 @@ fn sound_that_passes(bencher: Bencher, channels: usize) {
     bencher.bench_local(|| concealer.sound(black_box(&mut block)));
 }
 
-/// The first block of a hole: models are fitted.
+/// First block of a hole, which fits models.
 #[divan::bench(args = CHANNELS)]
 fn hole_that_begins(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);
@@ -45,7 +45,6 @@ fn hole_that_begins(bencher: Bencher, channels: usize) {
         .bench_local_refs(|concealer| concealer.conceal(black_box(&mut block)));
 }
 
-/// The second block of a hole.
 #[divan::bench(args = CHANNELS)]
 fn hole_that_goes_on(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);
@@ -58,8 +57,7 @@ fn hole_that_goes_on(bencher: Bencher, channels: usize) {
         .bench_local_refs(|concealer| concealer.conceal(black_box(&mut block)));
 }
 
-/// A second of which 5 % of the packets of a millisecond are lost, evenly: ten milliseconds of this
-/// are a hundredth of a core.
+/// 1 s with 5 % of the 1 ms packets lost, evenly: 10 ms are 1 % of a core.
 #[divan::bench(args = CHANNELS)]
 fn second_with_five_percent_lost(bencher: Bencher, channels: usize) {
     let mut concealer = Concealer::new(channels, 48_000);

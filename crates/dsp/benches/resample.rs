@@ -1,4 +1,4 @@
-//! What a block of 48 frames costs in the resampler: a millisecond at 48 kHz.
+//! Time of resampling a block of 48 frames: 1 ms at 48 kHz.
 
 use divan::{Bencher, black_box};
 use tautline_dsp::resample::{Quality, Resampler, Step};
@@ -9,7 +9,7 @@ fn main() {
     divan::main();
 }
 
-/// Input that is taken from it as it is wanted, over and over.
+/// Repeated input.
 fn noise(channels: usize) -> Vec<f32> {
     let mut state = 1_u32;
     let mut next = || {

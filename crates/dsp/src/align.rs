@@ -1,9 +1,8 @@
-//! Where one sound lies in another: how alike two runs of samples are, and how far the one must be moved and
-//! stretched to be the other.
+//! Alignment of two sounds: their likeness, and the shift and stretch between them.
 //!
-//! Coarse search: [`Landmarks`] for sound bit for bit, the cross spectrum ([`spectrum`]) for any other. Near a place
-//! that is expected: [`likeliest`] finds it to a frame, [`LineFitter`] to a part of one. Of periodic sound, the lag that
-//! is proven: [`rivals`].
+//! Coarse search: [`Landmarks`] for bit-exact sound, the cross spectrum ([`spectrum`]) for any
+//! other. Near an expected place: [`likeliest`] to a frame, [`LineFitter`] to a fraction. For
+//! periodic sound, the proven lag: [`rivals`].
 
 mod landmarks;
 mod line;
@@ -17,17 +16,17 @@ pub use near::{AS_LIKELY, Backoff, NEAR, likeliest, outwards};
 
 use crate::vector::widest;
 
-/// How alike sound that was heard is to sound that it may come from.
+/// Likeness of heard sound to another that it may come from.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Likeness {
-    /// Energy of what was heard and of the other, and the sum of their products.
+    /// Energies of the heard and the other sound, and the sum of their products.
     heard: f64,
     other: f64,
     both: f64,
 }
 
 impl Likeness {
-    /// Of these samples: heard, and of the other.
+    /// Likeness of pairs of samples: heard, other.
     #[inline(always)]
     pub fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
         let mut sums = Self::default();
@@ -40,7 +39,7 @@ impl Likeness {
         sums
     }
 
-    /// Of two runs as long as the shorter.
+    /// Likeness of two runs, up to the shorter length.
     pub fn between(heard: &[f32], other: &[f32]) -> Self {
         widest(
             #[inline(always)]
@@ -68,7 +67,7 @@ impl Likeness {
         Self { heard: heard_energy, other: other_energy, both }.and(&rest)
     }
 
-    /// Of both runs together.
+    /// Likeness of both runs together.
     #[must_use]
     pub fn and(self, more: &Self) -> Self {
         Self {
@@ -78,45 +77,45 @@ impl Likeness {
         }
     }
 
-    /// The energy of what was heard: the sum of its squares.
+    /// Energy of the heard sound: sum of squares.
     pub fn energy(&self) -> f64 {
         self.heard
     }
 
-    /// The energy of the other.
+    /// Energy of the other sound.
     pub fn energy_of_other(&self) -> f64 {
         self.other
     }
 
-    /// The volume at which the other is most like it; negative where it is upside down.
+    /// Gain at which the other is most like the heard sound; negative if inverted.
     pub fn gain(&self) -> f64 {
         self.both / self.other
     }
 
-    /// The same, but 0 if it has not this sign.
+    /// Like `Self::gain`, but 0 for the opposite sign.
     pub fn gain_of_sign(&self, sign: f64) -> f64 {
         if self.other > 0.0 { sign * (sign * self.gain()).max(0.0) } else { 0.0 }
     }
 
-    /// As if the other were louder by a factor.
+    /// Likeness if the other were louder by this factor.
     #[must_use]
     pub fn louder(self, gain: f64) -> Self {
         Self { other: gain * gain * self.other, both: gain * self.both, ..self }
     }
 
-    /// Of heard samples next to nothing.
+    /// Likeness of heard sound to silence.
     pub fn alone(heard: f64) -> Self {
         Self { heard, ..Self::default() }
     }
 
-    /// From −1 to 1; NaN where there is a hole.
+    /// Correlation from −1 to 1; NaN with holes.
     pub fn correlation(&self) -> f64 {
         self.both / (self.heard * self.other).sqrt()
     }
 
-    /// The part of what was heard that is left when the other, at that volume, is taken from it.
+    /// Share of the heard energy that remains after subtracting the other at its best gain.
     pub fn left_over(&self) -> f64 {
-        // A hole makes all NaN; that and sound upside down is no match.
+        // Neither NaN from holes nor inverted sound is a match.
         if self.other > 0.0 && self.both > 0.0 {
             1.0 - self.gain() * self.both / self.heard
         } else {
@@ -124,18 +123,18 @@ impl Likeness {
         }
     }
 
-    /// The energy that is left when the other, at this volume, is taken from what was heard.
+    /// Energy that remains after subtracting the other at this gain.
     pub fn rest(&self, gain: f64) -> f64 {
         self.rest_rounded(gain).max(0.0)
     }
 
-    /// The same with what rounding leaves of it, which may be negative: two of them compare, however small.
+    /// Like `Self::rest` with rounding errors, possibly negative, so that small values compare.
     pub fn rest_rounded(&self, gain: f64) -> f64 {
         self.heard - 2.0 * gain * self.both + gain * gain * self.other
     }
 }
 
-/// The sum of the products of two runs as long, several at a time.
+/// Dot product of two runs of equal length, vectorised.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 16;
     let mut sums = [0.0_f32; LANES];
@@ -148,7 +147,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + a.1.iter().zip(b.1).map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// The sum of the squares of a run.
+/// Sum of the squares of a run.
 pub fn energy(samples: &[f32]) -> f64 {
     f64::from(dot(samples, samples))
 }
@@ -157,7 +156,6 @@ pub fn energy(samples: &[f32]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Noise that does not repeat.
     fn noise(samples: usize) -> Vec<f32> {
         let mut state = 7_u32;
         let mut next = || {
@@ -180,7 +178,7 @@ mod tests {
         assert!((again.gain() - alike.gain()).abs() < 1e-9, "{again:?}");
     }
 
-    /// Heard: 3, 4; the other: 1, 2. Squares 25 and 5, products 11, gain 11/5.
+    /// Squares 25 and 5, products 11, gain 11/5.
     const HEARD: [f32; 2] = [3.0, 4.0];
     const OTHER: [f32; 2] = [1.0, 2.0];
 

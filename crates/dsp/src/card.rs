@@ -1,14 +1,13 @@
-//! Codings of one sample in the buffer of a sound card, in the host's byte order, and the loops
-//! between them and the program's `f32`.
+//! Sample formats of sound card buffers in host byte order, and conversion to `f32`.
 //!
-//! As on the wire ([`crate::format`]): what fits 16 or 24 bits goes through a float unchanged.
+//! As on the wire ([`crate::format`]), 16-bit and 24-bit values survive conversion exactly.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::format::{FULL_16, FULL_24, FULL_32, number, round};
 
-/// How a card codes one sample.
+/// Sample format of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CardFormat {
     /// 32-bit signed integer.
@@ -23,15 +22,15 @@ pub enum CardFormat {
     S16,
 }
 
-/// Bits that [`CardFormat::S24`] leaves unused.
+/// Unused bits of [`CardFormat::S24`].
 const UNUSED: u32 = 8;
 
 impl CardFormat {
-    /// All, the best first: a float is converted once more by a card's driver or a plugin, so
-    /// integers that hold all of its 24 bits stand before it.
+    /// All formats, best first. Drivers and plugins convert floats again, so integers with all 24
+    /// bits come first.
     pub const BEST_FIRST: [Self; 5] = [Self::S32, Self::F32, Self::S24, Self::S24In3, Self::S16];
 
-    /// Bytes of one sample.
+    /// Bytes per sample.
     pub const fn bytes(self) -> usize {
         match self {
             Self::S32 | Self::F32 | Self::S24 => 4,
@@ -40,7 +39,7 @@ impl CardFormat {
         }
     }
 
-    /// As ALSA names it on this host.
+    /// ALSA name on this host.
     pub const fn name(self) -> &'static str {
         let [little, big] = match self {
             Self::S32 => ["S32_LE", "S32_BE"],
@@ -59,24 +58,24 @@ impl fmt::Display for CardFormat {
     }
 }
 
-/// No format of a card's samples has this name.
+/// Error for an unknown format name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSuchFormat;
 
 impl FromStr for CardFormat {
     type Err = NoSuchFormat;
 
-    /// Takes the name in either case.
+    /// Ignores case.
     fn from_str(name: &str) -> Result<Self, NoSuchFormat> {
         let known = |format: &Self| format.name().eq_ignore_ascii_case(name);
         Self::BEST_FIRST.into_iter().find(known).ok_or(NoSuchFormat)
     }
 }
 
-/// Turns a card's bytes into samples, full scale being ±1.0.
+/// Converts a card's bytes to samples with a full scale of ±1.0.
 ///
-/// Every 16- and 24-bit value is exact, of 32 bits the upper 24. Floats keep their bits, except that
-/// what is no number becomes 0.0. Converts as many samples as both slices hold.
+/// All 16-bit and 24-bit values are exact; of 32 bits the upper 24. Floats keep their bits, except
+/// that NaN becomes 0.0. Converts as many samples as both slices hold.
 pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
         CardFormat::S32 => {
@@ -91,7 +90,7 @@ pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
         }
         CardFormat::S24 => {
             for (sample, &coded) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                // What is in the unused byte is shifted out, and its weight goes into the scale.
+                // Shifts out the unused byte; the scale compensates.
                 let wide = i32::from_ne_bytes(coded) << UNUSED;
                 *sample = wide as f32 * (1.0 / FULL_32);
             }
@@ -109,16 +108,16 @@ pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Turns samples into a card's bytes; the inverse of [`decode`].
+/// Converts samples to a card's bytes; the inverse of [`decode`].
 ///
-/// 16- and 24-bit integers are rounded half away from zero, 32-bit ones towards zero, which is 150 dB
-/// below what a float holds. What is beyond full scale is clamped to it, NaN is coded as 0. Converts
-/// as many samples as both slices hold.
+/// 16-bit and 24-bit integers round half away from zero, 32-bit ones towards zero, at −150 dB of a
+/// float's value. Clamps to full scale; NaN becomes 0. Converts as many samples as both slices
+/// hold.
 pub fn encode(format: CardFormat, samples: &[f32], out: &mut [u8]) {
     match format {
         CardFormat::S32 => {
             for (coded, &sample) in out.as_chunks_mut::<4>().0.iter_mut().zip(samples) {
-                // The cast saturates, and makes 0 of NaN.
+                // The cast saturates and converts NaN to 0.
                 *coded = ((sample * FULL_32) as i32).to_ne_bytes();
             }
         }
@@ -150,7 +149,6 @@ const fn upper([a, b, c]: [u8; 3]) -> [u8; 4] {
     if cfg!(target_endian = "little") { [0, a, b, c] } else { [a, b, c, 0] }
 }
 
-/// The lower three bytes of four.
 const fn lower([a, b, c, d]: [u8; 4]) -> [u8; 3] {
     if cfg!(target_endian = "little") { [a, b, c] } else { [b, c, d] }
 }

@@ -1,6 +1,6 @@
 //! One channel of interleaved frames.
 
-/// Takes `channel` of frames of `channels` samples, as many as both slices hold.
+/// Copies `channel` from frames of `channels` samples, as many as both slices hold.
 #[inline]
 pub fn pick(from: &[f32], channels: usize, channel: usize, to: &mut [f32]) {
     match (channels, channel) {

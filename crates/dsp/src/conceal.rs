@@ -1,14 +1,12 @@
-//! Concealment: what is played in place of frames that are missing.
+//! Concealment of missing frames.
 //!
-//! The last 30 ms given out are kept. Where a hole begins, each channel's next samples are
-//! predicted from them, for 10 ms at their own level and then ever softer, until silence after
-//! 50 ms. Sound that comes back is cross-faded with the prediction for a millisecond; from then on
-//! it passes bit for bit again.
+//! At a hole, each channel is predicted from the last 30 ms of output. The level holds for 10 ms,
+//! then falls to silence at 50 ms. Returning sound is cross-faded with the prediction for 1 ms,
+//! then passes bit-exactly.
 //!
-//! The work of a call is bounded whatever the number of channels: sixteen channels at most are
-//! predicted, with fewer coefficients the more they are; the others fade, as everything does where
-//! there is too little sound to learn from or none to come. Models are fitted at most once in
-//! 10 ms.
+//! The work of a call is bounded: at most sixteen channels are predicted, with fewer coefficients
+//! for more channels. Other channels fade, as all do without enough preceding sound or at the end
+//! of a source. Models are fitted at most every 10 ms.
 
 mod bands;
 mod history;
@@ -20,46 +18,45 @@ use core::f64::consts::PI;
 use history::History;
 use prediction::{Bench, Prediction};
 
-/// Conceals the holes of one stream.
+/// Concealer of one stream.
 #[derive(Debug, Clone)]
 pub struct Concealer {
     history: History,
     bench: Bench,
-    /// Of the first channels.
     predictions: Box<[Prediction]>,
-    /// How many of them are predicted in the present hole.
+    /// Number of channels predicted in this hole.
     predicted: usize,
-    /// The last frame before the present hole.
+    /// Last frame before this hole.
     held: Box<[f32]>,
-    /// The frame that goes on in the place of sound.
+    /// Frame of concealment.
     told: Box<[f32]>,
-    /// Gain of what is held in a hole, frame by frame.
+    /// Gain of held channels, by frame of the hole.
     plain: Box<[f32]>,
-    /// Gain of what is predicted in a hole, frame by frame.
+    /// Gain of predicted channels, by frame of the hole.
     fall: Box<[f32]>,
-    /// Share of the sound that comes back, frame by frame.
+    /// Share of the returning sound, by frame.
     rise: Box<[f32]>,
-    /// Frames that passed since models were fitted, and after how many they are fitted again.
+    /// Frames since models were fitted, and the minimum before the next fit.
     fresh: usize,
     refit: usize,
-    /// Frames that a prediction needs to learn from.
+    /// Minimum frames to learn a prediction from.
     least: usize,
     state: ConcealState,
-    /// The source said that it ends.
+    /// The source announced its end.
     ending: bool,
     concealed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConcealState {
-    /// No sound came yet.
+    /// No sound yet.
     New,
     Sound,
-    /// Since so many frames there is no sound.
+    /// No sound for this many frames.
     Hole {
         age: usize,
     },
-    /// Sound came back so many frames ago; the hole began `age` frames ago.
+    /// Sound returned this many frames ago; the hole began `age` frames ago.
     Back {
         age: usize,
         risen: usize,
@@ -67,13 +64,12 @@ enum ConcealState {
 }
 
 impl Concealer {
-    /// Channels that are predicted, at most.
+    /// Maximum number of predicted channels.
     const CHANNELS: usize = 16;
 
-    /// For frames of `channels` samples, `rate` of them in a second. Allocates; nothing later
-    /// does.
+    /// Creates a concealer for `channels` at `rate` frames per second. Allocates here only.
     ///
-    /// The first sound of all is not faded in: a stream that begins comes out bit for bit.
+    /// The very first sound is not faded in: a new stream passes bit-exactly.
     pub fn new(channels: usize, rate: u32) -> Self {
         let channels = channels.max(1);
         let frames = |microseconds: u64| (u64::from(rate) * microseconds / 1_000_000) as usize;
@@ -99,34 +95,34 @@ impl Concealer {
         }
     }
 
-    /// Frames after a hole that are not as they came: a millisecond.
+    /// Frames after a hole that are cross-faded: 1 ms.
     pub fn return_frames(&self) -> usize {
         self.rise.len()
     }
 
-    /// Frames of holes in which the sound went on as predicted, since the beginning.
+    /// Total frames of holes that were predicted.
     pub const fn concealed(&self) -> u64 {
         self.concealed
     }
 
-    /// Whether sound now passes bit for bit.
+    /// Whether sound currently passes bit-exactly.
     pub fn is_transparent(&self) -> bool {
         matches!(self.state, ConcealState::New | ConcealState::Sound)
     }
 
-    /// The source ends: holes from now on are its silence, so they begin with a short fade and
-    /// nothing is predicted, until the next [`Concealer::cut`].
+    /// Announces the end of the source: holes become a short fade to silence, without prediction,
+    /// until the next [`Concealer::cut`].
     pub fn end(&mut self) {
         self.ending = true;
     }
 
-    /// What was is not to be heard again: the next sound begins as the first of all.
+    /// Forgets the previous sound: the next one starts like the first.
     pub fn forget(&mut self) {
         (self.state, self.ending) = (ConcealState::New, false);
     }
 
-    /// What comes does not follow what was: the next sound is cross-faded with what the old one
-    /// would have become, as after a hole of no length.
+    /// Marks a discontinuity: the next sound is cross-faded with the continuation of the old, as
+    /// after an empty hole.
     pub fn cut(&mut self) {
         if matches!(self.state, ConcealState::Sound | ConcealState::Back { .. }) {
             self.begin();
@@ -134,7 +130,7 @@ impl Concealer {
         self.ending = false;
     }
 
-    /// These interleaved frames are sound: they pass, cross-faded at first if there was a hole.
+    /// Passes interleaved frames of sound, cross-faded after a hole.
     pub fn sound(&mut self, samples: &mut [f32]) {
         let channels = self.held.len();
         let mut faded = 0;
@@ -160,9 +156,9 @@ impl Concealer {
         self.remember(samples);
     }
 
-    /// These frames were sound and passed as they are, while [`Self::is_transparent`]: what
-    /// [`Self::sound`] would have done, for whoever keeps frames himself and tells of them once they
-    /// are needed. Of more than [`Self::learns_from`] the newest say as much.
+    /// Adds frames that passed unchanged while [`Self::is_transparent`], instead of
+    /// [`Self::sound`], for callers that keep frames and add them when needed. The newest
+    /// [`Self::learns_from`] frames suffice.
     pub fn passed(&mut self, samples: &[f32]) {
         if samples.len() >= self.held.len() {
             self.state = ConcealState::Sound;
@@ -170,12 +166,12 @@ impl Concealer {
         self.remember(samples);
     }
 
-    /// The most frames before a hole that anything is learnt from.
+    /// Maximum frames before a hole that a prediction uses.
     pub const fn learns_from(&self) -> usize {
         self.history.room()
     }
 
-    /// There is no sound for these frames: overwrites them with what it would have become.
+    /// Overwrites frames that have no sound with the concealment.
     pub fn conceal(&mut self, samples: &mut [f32]) {
         let channels = self.held.len();
         if matches!(self.state, ConcealState::Sound | ConcealState::Back { .. })
@@ -212,7 +208,7 @@ impl Concealer {
         self.fresh = self.fresh.saturating_add(samples.len() / self.held.len());
     }
 
-    /// A hole begins: learns from the history how to go on.
+    /// Starts a hole: learns predictions from the history.
     fn begin(&mut self) {
         self.state = ConcealState::Hole { age: 0 };
         self.history.last_frame(&mut self.held);
@@ -232,12 +228,12 @@ impl Concealer {
         }
     }
 
-    /// The frame of a hole at which all is silent.
+    /// Frame of a hole at which everything is silent.
     fn silent_at(&self) -> usize {
         if self.predicted > 0 { self.fall.len() } else { self.plain.len() }
     }
 
-    /// Tells the frame of a hole that is `age` frames old.
+    /// Calculates the frame of a hole that is `age` frames old.
     fn tell(&mut self, age: usize) {
         let plain = self.plain.get(age).copied().unwrap_or(0.0);
         for (told, held) in self.told.iter_mut().zip(&self.held).skip(self.predicted) {

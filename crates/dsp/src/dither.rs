@@ -1,23 +1,23 @@
-//! Dither for samples that become 16 bits: their rounding error is noise, not distortion.
+//! Dither for 16-bit samples: turns rounding errors into noise instead of distortion.
 
 use crate::format::{FULL_16, SampleFormat, encode, round};
 use crate::vector::widest;
 
-/// Adds noise to samples before they are rounded to 16 bits: triangular, two steps wide (TPDF), after
-/// which the mean of the error depends on the signal no more (Lipshitz, Wannamaker and Vanderkooy,
-/// "Quantization and Dither", JAES 40, 1992).
+/// Triangular dither of two steps width (TPDF) before rounding to 16 bits. The mean error is then
+/// independent of the signal (Lipshitz, Wannamaker and Vanderkooy, "Quantization and Dither", JAES
+/// 40, 1992).
 ///
-/// A sample that is a 16-bit value stays unchanged, so sound of 16 bits is carried bit for bit. The
-/// noise is a function of the number of the sample: a run repeats exactly. Takes no memory and no
-/// lock: for device threads.
+/// Samples that are 16-bit values stay unchanged, so 16-bit sound is bit-exact. The noise is a
+/// function of the sample number, so runs repeat exactly. No memory and no lock: for device
+/// threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dither {
-    /// The number of the next sample; it wraps around after a day of 48 kHz.
+    /// Number of the next sample; wraps after a day at 48 kHz.
     next: u32,
 }
 
 impl Dither {
-    /// As [`encode`], with dither for 16 bits. Wider formats have none.
+    /// Like [`encode`], with dither for 16 bits only.
     pub fn encode(&mut self, format: SampleFormat, samples: &[f32], out: &mut [u8]) {
         if format != SampleFormat::L16 {
             return encode(format, samples, out);
@@ -40,7 +40,7 @@ fn encode_16(first: u32, samples: &[f32], out: &mut [u8]) {
         is_exact &= exact as f32 == sample * FULL_16;
         *coded = (exact as i16).to_be_bytes();
     }
-    // Sound of 16 bits takes no longer for what it does not need.
+    // 16-bit sound needs no dither and no more time.
     if is_exact {
         return;
     }
@@ -53,10 +53,10 @@ fn encode_16(first: u32, samples: &[f32], out: &mut [u8]) {
     }
 }
 
-/// Noise between −1 and 1: the difference of two numbers that are equally likely.
+/// Noise between −1 and 1: the difference of two uniform numbers.
 #[inline(always)]
 fn noise(number: u32) -> f32 {
-    // Chris Wellons' hash "lowbias32": each bit of the number changes half of the bits.
+    // Chris Wellons' hash "lowbias32": each input bit changes half of the output bits.
     let mut bits = number ^ number >> 16;
     bits = bits.wrapping_mul(0x7feb_352d);
     bits ^= bits >> 15;
@@ -77,14 +77,14 @@ mod tests {
         bytes.as_chunks::<2>().0.iter().map(|two| i16::from_be_bytes(*two)).collect()
     }
 
-    /// A sine of 24 bits with its peak at this many dBFS, 48 kHz.
+    /// A 24-bit sine with this peak in dBFS, 48 kHz.
     fn sine(hertz: f64, level: f64, frames: usize) -> Vec<f32> {
         let peak = 10_f64.powf(level / 20.0) * 8_388_608.0;
         let at = |frame: usize| (TAU * hertz * frame as f64 / 48_000.0).sin();
         (0..frames).map(|frame| ((peak * at(frame)).round() / 8_388_608.0) as f32).collect()
     }
 
-    /// The level of this frequency in 16-bit steps, peak.
+    /// Peak level of this frequency in 16-bit steps.
     fn level(samples: &[i16], hertz: f64) -> f64 {
         let (mut re, mut im) = (0.0, 0.0);
         for (frame, &sample) in samples.iter().enumerate() {
@@ -111,7 +111,7 @@ mod tests {
             let level = level(&output, 1000.0 * f64::from(harmonic));
             assert!(level < 0.01, "harmonic {harmonic}: {level}");
         }
-        // Without dither the sine is lost, and one of -88 dBFS is a square wave.
+        // Without dither the sine is lost, and one at −88 dBFS becomes a square wave.
         let mut bytes = vec![0; 2 * frames];
         encode(SampleFormat::L16, &sine(1000.0, -88.0, frames), &mut bytes);
         let rounded: Vec<i16> =

@@ -1,7 +1,8 @@
-//! Acoustic echo cancellation that delays nothing (docs/decisions/0071).
+//! Acoustic echo cancellation without delay (docs/decisions/0071).
 //!
-//! A linear filter (`linear`) learns the way from each loudspeaker to each microphone and subtracts the estimated
-//! echo. A suppressor attenuates what is left. A jump of the delay moves the reference.
+//! A linear filter (`linear`) learns the path from each loudspeaker to each microphone and
+//! subtracts the estimated echo. A suppressor attenuates the rest. A jump of the delay moves the
+//! reference.
 
 mod jump;
 mod linear;
@@ -15,16 +16,16 @@ use linear::{Doubt, Paths, Reference, Shape};
 use suppressor::Suppressor;
 use transform::Transform;
 
-/// Echo is cancelled up to this time after the loudspeaker's sound, in seconds.
+/// Length of the cancelled echo, in seconds.
 const TAIL: f64 = 0.19;
-/// The longest delay that jumps add up to, in seconds.
+/// Maximum total delay from jumps, in seconds.
 const LONGEST_DELAY: f64 = 0.5;
-/// Samples below this are silence: −120 dBFS.
+/// Level of silence: −120 dBFS.
 const SILENCE: f32 = 1e-6;
-/// The most frames that are handled at once.
+/// Maximum frames processed at once.
 const PIECE: usize = 128;
 
-/// Cancels the echo of loudspeakers in microphones. Real-time but for `new`.
+/// Cancels the echo of loudspeakers in microphones. Real-time except `new`.
 pub struct EchoCanceller {
     shape: Shape,
     references: Box<[Reference]>,
@@ -32,9 +33,9 @@ pub struct EchoCanceller {
     jumps: JumpFinder,
     transform: Transform,
     short: Transform,
-    /// The next frame's place in the current block.
+    /// Position of the next frame in the current block.
     at: usize,
-    /// Frames until the loudspeakers' last sound is past.
+    /// Frames until the loudspeakers' last sound has passed.
     sounds: usize,
 }
 
@@ -53,7 +54,7 @@ impl core::fmt::Debug for EchoCanceller {
 }
 
 impl EchoCanceller {
-    /// For this rate and these numbers of channels. Allocates.
+    /// Creates a canceller for this rate and these channel counts. Allocates.
     pub fn new(hertz: u32, microphones: usize, loudspeakers: usize) -> Self {
         crate::vector::prepare();
         let samples = |seconds: f64| (seconds * f64::from(hertz)) as usize;
@@ -79,8 +80,8 @@ impl EchoCanceller {
         }
     }
 
-    /// Takes the echo of `played` out of `captured`, both interleaved. While nothing has been played, `captured` stays
-    /// as it is, bit for bit.
+    /// Removes the echo of `played` from `captured`, both interleaved. Until something is played,
+    /// `captured` stays bit-exact.
     pub fn process(&mut self, captured: &mut [f32], played: &[f32]) {
         let (microphones, loudspeakers) = (self.microphones.len(), self.references.len());
         let frames = (captured.len() / microphones).min(played.len() / loudspeakers);
@@ -154,7 +155,7 @@ impl EchoCanceller {
         }
     }
 
-    /// Delays what is played by so many frames more, since its echo comes so much later.
+    /// Changes the delay of the reference by `jump` frames, as that of its echo has changed.
     fn follow(&mut self, jump: i64) {
         for reference in &mut self.references {
             let delay = (reference.delay as i64 + jump).max(0) as usize;
@@ -167,7 +168,7 @@ impl EchoCanceller {
 }
 
 impl Microphone {
-    /// Handles every `step`th sample.
+    /// Processes every `step`th sample.
     fn piece(
         &mut self,
         samples: &mut [f32],

@@ -1,7 +1,7 @@
-//! Curves through points, and the linear equations of a fit.
+//! Curves through points, and linear equations.
 
-/// Solves linear equations by elimination. Each row has its coefficients and then its right side, which the solution
-/// replaces. False if they determine nothing. Allocates nothing.
+/// Solves linear equations by elimination. Each row holds the coefficients and the right side,
+/// which the solution replaces. Returns `false` for a singular system. Allocates nothing.
 pub fn solve(rows: &mut [impl AsRef<[f64]> + AsMut<[f64]>]) -> bool {
     let count = rows.len();
     for at in 0..count {
@@ -27,31 +27,31 @@ pub fn solve(rows: &mut [impl AsRef<[f64]> + AsMut<[f64]>]) -> bool {
     true
 }
 
-/// Where a parabola through values at −1, 0 and 1 is greatest or least; 0 if it is a straight line.
+/// Position of the vertex of the parabola through the values at −1, 0 and 1; 0 for a straight line.
 pub fn vertex([before, here, after]: [f64; 3]) -> f64 {
     let bend = before - 2.0 * here + after;
     if bend == 0.0 { 0.0 } else { 0.5 * (before - after) / bend }
 }
 
-/// The same if it is greatest there, as far as that is between them; else 0.
+/// Position of the parabola's maximum, clamped to −1 to 1; 0 if it has none.
 pub fn top(three: [f64; 3]) -> f64 {
     let [before, here, after] = three;
     if before - 2.0 * here + after < 0.0 { vertex(three).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
-/// The place and the size of the largest of these, either way up; the first of several.
+/// Index and magnitude of the value with the largest magnitude; the first of several.
 pub fn largest(values: impl Iterator<Item = f64>) -> (usize, f64) {
     let sizes = values.map(f64::abs).enumerate();
     sizes.fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best })
 }
 
-/// Where a top lies between the values, of a parabola through three; on it at an end.
+/// Interpolated position of the peak at index `top`, by a parabola; `top` itself at an end.
 pub fn place_of_top(values: &[f64], top: usize) -> f64 {
     let around = top.checked_sub(1).and_then(|before| values.get(before..)?.first_chunk());
     top as f64 + around.map_or(0.0, |three| vertex(*three).clamp(-0.5, 0.5))
 }
 
-/// The slope of parallel lines through several runs of points.
+/// Common slope of parallel lines through several runs of points.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommonSlope {
     over: f64,
@@ -59,7 +59,7 @@ pub struct CommonSlope {
 }
 
 impl CommonSlope {
-    /// Adds a run of points, each as x, y and its weight; returns their mean x and y.
+    /// Adds a run of points as x, y and weight; returns the mean x and y.
     pub fn add(&mut self, points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
         let (x, y, all) = points.clone().fold((0.0, 0.0, 0.0), |sum, (x, y, weight)| {
             (sum.0 + weight * x, sum.1 + weight * y, sum.2 + weight)
@@ -72,13 +72,13 @@ impl CommonSlope {
         (middle, mean)
     }
 
-    /// Adds a slope that is known otherwise, with its weight.
+    /// Adds a known slope with its weight.
     pub fn add_known(&mut self, slope: f64, weight: f64) {
         self.over += weight * slope;
         self.under += weight;
     }
 
-    /// The weight of the slope so far, as [`Self::add_known`] takes it.
+    /// Weight of the slope so far, as used by [`Self::add_known`].
     pub fn weight(&self) -> f64 {
         self.under
     }
@@ -89,7 +89,8 @@ impl CommonSlope {
     }
 }
 
-/// The top of each run of values of one sign that reach `least`, either way up: its index and its value.
+/// Index and value of the peak of each run of equal-signed values with a magnitude of at least
+/// `least`.
 pub fn hills(values: impl Iterator<Item = f64>, least: f64) -> impl Iterator<Item = (usize, f64)> {
     let mut hill: Option<(usize, f64)> = None;
     let values = values.map(Some).chain([None]).enumerate();

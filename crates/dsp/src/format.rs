@@ -1,22 +1,22 @@
-//! Codings of one sample on the wire, and the loops between them and the program's `f32`.
+//! Sample formats on the wire, and conversion to `f32`.
 //!
-//! 16- and 24-bit integers fit a 32-bit float exactly (24-bit mantissa), so a sample that is not
-//! changed on the way comes out as the very bits that went in.
+//! 16-bit and 24-bit integers fit a 32-bit float exactly (24-bit mantissa), so unchanged samples
+//! are bit-exact.
 
 mod l24;
 
 use crate::vector::{Wide, widest};
 
 crate::named_enum! {
-    /// How one sample is coded on the wire; all big-endian.
+    /// Sample format on the wire, big-endian.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum SampleFormat {
         /// 16-bit signed integer (RFC 3551 §4.5.11).
         L16 = "l16",
         /// 24-bit signed integer (RFC 3190 §4).
         L24 = "l24",
-        /// 32-bit signed integer (INT_32BIT of IEEE 1722-2016 §7.3.4); no registered RTP payload format. A float
-        /// holds its upper 24 bits, and of a sample below 1/256 all.
+        /// 32-bit signed integer (INT_32BIT of IEEE 1722-2016 §7.3.4); no registered RTP payload
+        /// format. A float holds the upper 24 bits, or all bits of samples below 1/256.
         L32 = "l32",
         /// 32-bit IEEE 754 float; no registered RTP payload format.
         F32 = "f32",
@@ -24,7 +24,7 @@ crate::named_enum! {
 }
 
 impl SampleFormat {
-    /// Bytes of one sample.
+    /// Bytes per sample.
     pub const fn bytes(self) -> usize {
         match self {
             Self::L16 => 2,
@@ -34,20 +34,20 @@ impl SampleFormat {
     }
 }
 
-/// Full scale of [`SampleFormat::L16`]: this many steps are 1.0.
+/// Steps per 1.0 of [`SampleFormat::L16`].
 pub(crate) const FULL_16: f32 = 32_768.0;
-/// Full scale of [`SampleFormat::L24`].
+/// Steps per 1.0 of [`SampleFormat::L24`].
 pub(crate) const FULL_24: f32 = 8_388_608.0;
-/// Full scale of [`SampleFormat::L32`].
+/// Steps per 1.0 of [`SampleFormat::L32`].
 pub(crate) const FULL_32: f32 = 2_147_483_648.0;
-/// From here to 2²⁴ a float's step is exactly one; see [`round`].
+/// From here to 2²⁴ a float's step is exactly 1; see [`round`].
 const STEP_OF_ONE: f32 = 8_388_608.0;
 
-/// Turns wire bytes into samples, full scale being ±1.0.
+/// Converts wire bytes to samples with a full scale of ±1.0.
 ///
-/// Every 16- and 24-bit value is exact. Floats keep their bits, except that a NaN becomes 0.0: one
-/// hostile packet must not poison everything that is mixed with it. Converts as many samples as
-/// both slices hold.
+/// All 16-bit and 24-bit values are exact. Floats keep their bits, except that NaN becomes 0.0: a
+/// hostile packet must not spoil everything mixed with it. Converts as many samples as both slices
+/// hold.
 pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
     widest(
         #[inline(always)]
@@ -60,7 +60,7 @@ pub fn decode(format: SampleFormat, bytes: &[u8], out: &mut [f32]) {
 #[inline(never)]
 pub fn decode_to_all(format: SampleFormat, bytes: &[u8], out: &mut [f32], channels: usize) {
     let frames = bytes.len() / format.bytes();
-    // At the end, so that no sample is overwritten before it is read.
+    // Decodes to the end of `out`, so no sample is overwritten before it is read.
     let begin = out.len() - frames;
     decode(format, bytes, &mut out[begin..]);
     for frame in 0..frames {
@@ -91,11 +91,10 @@ fn decode_as(wide: Option<Wide>, format: SampleFormat, bytes: &[u8], out: &mut [
     }
 }
 
-/// Turns samples into wire bytes; the inverse of [`decode`].
+/// Converts samples to wire bytes; the inverse of [`decode`].
 ///
-/// Integers are rounded half away from zero, what is beyond full scale is clamped to it, NaN is
-/// coded as 0. Floats keep their bits, again except NaN. Converts as many samples as both slices
-/// hold.
+/// Integers round half away from zero and clamp to full scale; NaN becomes 0. Floats keep their
+/// bits except NaN. Converts as many samples as both slices hold.
 pub fn encode(format: SampleFormat, samples: &[f32], out: &mut [u8]) {
     widest(
         #[inline(always)]
@@ -125,14 +124,12 @@ fn encode_as(wide: Option<Wide>, format: SampleFormat, samples: &[f32], out: &mu
     }
 }
 
-/// `sample` in steps of `1 / full`, half away from zero, clamped to `-full ..= full - 1`.
+/// `sample` in steps of `1 / full`, rounded half away from zero, clamped to `-full ..= full - 1`.
 ///
-/// `f32::round` is a library call per sample before SSE4.1, and Rust's cast to an integer
-/// saturates with several compares per sample; neither leaves a good vector loop. So the magnitude
-/// is pushed up to where a float's step is one: the addition itself rounds, half to even, and the
-/// integer is what was added to the bits. Where that rounded a half down, one is added. Addition,
-/// comparison and integer arithmetic only: under 60 ns for 96 samples with SSE2, where the
-/// cast takes 130.
+/// `f32::round` is a library call before SSE4.1, and the saturating integer cast needs several
+/// compares; neither vectorises well. So an addition moves the magnitude to where a float's step is
+/// 1, which rounds half to even. The integer is the change of the bits; halves rounded down get 1
+/// more. This takes less than 60 ns for 96 samples with SSE2; the cast takes 130.
 #[inline(always)]
 pub(crate) fn round(sample: f32, full: f32) -> i32 {
     let scaled = if sample.is_nan() { 0.0 } else { sample * full }.clamp(-full, full - 1.0);
@@ -145,8 +142,8 @@ pub(crate) fn round(sample: f32, full: f32) -> i32 {
     (away ^ sign).wrapping_sub(sign)
 }
 
-/// `sample` in steps of 2⁻³¹, half away from zero, clamped. Beyond 2²³ steps a float has no parts of one, and
-/// what the cast left out is zero; the cast itself saturates, and makes zero of NaN.
+/// `sample` in steps of 2⁻³¹, rounded half away from zero, clamped. Beyond 2²³ steps floats have no
+/// fraction, so the remainder is 0. The cast saturates and converts NaN to 0.
 #[inline(always)]
 fn round_32(sample: f32) -> i32 {
     let scaled = sample * FULL_32;
@@ -156,8 +153,8 @@ fn round_32(sample: f32) -> i32 {
         - i32::from(rest <= -0.5 && rest > -1.0)
 }
 
-/// 0.0 in place of what is no number: infinity times a gain of zero would be NaN, and spread to
-/// every stream it is mixed with.
+/// Replaces NaN and infinity by 0.0: infinity times a gain of zero is NaN, which spreads to all
+/// mixed streams.
 #[inline(always)]
 pub(crate) fn number(sample: f32) -> f32 {
     if sample.is_finite() { sample } else { 0.0 }

@@ -1,16 +1,16 @@
-//! Volume: a factor that people give in decibels, changed without clicks.
+//! Volume: a gain given in decibels, changed without clicks.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A gain. Unity is exactly 1.0 and leaves every bit as it is.
+/// A gain. Unity is exactly 1.0 and keeps every bit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain(f32);
 
-/// A gain that could not be understood, with what was given.
+/// Error for an invalid gain, with the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GainError {
-    /// What was given.
+    /// Input.
     pub given: String,
 }
 
@@ -29,32 +29,31 @@ impl std::error::Error for GainError {}
 impl Gain {
     /// No change.
     pub const UNITY: Self = Self(1.0);
-    /// Nothing left.
+    /// Silence.
     pub const SILENCE: Self = Self(0.0);
-    /// The most that can be asked for, in dB: enough for any microphone, and short of a slip of
-    /// the finger that hurts.
+    /// Maximum gain in dB: enough for any microphone, but limits harmful typing errors.
     pub const MAX_DB: f64 = 40.0;
 
-    /// The least that people ask for but silence, in dB: of full scale in 24 bits nothing is left below it.
+    /// Minimum gain in dB other than silence: below it nothing is left of 24-bit full scale.
     const MIN_DB: f64 = -144.0;
 
-    /// A gain in decibels, 20 log₁₀ of the factor; `None` for NaN and above [`Gain::MAX_DB`].
-    /// Minus infinity is silence.
+    /// Gain from decibels, 20 log₁₀ of the factor; `None` for NaN and above [`Gain::MAX_DB`]. Minus
+    /// infinity is silence.
     pub fn from_db(db: f64) -> Option<Self> {
         (db <= Self::MAX_DB).then(|| Self(10_f64.powf(db / 20.0) as f32))
     }
 
-    /// In decibels, for people to read.
+    /// Decibels, for display.
     pub fn as_db(self) -> f64 {
         20.0 * f64::from(self.0).log10()
     }
 
-    /// The factor that samples are multiplied by.
+    /// Factor for samples.
     pub const fn factor(self) -> f32 {
         self.0
     }
 
-    /// Multiplies `samples`. At unity the memory is not touched.
+    /// Multiplies `samples`; does not touch memory at unity.
     #[inline]
     pub fn apply(self, samples: &mut [f32]) {
         if self == Self::UNITY {
@@ -78,7 +77,7 @@ impl fmt::Display for Gain {
             return f.write_str("-infdB");
         }
         let tenths = (self.as_db() * 10.0).round() / 10.0;
-        // Adding zero turns minus zero into zero.
+        // Adding zero turns −0 into 0.
         write!(f, "{}dB", tenths + 0.0)
     }
 }
@@ -86,8 +85,8 @@ impl fmt::Display for Gain {
 impl FromStr for Gain {
     type Err = GainError;
 
-    /// `-6dB`, `+1.5 dB`, `50%` of the amplitude, `-inf`. A number needs its unit: 0.5 would be louder in dB and half as
-    /// loud as a factor.
+    /// `-6dB`, `+1.5 dB`, `50%` of the amplitude, `-inf`. Units are required: 0.5 would be louder
+    /// in dB, but half as loud as a factor.
     fn from_str(given: &str) -> Result<Self, GainError> {
         let text = given.trim().to_ascii_lowercase();
         let number = |text: &str| text.trim_end().parse::<f64>().ok();
@@ -103,32 +102,31 @@ impl FromStr for Gain {
     }
 }
 
-/// A gain that may change while sound passes: each change is spread over a ramp without corners.
+/// A gain that may change during playback, by a smooth ramp.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Volume {
     current: Gain,
-    /// The shortest ramp in frames; one block where that is longer.
+    /// Minimum ramp in frames; one block if that is longer.
     shortest: usize,
     ramp: Option<Ramp>,
 }
 
-/// A change on its way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ramp {
     from: Gain,
     to: Gain,
-    /// Frames of it that passed, and that it has.
+    /// Frames done and total frames.
     at: usize,
     frames: usize,
 }
 
 impl Ramp {
-    /// The gain of the frame after `at`: `3t² − 2t³`, whose slope is zero at both ends, so that a
-    /// ramp bends the sound nowhere more than 6/frames² of the change.
+    /// Gain of the frame after `at`: `3t² − 2t³`, with a slope of 0 at both ends. The second
+    /// difference is at most 6/frames² of the change.
     fn next(&mut self) -> Gain {
         self.at += 1;
         if self.at >= self.frames {
-            // Exactly, whatever the rounding before.
+            // Exact, independent of rounding.
             return self.to;
         }
         let t = self.at as f32 / self.frames as f32;
@@ -137,25 +135,24 @@ impl Ramp {
 }
 
 impl Volume {
-    /// Starts at `gain`, without a ramp; each change takes one block.
+    /// Starts at `gain` without a ramp; each change takes one block.
     pub const fn new(gain: Gain) -> Self {
         Self::over(gain, 0)
     }
 
-    /// Starts at `gain`, without a ramp; each change takes so many frames, or one block where that
-    /// is longer.
+    /// Starts at `gain` without a ramp; each change takes `frames`, or one block if that is longer.
     pub const fn over(gain: Gain, frames: usize) -> Self {
         Self { current: gain, shortest: frames, ramp: None }
     }
 
-    /// The gain that the last block ended with.
+    /// Gain at the end of the last block.
     pub const fn current(&self) -> Gain {
         self.current
     }
 
-    /// Applies `target` to a block of interleaved frames of `channels` samples. If it differs from
-    /// the gain before, a ramp begins, whose last frame has the target exactly; one that is on its
-    /// way to another goes over to it from where it is. An empty block changes nothing.
+    /// Applies `target` to a block of interleaved frames of `channels` samples. A new target starts
+    /// a ramp from the present gain, whose last frame has the target exactly. An empty block
+    /// changes nothing.
     #[inline]
     pub fn apply(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
         // Nearly every block.
@@ -165,7 +162,6 @@ impl Volume {
         self.lead(target, channels, samples);
     }
 
-    /// Leads from the gain before to `target`.
     fn lead(&mut self, target: Gain, channels: usize, samples: &mut [f32]) {
         let frames = samples.len() / channels.max(1);
         if frames == 0 {
@@ -310,7 +306,7 @@ mod tests {
         volume.apply(Gain::SILENCE, 1, &mut samples[500..]);
         let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
         let sharpest = samples.windows(3).map(bend).fold(0.0, f32::max);
-        // A ramp with corners bends by 1/480 there.
+        // A linear ramp would have a second difference of 1/480 at its ends.
         assert!(sharpest <= 6.1 / (480.0 * 480.0) + 1e-6, "{sharpest}");
     }
 }

@@ -1,18 +1,18 @@
-//! How loud each channel of interleaved frames is.
+//! Level of each channel of interleaved frames.
 
-/// What was heard of one channel.
+/// Level of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Level {
-    /// The largest sample, without its sign.
+    /// Largest absolute sample.
     pub peak: f32,
-    /// The sum of the squares of all samples.
+    /// Sum of squares.
     pub squares: f32,
-    /// How many they were.
+    /// Number of samples.
     pub frames: u32,
 }
 
 impl Level {
-    /// This and what was heard after it.
+    /// Combines this level with a later one.
     #[must_use]
     pub const fn with(self, more: Self) -> Self {
         Self {
@@ -22,13 +22,13 @@ impl Level {
         }
     }
 
-    /// The root of the mean square; nothing where nothing was heard.
+    /// Root mean square; 0 without samples.
     pub fn rms(self) -> f32 {
         (self.squares / self.frames.max(1) as f32).sqrt()
     }
 }
 
-/// Adds what was heard to `levels`, which has one for each channel of a frame.
+/// Adds frames to `levels`, one per channel.
 pub fn hear(levels: &mut [Level], samples: &[f32]) {
     for frame in samples.chunks_exact(levels.len().max(1)) {
         for (level, sample) in levels.iter_mut().zip(frame) {

@@ -1,5 +1,5 @@
-//! Sample arithmetic: formats, dither, gain, resampling, concealment, where one sound lies in another, test signals,
-//! time marks. No clock, no I/O, and but for `align::rivals` no allocation after set-up.
+//! Sample arithmetic: formats, dither, gain, resampling, concealment, alignment, test signals, time
+//! marks. No clock, no I/O, and no allocation after set-up except in `align::rivals`.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,40 +1,40 @@
-//! Which channel goes where.
+//! Channel mapping.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// The most channels that a map has, as many as a stream.
+/// Maximum channels of a map, as of a stream.
 pub const MAX_CHANNELS: usize = 64;
 
-/// For every output channel the input channel it takes, or silence.
+/// Input channel or silence for each output channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelMap {
     /// Index of the input channel, from 0.
     sources: Vec<Option<u8>>,
-    /// Whether each output takes the input of its own number: asked before each block.
+    /// Whether each output has the input of its own index; cached, needed for each block.
     in_order: bool,
 }
 
-/// A map that cannot be used, with what was given.
+/// Error for an unusable map, with the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapError {
     /// Neither a channel number nor silence.
     Entry {
-        /// The whole map as it was given.
+        /// Whole map as given.
         given: String,
-        /// The entry that is wrong.
+        /// Invalid entry.
         entry: String,
     },
     /// More than [`MAX_CHANNELS`] outputs.
     TooLong {
-        /// How many.
+        /// Number of outputs.
         outputs: usize,
     },
-    /// An input channel that the sound does not have.
+    /// Input channel that the sound does not have.
     NoSuchInput {
         /// Its number, from 1.
         input: usize,
-        /// How many there are.
+        /// Number of inputs.
         inputs: usize,
     },
 }
@@ -61,12 +61,12 @@ impl fmt::Display for MapError {
 impl std::error::Error for MapError {}
 
 impl ChannelMap {
-    /// Every channel to itself. Above [`MAX_CHANNELS`] there are no more.
+    /// Maps every channel to itself, up to [`MAX_CHANNELS`].
     pub fn identity(channels: usize) -> Self {
         Self::of((0..channels.min(MAX_CHANNELS) as u8).map(Some).collect())
     }
 
-    /// One channel to all `outputs`.
+    /// Maps one channel to all `outputs`.
     pub fn spread(outputs: usize) -> Self {
         Self::of(vec![Some(0); outputs.min(MAX_CHANNELS)])
     }
@@ -76,22 +76,22 @@ impl ChannelMap {
         Self { sources, in_order }
     }
 
-    /// How many channels come out.
+    /// Number of output channels.
     pub fn outputs(&self) -> usize {
         self.sources.len()
     }
 
-    /// The input channel, from 0, that output channel `output` takes; `None` for silence.
+    /// Input channel, from 0, of output channel `output`; `None` for silence.
     pub fn source_of(&self, output: usize) -> Option<usize> {
         self.sources.get(output).copied().flatten().map(usize::from)
     }
 
-    /// Whether sound of `inputs` channels comes out as it went in.
+    /// Whether sound of `inputs` channels stays unchanged.
     pub fn is_identity(&self, inputs: usize) -> bool {
         self.in_order && inputs == self.outputs()
     }
 
-    /// Whether all the inputs exist in sound of `inputs` channels; ask once, at set-up.
+    /// Checks that all inputs exist in sound of `inputs` channels; for set-up.
     pub fn check(&self, inputs: usize) -> Result<(), MapError> {
         match self.sources.iter().flatten().max() {
             Some(&highest) if usize::from(highest) >= inputs => {
@@ -101,8 +101,8 @@ impl ChannelMap {
         }
     }
 
-    /// Maps interleaved `input` of `inputs` channels into `output` of [`ChannelMap::outputs`]
-    /// channels, as many frames as both hold. An input that does not exist is silence.
+    /// Maps interleaved `input` of `inputs` channels to `output` of [`ChannelMap::outputs`]
+    /// channels, as many frames as both hold. Missing inputs are silence.
     pub fn apply(&self, inputs: usize, input: &[f32], output: &mut [f32]) {
         if self.is_identity(inputs) {
             let len = input.len().min(output.len());
@@ -136,7 +136,7 @@ impl fmt::Display for ChannelMap {
 impl FromStr for ChannelMap {
     type Err = MapError;
 
-    /// `2,1`: output 1 takes input 2, output 2 takes input 1; `0` or `-` is silence.
+    /// `2,1`: output 1 has input 2, output 2 has input 1; `0` or `-` is silence.
     fn from_str(given: &str) -> Result<Self, MapError> {
         let sources = given
             .split(',')
@@ -154,7 +154,7 @@ impl FromStr for ChannelMap {
     }
 }
 
-/// One entry of a map: outer `None` if it is none.
+/// Parses an entry; the outer `None` means invalid.
 fn source(entry: &str) -> Option<Option<u8>> {
     if entry == "-" {
         return Some(None);

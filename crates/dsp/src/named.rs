@@ -1,11 +1,11 @@
-//! Enums whose variants have names.
+//! Enums with variant names.
 
-/// Declares an enum and gives each variant a name: `ALL`, `name`, `named` and `Display` follow from one table,
-/// and, with the text of the error for an unknown name, `FromStr`.
+/// Declares an enum with a name for each variant, and generates `ALL`, `name`, `named` and
+/// `Display`. Given an error text for unknown names, also `FromStr`.
 ///
 /// ```
 /// tautline_dsp::named_enum! {
-///     /// Where a window opens.
+///     /// Side of a house.
 ///     #[derive(Debug, Clone, Copy, PartialEq)]
 ///     pub enum Side {
 ///         /// Towards the street.
@@ -29,17 +29,17 @@ macro_rules! named_enum {
         }
 
         impl $type {
-            /// All, in their order.
+            /// All variants, in order.
             $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name in reports and options.
+            /// Name in reports and options.
             $vis const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// The one of this name.
+            /// Variant with this name.
             $vis fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|each| each.name() == name)
             }

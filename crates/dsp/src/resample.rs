@@ -1,22 +1,21 @@
-//! Asynchronous resampling: sound of one clock, played by a card of another.
+//! Asynchronous resampling: plays sound of one clock on a card of another.
 //!
-//! Each output frame lies at an exact *place* among the input frames, a whole number and a fraction
-//! of 2^-32; the next one lies one [`Step`] further. Nothing is accumulated in floating point, so
-//! the place, and with it the instant of every output frame, is known and can be set for as long as
-//! the resampler runs:
+//! Each output frame has an exact *place* among the input frames: a whole number and a fraction of
+//! 2^-32. The next one is one [`Step`] further. Nothing accumulates in floating point. So the
+//! place, and the time of each output frame, is always known and settable:
 //!
 //! ```text
 //! place = frames pushed − ahead + fraction / 2^32
 //! ```
 //!
-//! The sound at a place is the sum of the input frames around it, weighted by a kernel that is zero
-//! on every whole number but 0, where it is 1. At fraction 0 this is the input frame itself, so that
-//! going from copying to interpolating and back is as continuous as the sound is, and copying (at
-//! [`Step::ONE`], fraction 0) is bit-exact and waits for nothing.
+//! The sound at a place is the sum of input frames around it, weighted by a kernel that is 1 at 0
+//! and 0 at all other whole numbers. At fraction 0 this is the input frame itself, so switching
+//! between copying and interpolation is continuous. Copying (at [`Step::ONE`], fraction 0) is
+//! bit-exact and without delay.
 //!
-//! The kernel is symmetric: all frequencies are delayed alike, by [`Resampler::half`] input frames
-//! that must be known beyond the place. It is made for steps within 1000 ppm of one; further off,
-//! what lies above the slower rate's half folds back.
+//! The kernel is symmetric: all frequencies are delayed by [`Resampler::half`] input frames, which
+//! must be known beyond the place. It is designed for steps within 1000 ppm of one; beyond,
+//! frequencies above the slower rate's half alias.
 
 mod kernel;
 mod quality;
@@ -33,23 +32,23 @@ use kernel::{BALANCED_TAPS, BEST_TAPS, Kernel, LOW_DELAY_TAPS};
 pub use quality::Quality;
 pub use step::Step;
 
-/// One stream's resampler. See the module for what a place is.
+/// Resampler of one stream; see the module for places.
 #[derive(Clone)]
 pub struct Resampler {
     kernel: &'static Kernel,
     channels: usize,
     longest: usize,
-    /// Frames that each channel has room for.
+    /// Frames of room per channel.
     capacity: usize,
-    /// Channel after channel, each `capacity` frames.
+    /// Consecutive channels of `capacity` frames.
     frames: Box<[f32]>,
-    /// Where in a channel's frames the next output frame lies; at least `half` frames are before.
+    /// Index of the next output frame in a channel's frames; at least `half` frames precede it.
     place: usize,
     fraction: u32,
-    /// Where in a channel's frames the next pushed frame goes.
+    /// Index of the next pushed frame in a channel's frames.
     end: usize,
-    /// The last `half` frames that were passed, interleaved, and whether they are still to be laid
-    /// before the place.
+    /// Last `half` frames passed, interleaved, and whether they still need copying to before the
+    /// place.
     passed: Box<[f32]>,
     has_passed: bool,
 }
@@ -67,18 +66,18 @@ impl fmt::Debug for Resampler {
 }
 
 impl Resampler {
-    /// A resampler for frames of `channels` samples, with silence before the first. Allocates, and
-    /// computes the quality's kernel if nobody has before; nothing later does.
+    /// Creates a resampler for frames of `channels` samples, preceded by silence. Allocates, and
+    /// computes the quality's kernel if needed; nothing later does.
     ///
-    /// `longest` is the most frames that are pulled at once: twice as many input frames, as the
-    /// greatest step takes, and [`Resampler::half`] more have room. Of a longer block each `longest`
-    /// frames must be pushed and pulled by themselves.
+    /// `longest` is the maximum of frames pulled at once. There is room for twice as many input
+    /// frames, for the maximum step, plus [`Resampler::half`]. Push and pull longer blocks in parts
+    /// of `longest` frames.
     pub fn new(quality: Quality, channels: usize, longest: usize) -> Self {
         prepare();
         let kernel = Kernel::of(quality);
         let (channels, longest) = (channels.max(1), longest.max(1));
         let half = kernel.half();
-        // Room for twice what may lie ahead, so that frames are seldom moved to the front.
+        // Twice the maximum ahead, so that frames seldom move to the front.
         let capacity = half + 2 * (2 * longest + half);
         Self {
             kernel,
@@ -94,30 +93,30 @@ impl Resampler {
         }
     }
 
-    /// The delay, in input frames: how many must follow an output frame's place, unless the place
-    /// is an input frame and they are copied.
+    /// Delay in input frames that must follow an output frame's place, unless it is copied from an
+    /// input frame.
     pub fn half(&self) -> usize {
         self.kernel.half()
     }
 
-    /// Frames pushed that lie at or after the place of the next output frame.
+    /// Pushed frames at or after the place of the next output frame.
     pub fn ahead(&self) -> usize {
         self.end - self.place
     }
 
-    /// How far the next output frame lies after an input frame, in 2^-32 input frames.
+    /// Position of the next output frame after an input frame, in 2^-32 input frames.
     pub fn fraction(&self) -> u32 {
         self.fraction
     }
 
-    /// Moves the next output frame's place within its input frame: a jump in the sound, unless it is
-    /// a small one.
+    /// Moves the next output frame's place within its input frame; a large move is a jump in the
+    /// sound.
     pub fn set_fraction(&mut self, fraction: u32) {
         self.fraction = fraction;
     }
 
-    /// Input frames that must still be pushed before `frames` can be pulled at `step`; for at most
-    /// `longest` frames. Copying (at [`Step::ONE`] from fraction 0) needs no frames beyond the last.
+    /// Input frames still needed to pull `frames`, at most `longest`, at `step`. Copying (at
+    /// [`Step::ONE`] from fraction 0) needs no frames beyond the last.
     pub fn wants(&self, frames: usize, step: Step) -> usize {
         let needed = match frames.checked_sub(1) {
             None => 0,
@@ -127,10 +126,10 @@ impl Resampler {
         needed.saturating_sub(self.ahead())
     }
 
-    /// Takes interleaved input frames; what is left over of a last frame is ignored.
+    /// Adds interleaved input frames; ignores an incomplete last frame.
     ///
-    /// At most `2 × longest + half` frames lie ahead, more than [`Resampler::wants`] ever says.
-    /// Where more are pushed, the oldest are left out of the output: the place moves past them.
+    /// At most `2 × longest + half` frames lie ahead, more than [`Resampler::wants`] returns.
+    /// Beyond that, the oldest are skipped: the place moves past them.
     pub fn push(&mut self, input: &[f32]) {
         self.lay_passed();
         for part in input.chunks(self.most_ahead() * self.channels) {
@@ -142,13 +141,13 @@ impl Resampler {
         }
     }
 
-    /// Takes interleaved input frames that were played as they are, without being pushed and pulled:
-    /// what is pushed next follows them, and what lay ahead is forgotten. Cheap: only what the kernel
-    /// reaches back to is kept, and laid in its place once it is needed.
+    /// Adds interleaved input frames that were played unchanged, without pushing and pulling.
+    /// Discards frames ahead; the next push follows these. Cheap: keeps only the kernel's reach,
+    /// and copies it when needed.
     pub fn pass(&mut self, input: &[f32]) {
         let whole = &input[..input.len() / self.channels * self.channels];
         if whole.len() < self.passed.len() {
-            // What is passed does not reach back far enough by itself.
+            // Too few to fill the kernel's reach alone.
             self.lay_passed();
             self.place = self.end;
             self.push(whole);
@@ -159,7 +158,7 @@ impl Resampler {
         (self.place, self.has_passed) = (self.end, true);
     }
 
-    /// Lays what was passed before the place, if it is not there yet.
+    /// Copies passed frames to before the place, if needed.
     fn lay_passed(&mut self) {
         if !core::mem::take(&mut self.has_passed) {
             return;
@@ -172,10 +171,10 @@ impl Resampler {
         (self.place, self.end) = (half, half);
     }
 
-    /// Gives interleaved output frames, and goes on by `step` with each. At [`Step::ONE`] from
+    /// Writes interleaved output frames, advancing by `step` after each. At [`Step::ONE`] from
     /// fraction 0 they are the input's bits.
     ///
-    /// Input that is wanted and was not pushed is silence, as if it had been pushed.
+    /// Missing input is silence, as if pushed.
     pub fn pull(&mut self, out: &mut [f32], step: Step) {
         self.lay_passed();
         for part in out.chunks_mut(self.longest * self.channels) {
@@ -194,7 +193,7 @@ impl Resampler {
         }
     }
 
-    /// Forgets all frames: as new, with silence before and fraction 0.
+    /// Discards all frames: silence before, fraction 0.
     pub fn reset(&mut self) {
         let half = self.half();
         for frames in self.frames.chunks_exact_mut(self.capacity) {
@@ -207,7 +206,7 @@ impl Resampler {
         step == Step::ONE && self.fraction == 0
     }
 
-    /// How many whole input frames the place moves in `frames` output frames.
+    /// Whole input frames that the place moves in `frames` output frames.
     fn frames_in(&self, frames: usize, step: Step) -> usize {
         let moved = u128::from(self.fraction) + frames as u128 * u128::from(step.bits());
         (moved >> 32) as usize
@@ -217,7 +216,7 @@ impl Resampler {
         2 * self.longest + self.half()
     }
 
-    /// Makes room for `count` frames at the end, at most [`Self::most_ahead`], and says where it is.
+    /// Makes room for `count` frames at the end, at most [`Self::most_ahead`]; returns its index.
     fn make_room(&mut self, count: usize) -> usize {
         self.place += (self.ahead() + count).saturating_sub(self.most_ahead());
         if self.end + count > self.capacity {
@@ -259,8 +258,7 @@ impl Resampler {
         }
     }
 
-    /// By a kernel of so many taps: loops of a length that the compiler knows take half the
-    /// instructions.
+    /// Interpolates with a kernel of `TAPS`: loops of constant length need half the instructions.
     #[inline(always)]
     fn interpolate_by<const TAPS: usize>(&mut self, out: &mut [f32], step: Step) {
         let (mut place, mut fraction) = (self.place, self.fraction);
@@ -280,8 +278,7 @@ impl Resampler {
     }
 }
 
-/// The sum of the products. Eight sums side by side are what a compiler makes vectors of, and round
-/// less than one.
+/// Sum of products. Eight parallel sums vectorise, and round less than one.
 #[inline(always)]
 fn product<const TAPS: usize>(weights: &[f32; TAPS], frames: &[f32; TAPS]) -> f32 {
     let (weights, _) = weights.as_chunks::<8>();
@@ -293,8 +290,8 @@ fn product<const TAPS: usize>(weights: &[f32; TAPS], frames: &[f32; TAPS]) -> f3
         }
     }
     let [a, b, c, d, e, f, g, h] = sums;
-    // By way of memory: seeing how the four are added up, the compiler would make vectors of two all
-    // the way up, and shuffle each four frames for it: 1.7 times the time, and twice the instructions.
+    // Via memory: otherwise the compiler uses vectors of two throughout, with shuffles, at 1.7
+    // times the time and twice the instructions.
     let [a, b, c, d] = black_box([a + e, b + f, c + g, d + h]);
     (a + b) + (c + d)
 }

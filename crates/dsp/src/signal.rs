@@ -4,14 +4,14 @@ use core::f64::consts::TAU;
 use core::fmt;
 use core::str::FromStr;
 
-/// A frequency in whole millihertz, so that a phase can be counted without rounding.
+/// A frequency in whole millihertz, so that a phase counts without rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frequency(u32);
 
-/// A frequency that cannot be had, with what was given.
+/// Error for an invalid frequency, with the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrequencyError {
-    /// What was given.
+    /// Input.
     pub given: String,
 }
 
@@ -25,15 +25,15 @@ impl fmt::Display for FrequencyError {
 impl std::error::Error for FrequencyError {}
 
 impl Frequency {
-    /// Half of the highest rate that tautline carries, in millihertz.
+    /// Half of the maximum supported sample rate, in millihertz.
     const MAX: u32 = 96_000_000;
 
-    /// A frequency in millihertz; `None` outside 0.001 Hz to 96 kHz.
+    /// Frequency in millihertz; `None` outside 0.001 Hz to 96 kHz.
     pub const fn from_millihertz(millihertz: u32) -> Option<Self> {
         if millihertz >= 1 && millihertz <= Self::MAX { Some(Self(millihertz)) } else { None }
     }
 
-    /// In millihertz.
+    /// Value in millihertz.
     pub const fn as_millihertz(self) -> u32 {
         self.0
     }
@@ -48,22 +48,22 @@ impl fmt::Display for Frequency {
 impl FromStr for Frequency {
     type Err = FrequencyError;
 
-    /// Hertz, to the nearest thousandth: `440`, `997.5`, `440Hz`.
+    /// Hertz, rounded to thousandths: `440`, `997.5`, `440Hz`.
     fn from_str(given: &str) -> Result<Self, FrequencyError> {
         let text = given.trim();
         let number = text.strip_suffix("Hz").or(text.strip_suffix("hz")).unwrap_or(text);
         let hertz: Option<f64> = number.trim_end().parse().ok();
-        // The cast saturates; a NaN becomes 0 and is refused.
+        // The cast saturates and converts NaN to 0, which is rejected.
         hertz
             .and_then(|hertz| Self::from_millihertz((hertz * 1000.0).round() as u32))
             .ok_or_else(|| FrequencyError { given: given.to_owned() })
     }
 }
 
-/// A sine that keeps its phase exactly however long it runs.
+/// A sine with exact phase for any duration.
 ///
-/// The phase is an integer count of 1 / (1000 × rate) of a turn, so that a frequency in millihertz
-/// advances by a whole number per frame and comes back to the very same values each turn.
+/// The phase is an integer in units of 1 / (1000 × rate) of a turn. So a frequency in millihertz
+/// advances by a whole number per frame, and each turn returns to the same values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sine {
     phase: u64,
@@ -72,22 +72,22 @@ pub struct Sine {
 }
 
 impl Sine {
-    /// The peak of what [`Sine::fill`] gives: −18 dBFS, the alignment level of EBU R 68.
+    /// Peak of [`Sine::fill`]: −18 dBFS, the alignment level of EBU R 68.
     pub const LEVEL_DB: f64 = -18.0;
 
-    /// Starts at phase zero. `rate` is in hertz.
+    /// Starts at phase 0; `rate` is in hertz.
     pub fn new(frequency: Frequency, rate: u32) -> Self {
         let turn = u64::from(rate.max(1)) * 1000;
         Self { phase: 0, step: u64::from(frequency.0) % turn, turn }
     }
 
-    /// Goes on by `frames` without giving any out.
+    /// Skips `frames`.
     pub fn skip(&mut self, frames: u64) {
         let ahead = u128::from(frames) * u128::from(self.step) + u128::from(self.phase);
         self.phase = (ahead % u128::from(self.turn)) as u64;
     }
 
-    /// Fills interleaved frames of `channels` samples; all channels are alike.
+    /// Fills interleaved frames of `channels` equal samples.
     pub fn fill(&mut self, channels: usize, samples: &mut [f32]) {
         let peak = 10_f64.powf(Self::LEVEL_DB / 20.0);
         for frame in samples.chunks_mut(channels.max(1)) {

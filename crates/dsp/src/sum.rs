@@ -1,18 +1,18 @@
-//! Sums of what several sources play, none of which can take the others' sound from them.
+//! Sums of several sources, protected from each other.
 
-/// A sample beyond this, 18 dB above full scale, counts as this.
+/// Maximum sample magnitude, 18 dB above full scale.
 pub const LOUDEST: f32 = 8.0;
 
-/// Makes sound of what one source plays, before it is added: a sample that is no number is silence, one beyond
-/// [`LOUDEST`] is that. In a sum with infinity, or with 1e38, nothing is left of the others, and a filter or a coder that
-/// has met a NaN plays nothing else from then on. What is within that stays, bit for bit. A compiler makes vectors of it.
+/// Limits samples of one source before mixing: NaN becomes silence, samples beyond [`LOUDEST`] are
+/// clamped, others keep their bits. Infinity or 1e38 in a sum would erase the other sources. A
+/// filter or codec outputs only NaN after one. Vectorised by compilers.
 pub fn bound(samples: &mut [f32]) {
     for sample in samples {
         *sample = if sample.is_nan() { 0.0 } else { sample.clamp(-LOUDEST, LOUDEST) };
     }
 }
 
-/// Adds one block to another, as long as both are. A compiler makes vectors of it.
+/// Adds one block to another, up to the shorter length. Vectorised by compilers.
 pub fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
 }

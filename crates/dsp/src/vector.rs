@@ -1,7 +1,7 @@
-//! Loops over samples are compiled twice: for every processor, and for those of x86-64-v3, whose
-//! vectors are twice as wide and shuffle bytes. Which is run is decided where the program runs.
+//! Compiles sample loops twice: generic, and for x86-64-v3 with wider vectors and byte shuffles.
+//! The choice is made at run time.
 //!
-//! Both ways give the same bits: neither reorders sums nor fuses a product with one
+//! Both give the same bits: neither reorders sums nor fuses multiply-adds
 //! (docs/decisions/0034-loops-are-compiled-twice.md).
 
 #[cfg(target_arch = "x86_64")]
@@ -9,28 +9,27 @@ use fearless_simd::{Level, Simd};
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
-/// The proof that the processor is one of x86-64-v3.
+/// Proof of an x86-64-v3 processor.
 #[cfg(target_arch = "x86_64")]
 pub(crate) use fearless_simd::x86::Avx2 as Wide;
-/// Nothing proves it elsewhere.
+/// Impossible elsewhere.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy)]
 pub(crate) enum Wide {}
 
-/// The processor's answer, once anybody prepared for it.
+/// Result of the processor check, once prepared.
 #[cfg(target_arch = "x86_64")]
 static WIDE: OnceLock<Option<Wide>> = OnceLock::new();
 
-/// Asks the processor, for all that is run afterwards; what is run before is as for every processor.
-/// Not for the device's thread: two that ask at once wait for each other.
+/// Checks the processor, for all later runs; earlier ones use the generic code. Not for device
+/// threads: concurrent calls block each other.
 pub fn prepare() {
     #[cfg(target_arch = "x86_64")]
     WIDE.get_or_init(|| Level::new().as_avx2());
 }
 
-/// Runs `work` as the processor does it best; it is given the proof that it is compiled so, where it is.
-/// Mark the closure, and what it calls, as `#[inline(always)]`: what is a function of its own is
-/// compiled for every processor only.
+/// Runs `work` in the best variant, with the proof if that is the wide one. Mark the closure and
+/// its callees `#[inline(always)]`: separate functions are compiled generically.
 #[inline(always)]
 pub(crate) fn widest<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -43,7 +42,7 @@ pub(crate) fn widest<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {
     narrow(work)
 }
 
-/// A function of its own where there is a wide way: laid in, its stack would be laid for that, too.
+/// Not inlined next to a wide variant: inlined, its stack frame would burden that one.
 #[cfg_attr(target_arch = "x86_64", inline(never))]
 #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
 fn narrow<R>(work: impl FnOnce(Option<Wide>) -> R) -> R {

@@ -1,4 +1,4 @@
-//! A resampler asks the allocator at set-up and never again.
+//! A resampler allocates at set-up only.
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_trial::{CountingAllocator, allocator_calls};

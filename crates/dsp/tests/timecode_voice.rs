@@ -1,4 +1,4 @@
-//! Time marks through what carries voices.
+//! Time marks through voice paths.
 
 #![expect(clippy::print_stdout, reason = "how many were found is for docs/performance.md")]
 
@@ -10,7 +10,7 @@ use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, PlacedMark,
 const RATE: u32 = 48_000;
 const RUN: RunNumber = RunNumber::new(0x0777_1234);
 const SECONDS: usize = 30;
-/// Marks before this do not count: first one has to be found without knowing where.
+/// Marks before this are ignored: the first must be found without a known position.
 const SETTLE: usize = RATE as usize * 2;
 
 fn marks() -> (Vec<f32>, Vec<PlacedMark>) {
@@ -27,8 +27,8 @@ fn found_in(sound: &[f32]) -> Vec<FoundMark> {
     all
 }
 
-/// Of the marks that were played in time, the share that was found, all of them at one delay within
-/// what they say; and that delay in frames.
+/// Share of the marks that are found, all at one delay within their uncertainty, and that delay in
+/// frames.
 fn judge(name: &str, sound: &[f32]) -> (f64, f64) {
     let (_, placed) = marks();
     let end = sound.len() - 3 * MarkStretch::for_voice(RATE).spacing();
@@ -62,9 +62,9 @@ fn marks_for_voices_are_found_on_their_frame() {
     assert!(share == 1.0 && delay.abs() < 0.02, "{share} {delay}");
 }
 
-/// What a telephone leaves: this to 3.4 kHz at 8 kHz, in eight bits of µ-law.
+/// A telephone path: `least` to 3.4 kHz at 8 kHz, 8-bit µ-law.
 fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
-    // Two poles each, twice: biquads by the audio EQ cookbook.
+    // Two poles each, twice: biquads of the audio EQ cookbook.
     let filter = |sound: Vec<f32>, hertz: f64, is_high: bool| -> Vec<f32> {
         let turn = core::f64::consts::TAU * hertz / f64::from(RATE);
         let (alpha, cos) = (turn.sin() / core::f64::consts::SQRT_2, turn.cos());
@@ -89,7 +89,7 @@ fn telephone(sound: &[f32], least: f64) -> Vec<f32> {
         ((256_f32.powf(step) - 1.0) / 255.0).copysign(sample)
     };
     let low: Vec<f32> = sound.iter().step_by(6).map(|sample| coarse(*sample)).collect();
-    // Back to 48 kHz as a cheap converter would: each sample held, and softened.
+    // Back to 48 kHz as in a cheap converter: each sample held, then smoothed.
     let held = low.iter().flat_map(|sample| [*sample; 6]).collect();
     filter(filter(held, 3400.0, false), 3400.0, false)
 }
@@ -103,7 +103,7 @@ fn marks_for_voices_are_found_through_a_telephone() {
     }
 }
 
-/// 48 kHz, through Opus at a rate in bits per second, as mono of another rate.
+/// 48 kHz through mono Opus of another sample rate, at `bits` per second.
 fn through_opus(sound: &[f32], hertz: u32, bits: u32) -> Option<Vec<f32>> {
     let bytes: Vec<u8> = sound.iter().flat_map(|sample| sample.to_le_bytes()).collect();
     let raw = ["-f", "f32le", "-ac", "1", "-ar", "48000", "-i", "-"].map(str::to_owned);
@@ -117,7 +117,7 @@ fn through_opus(sound: &[f32], hertz: u32, bits: u32) -> Option<Vec<f32>> {
     Some(samples.collect())
 }
 
-/// What it writes, if it is installed.
+/// Output of ffmpeg, if installed.
 fn ffmpeg(words: impl Iterator<Item = String>, input: Vec<u8>) -> Option<Vec<u8>> {
     let mut child = Command::new("ffmpeg")
         .args(["-hide_banner", "-loglevel", "error"])
@@ -137,8 +137,8 @@ fn ffmpeg(words: impl Iterator<Item = String>, input: Vec<u8>) -> Option<Vec<u8>
 fn marks_for_voices_are_found_through_opus() {
     for (hertz, bits) in [(48_000, 24_000), (8_000, 24_000), (8_000, 12_000)] {
         let Some(sound) = through_opus(&marks().0, hertz, bits) else {
-            // As `tautline_trial::skipped` has it, which lies above this crate: no macro, whose words
-            // the runner shows of failed tests only.
+            // Same as `tautline_trial::skipped`, which is above this crate. No macro: the runner
+            // shows their output for failed tests only.
             let said = "SKIPPED (package): marks_for_voices_are_found_through_opus: ffmpeg with \
                         libopus is not installed\n";
             std::io::stderr().write_all(said.as_bytes()).unwrap();

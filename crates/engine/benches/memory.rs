@@ -1,5 +1,5 @@
-//! An hour of one receiver in a few seconds: 3.6 million packets of 1 ms through the machine and the
-//! statistics that are kept of each, and what the process holds in memory before and after.
+//! Memory of one receiver over an hour, simulated in seconds: 3.6 million packets of 1 ms through
+//! the jitter buffer and its statistics. Prints the process's memory before and after.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -39,7 +39,7 @@ struct Run {
     receiver: JitterBuffer,
     stages: [Distribution; Stage::ALL.len()],
     capture: LocalTime,
-    /// So that the distributions are spread as those of a real network are.
+    /// Spreads the distributions as a real network does.
     wander: i64,
 }
 

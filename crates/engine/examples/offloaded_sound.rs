@@ -1,4 +1,5 @@
-//! A plugin that runs elsewhere, by the Rust interface: an echo on another thread, two blocks behind, by real sockets.
+//! An offloaded plugin through the Rust interface: an echo on another thread, two blocks behind,
+//! over real sockets.
 //!
 //! ```text
 //! cargo run --release -p tautline-engine --example offloaded_sound
@@ -25,7 +26,7 @@ use tautline_proto::units::Rate;
 const FRAMES: usize = 128;
 const RATE: Rate = Rate::HZ_48000;
 const STREAM: u32 = 1;
-/// One channel there and back, and a gain.
+/// One channel in each direction, and a gain.
 const SET: SoundSet = SoundSet {
     inputs: 1,
     outputs: 1,
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let told = halt.clone();
     let worker = std::thread::spawn(move || serve(socket, &told).map_err(|e| e.to_string()));
 
-    // The host: lays out once, attaches, and runs a block per period.
+    // The host: allocates once, attaches, and runs a block per period.
     let config = OffloadedConfig::new(SET, RATE, 2);
     let (mut plugin, mut attendant) = Offloaded::new(config)?;
     let link = DirectLink::open(&UdpOptions::sender(vec![address]))?;
@@ -75,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The buffers of a run, the same for input and output.
+/// Buffers of a run, the same for input and output.
 struct Block {
     gain: f32,
     samples: [f32; FRAMES],
@@ -118,7 +119,6 @@ fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What runs at the worker.
 struct Quieter;
 
 impl Work for Quieter {

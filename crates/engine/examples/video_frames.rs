@@ -1,4 +1,4 @@
-//! Pictures through a filter on another thread, by real sockets: what hands out work to other hosts knows nothing of
+//! Offloads pictures to a filter on another thread, over real sockets: offloading is not limited to
 //! sound.
 //!
 //! ```text
@@ -7,8 +7,9 @@
 //! cargo run --release -p tautline-engine --example video_frames -- 127.0.0.1:7300          # in another
 //! ```
 //!
-//! A picture of 640x480 bytes goes there and back 300 times, in 216 datagrams each way, three at a time, and every byte is
-//! held against the same filter here. A block of two numbers beside the picture says how bright it is to be.
+//! Sends a picture of 640x480 bytes 300 times, three at a time, in 216 datagrams each way. Each
+//! byte is compared with the same filter run locally. A block of two numbers carries brightness and
+//! contrast.
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
 use std::error::Error;
@@ -33,13 +34,13 @@ const WIDTH: usize = 640;
 const HEIGHT: usize = 480;
 const PICTURE: usize = WIDTH * HEIGHT;
 const PICTURES: u64 = 300;
-/// Pictures under way at a time.
 const WINDOW: usize = 3;
 const STREAM: u32 = 1;
-/// Of a picture and what stands before each part, within an Ethernet frame.
+/// Bytes of a datagram, within an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1472;
 
-/// What both ends agree on. The picture goes there and back; brightness and contrast go there alone.
+/// Block set that both ends agree on. The picture goes both ways; brightness and contrast go to the
+/// worker only.
 fn set() -> Result<BlockSet, Box<dyn Error>> {
     let picture = BlockSpec {
         element: Element::Byte,
@@ -72,7 +73,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Room for a burst of pictures each way.
 fn options() -> UdpOptions {
     UdpOptions {
         datagram_bytes: DATAGRAM_BYTES,
@@ -87,7 +87,7 @@ fn send(to: SocketAddr) -> Result<(), Box<dyn Error>> {
     let config = MasterConfig {
         set: set()?,
         stream: STREAM,
-        // A worker that runs on knows which activations there were.
+        // A worker that keeps running remembers earlier activations.
         epoch_seed: now().as_nanos() as u32,
         datagram_bytes: DATAGRAM_BYTES,
         history: 2 * WINDOW,
@@ -139,7 +139,7 @@ fn serve(socket: UdpSocket, halt: &Halt) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A filter with a memory: each picture leaves an echo in the next.
+/// A filter with memory: each picture leaves an echo in the next.
 struct Echo {
     last: Vec<u8>,
 }
@@ -163,7 +163,7 @@ impl Work for Echo {
     fn work(&mut self, _: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32 {
         let mut controls = [0; 2];
         get_i16(&input[PICTURE..], &mut controls, ByteOrder::NATIVE);
-        // What goes both ways lies there already.
+        // Blocks that go both ways are already there.
         self.filter(controls[0], controls[1], &mut output[..PICTURE]);
         0
     }
@@ -173,7 +173,6 @@ const fn controls(number: u64) -> [i16; 2] {
     [(number % 60) as i16 - 30, 200 + (number % 100) as i16]
 }
 
-/// A picture that moves, and its controls.
 fn draw(number: u64, bytes: &mut [u8]) {
     let (picture, rest) = bytes.split_at_mut(PICTURE);
     for (at, pixel) in picture.iter_mut().enumerate() {
@@ -183,7 +182,6 @@ fn draw(number: u64, bytes: &mut [u8]) {
     put_i16(rest, &controls(number));
 }
 
-/// The same filter here.
 struct Here {
     filter: Echo,
     bytes: Vec<u8>,
@@ -194,7 +192,6 @@ impl Here {
         Self { filter: Echo { last: vec![0; PICTURE] }, bytes: vec![0; PICTURE + 4] }
     }
 
-    /// What it makes of the next picture, which is that one.
     fn next(&mut self, number: u64) -> &[u8] {
         draw(number, &mut self.bytes);
         let [brightness, contrast] = controls(number);

@@ -1,4 +1,4 @@
-//! Changes while a run goes on: asked for on one thread, made and answered on the run's own.
+//! Changes to a running stream: requested on one thread, applied and answered on the run's own.
 
 use std::sync::mpsc;
 
@@ -16,18 +16,20 @@ use tautline_proto::time::Span;
 use crate::error::RunError;
 use crate::plan::StreamPlan;
 
-/// Changes made in one beat: the device's thread takes them once per period, which may be five beats long.
+/// Maximum changes per beat. The device's thread applies them once per period, which can last five
+/// beats.
 const AT_ONCE: usize = 8;
 
-/// Frames over which a gain is led to another: 10 ms at 48 kHz bend a tone less than its own curve does.
+/// Frames over which a gain changes: in 10 ms at 48 kHz a ramp bends a tone less than the tone's
+/// own curvature.
 pub(crate) const VOLUME_RAMP: usize = 480;
 
-/// The gain of one stream or of all, and whether that is withheld.
+/// Gain of one stream or of the mix, and whether it is muted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fader {
-    /// The gain.
+    /// Gain while not muted.
     pub gain: Gain,
-    /// Whether it is withheld.
+    /// Whether it is muted.
     pub muted: bool,
 }
 
@@ -43,119 +45,119 @@ impl core::fmt::Display for Fader {
     }
 }
 
-/// What is answered: what it came to, or why it cannot be.
+/// Result of a change request.
 pub type Answer = Result<Changed, CannotChange>;
 
-/// What a change came to.
+/// Result of an applied change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
-    /// A sender's latency.
+    /// Latency rule of a sender.
     Latency(LatencyRule),
-    /// The latencies that streams then have.
+    /// New latencies of the received streams.
     Latencies(Vec<Span>),
-    /// Sound in one packet.
+    /// New packet duration.
     Ptime(Span),
-    /// Coding of samples.
+    /// New sample coding.
     Format(Coding),
-    /// A gain, and whether that is withheld.
+    /// New gain and mute state.
     Volume(Fader),
-    /// Whether a call is without sound, as it was asked for.
+    /// Whether the call is on hold, as requested.
     Held(bool),
-    /// What packets carry, and the time in which they may be repaired.
+    /// New redundancy, and the repair budget.
     Redundancy(Redundancy, Span),
-    /// Where packets go from now on, as it was given.
+    /// New destination address, as given.
     To(String),
-    /// Another stream, heard when its sound is there.
+    /// Address of a pending stream; it is played once its packets arrive.
     From(String),
-    /// How a sender stands.
+    /// Status of a sender.
     Sending(SendStanding),
-    /// How a receiver stands.
+    /// Status of a receiver.
     Receiving(ReceiveStanding),
-    /// What a call came to, in the words that ask for it.
+    /// Result of a call command, in the command's words.
     Said(String),
 }
 
-/// How a sender stands.
+/// Status of a sender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendStanding {
-    /// What is promised.
+    /// Announced latency.
     pub latency: Span,
-    /// Whether that is what the receiver asks for that needs the most.
+    /// Whether the latency follows the maximum that receivers request.
     pub auto: bool,
-    /// Sound in one packet.
+    /// Packet duration.
     pub ptime: Span,
-    /// Coding of samples.
+    /// Sample coding.
     pub format: Coding,
-    /// What packets carry of earlier ones,
+    /// Redundancy that packets carry.
     pub redundancy: Redundancy,
-    /// and the time in which they may be repaired.
+    /// Time within which packets can be repaired.
     pub repair_budget: Span,
-    /// Gain before packing.
+    /// Gain before packetizing.
     pub volume: Fader,
-    /// Where packets go, as it was given.
+    /// Destination address, as given.
     pub address: String,
-    /// How many receivers report, and how many stopped.
+    /// Numbers of reporting and lost receivers.
     pub receivers: ReceiverCounts,
 }
 
-/// How a receiver stands.
+/// Status of a receiver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceiveStanding {
     /// Gain of the mix.
     pub volume: Fader,
-    /// Each stream.
+    /// Status of each stream.
     pub streams: Vec<StreamStanding>,
 }
 
-/// How a received stream stands.
+/// Status of a received stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamStanding {
-    /// The latency that is kept.
+    /// Current latency.
     pub latency: Span,
-    /// Whether it follows the packets.
+    /// Whether the latency adapts to packet arrivals.
     pub auto: bool,
-    /// The longest latency that there is room for.
+    /// Maximum latency that the buffer has room for.
     pub longest: Span,
     /// Gain in the mix.
     pub volume: Fader,
-    /// From where, as it was given.
+    /// Source address, as given.
     pub address: String,
-    /// From where another is waited for that is to take its place.
+    /// Source address of the pending stream that will replace it.
     pub waits_for: Option<String>,
 }
 
-/// Why a change cannot be made.
+/// Reason why a change is rejected.
 #[derive(Debug)]
 pub enum CannotChange {
-    /// The run is over.
+    /// The run has ended.
     Over,
-    /// The device's thread has not taken what was said before.
+    /// The device's thread has not taken the previous commands yet.
     Busy,
-    /// A sender's policy refuses it.
+    /// The send policy rejects it.
     Sending(SendRefused),
-    /// A received stream's policy refuses its latency.
+    /// The receive policy rejects the latency of a stream.
     Latency {
-        /// From where, as it was given.
+        /// Source address, as given.
         address: String,
-        /// Why.
+        /// Reason.
         refused: LatencyRefused,
     },
-    /// There is no such stream.
+    /// No stream has this index.
     NoStream {
-        /// Which was asked for, counted from 0.
+        /// Requested index, counted from 0.
         asked: usize,
-        /// How many there are.
+        /// Number of streams.
         streams: usize,
     },
-    /// There are several, and it was not said which is meant.
+    /// There are several streams and the request names none.
     WhichStream,
-    /// Another stream cannot be opened.
+    /// The new stream cannot be opened.
     Open(RunError),
-    /// Several senders are heard at the stream's link: it is no stream to be replaced.
+    /// The stream's link is shared by several senders and cannot be replaced.
     Shared,
-    /// The clock that is followed comes to the stream's socket.
+    /// The stream's socket also receives the clock that is followed.
     CarriesClock,
-    /// A call refuses it: a sentence with the mend.
+    /// A call rejects it: message with the fix.
     Said(String),
 }
 
@@ -168,28 +170,27 @@ impl From<SendRefused> for CannotChange {
     }
 }
 
-/// A change that waits to be made.
 struct Request<C> {
     change: C,
     answer: mpsc::Sender<Answer>,
 }
 
-/// The asking end.
+/// Requesting end of the change channel.
 #[derive(Debug, Clone)]
 pub struct Asker<C>(mpsc::Sender<Request<C>>);
 
-/// The run's end.
+/// Run's end of the change channel.
 #[derive(Debug)]
 pub struct Requests<C>(mpsc::Receiver<Request<C>>);
 
-/// The two ends by which to ask for changes of kind `C`.
+/// Creates both ends of a channel for changes of type `C`.
 pub fn requests<C>() -> (Asker<C>, Requests<C>) {
     let (asker, requests) = mpsc::channel();
     (Asker(asker), Requests(requests))
 }
 
 impl<C> Asker<C> {
-    /// Asks for a change and waits for the answer: a beat of the run at most, 20 ms.
+    /// Requests a change and waits for the answer, at most one beat of the run (20 ms).
     pub fn ask(&self, change: C) -> Answer {
         let (answer, answered) = mpsc::channel();
         self.0.send(Request { change, answer }).map_err(|_| CannotChange::Over)?;
@@ -198,59 +199,59 @@ impl<C> Asker<C> {
 }
 
 impl<C> Requests<C> {
-    /// Makes the changes that were asked for, and does not wait. More than a handful wait for the next beat.
+    /// Applies pending changes without waiting, at most eight per call.
     pub fn serve(&self, mut make: impl FnMut(C) -> Answer) {
         for request in self.0.try_iter().take(AT_ONCE) {
-            // Nobody need wait for the answer.
+            // The requester may have given up waiting.
             let _ = request.answer.send(make(request.change));
         }
     }
 }
 
-/// What may be changed while sending.
+/// Changes to a running sender.
 #[derive(Debug, Clone)]
 pub enum SendChange {
-    /// Who says what latency is promised.
+    /// Rule for the announced latency.
     Latency(LatencyRule),
-    /// Sound in one packet.
+    /// Packet duration.
     Ptime(Span),
-    /// Coding of samples.
+    /// Sample coding.
     Format(Coding),
-    /// Among what the stream follows what its path carries; `None` has it stay as it is.
+    /// Range of codings within which the stream adapts to its path; `None` keeps the current one.
     Adapt(Option<CodingLimits>),
-    /// Gain before packing.
+    /// Gain before packetizing.
     Volume(Gain),
-    /// Whether silence is sent.
+    /// Whether to send silence.
     Mute(bool),
-    /// What packets carry of earlier ones.
+    /// Redundancy that packets carry.
     Redundancy(Redundancy),
-    /// Where packets and reports go from now on.
+    /// New destinations for packets and reports.
     To(Box<Destined>),
-    /// Nothing: how it stands.
+    /// Changes nothing; returns the status.
     Status,
 }
 
-/// What may be changed while receiving. Streams are counted from 0 in the plan's order; `None` is all.
+/// Changes to a running receiver. Streams are counted from 0 in the plan's order; `None` means all.
 pub enum RecvChange {
-    /// Who says what the latency is.
+    /// Rule for the latency.
     Latency(Option<usize>, LatencyRule),
     /// Gain of one stream in the mix, or of the mix.
     Volume(Option<usize>, Gain),
-    /// Whether one stream, or the mix, is silenced.
+    /// Whether one stream or the mix is muted.
     Mute(Option<usize>, bool),
-    /// Another stream in the place of one; `None` is the only one.
+    /// Replaces a stream by another; `None` means the only one.
     From(Option<usize>, Box<StreamPlan>),
-    /// Nothing: how it stands.
+    /// Changes nothing; returns the status.
     Status,
 }
 
-/// Another set of destinations.
+/// New destinations of a sender.
 #[derive(Debug, Clone)]
 pub struct Destined {
-    /// As they were given.
+    /// Address, as given.
     pub address: String,
-    /// Where packets go.
+    /// Packet destinations.
     pub destinations: Destinations,
-    /// Where reports go: the RTCP address of each.
+    /// RTCP address of each destination.
     pub reports_to: Vec<Endpoint>,
 }

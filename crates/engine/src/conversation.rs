@@ -1,4 +1,4 @@
-//! Reports on a control channel, if there is one: the session machine and where the peer's reports come from.
+//! RTCP session of a stream with its control channel, if there is one.
 
 use tautline_io::clock::disciplined::kept_clock;
 use tautline_io::clock::now;
@@ -9,27 +9,27 @@ use tautline_proto::rtcp_session::{Event, ReportArrival, Session};
 use tautline_proto::time::{LocalTime, Span};
 
 pub(crate) enum Audience {
-    /// All of these: a sender's destinations.
+    /// All destinations of a sender.
     Everyone(Vec<Endpoint>),
-    /// Whoever the last valid report came from: a receiver's sender.
+    /// A receiver's sender: the source of the last valid report.
     Whoever(Option<Endpoint>),
 }
 
-/// One session on its control channel. Without one it hears nothing and nobody hears it.
+/// One RTCP session on its control channel. Without a channel it neither receives nor sends
+/// reports.
 pub(crate) struct Conversation {
     pub(crate) session: Session,
     pub(crate) control: Option<Box<dyn Control>>,
     pub(crate) audience: Audience,
-    /// Datagrams that were no reports.
     pub(crate) invalid: u64,
-    /// When the kernel is asked again how the system clock is kept.
+    /// Time of the next kernel query about the synchronisation of the system clock.
     ask_kernel: LocalTime,
 }
 
-/// The kernel is asked this often: its word grows worse by 500 ppm until something sets it.
+/// Interval of those queries: the uncertainty of an answer grows by 500 ppm.
 const KERNEL: Span = Span::from_secs(1);
 
-/// The largest report that is written: fits an Ethernet frame with IPv6.
+/// Maximum bytes of a report: fits an Ethernet frame with IPv6.
 const REPORT_BYTES: usize = 1400;
 
 impl Conversation {
@@ -41,7 +41,8 @@ impl Conversation {
         Self { session, control, audience, invalid: 0, ask_kernel: LocalTime::ZERO }
     }
 
-    /// Takes what arrived; `tell` gets it and its host. Once `heard` is heard, no other peer says whom to answer.
+    /// Receives reports; `tell` gets each event and its host. If `heard` is set, only reports about
+    /// that SSRC change the peer to answer.
     pub(crate) fn hear(&mut self, heard: Option<u32>, mut tell: impl FnMut(Host, Event)) {
         self.ask_kernel();
         let Some(mut control) = self.control.take() else { return };
@@ -110,17 +111,16 @@ impl Conversation {
 fn send(control: Option<&mut (dyn Control + '_)>, report: &[u8], told: &[Endpoint]) {
     let Some(control) = control else { return };
     for destination in told {
-        // Nobody may listen there: the channel counts it, the next report tries again.
+        // No receiver there: the channel counts the error, the next report tries again.
         let _ = control.send(report, *destination);
     }
 }
 
-/// A canonical name that nobody else has (RFC 7022 §4.2, short-term persistent).
+/// Returns a unique canonical name (RFC 7022 §4.2, short-term persistent).
 pub(crate) fn cname(random: &[u8; 16]) -> String {
     random[4..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Waits until a report arrives, one is due, or `until`.
 pub(crate) fn wait_for(conversation: &Conversation, until: LocalTime) {
     let channels: Vec<&dyn Control> = conversation.control.as_deref().into_iter().collect();
     wait(&channels, until.min(conversation.session.deadline()));

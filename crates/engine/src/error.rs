@@ -1,28 +1,28 @@
-//! Why a run could not begin, or failed.
+//! Errors that keep a run from starting, or end it.
 
 use std::io;
 use std::path::PathBuf;
 
 use tautline_proto::device::DeviceError;
 
-/// A run that could not begin, or that failed.
+/// Error that keeps a run from starting, or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The device went and did not come back.
+    /// The device failed and did not recover.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The ledger could not be begun.
+    /// The ledger file cannot be created.
     #[error(
         "writing {}: {error}; name a file in a folder that is there and that you may write in",
         path.display()
     )]
     Ledger {
-        /// Where it was to be.
+        /// Path of the ledger file.
         path: PathBuf,
-        /// What the system answered.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// The system refused something else.
+    /// Another system call failed.
     #[error("{0}: {1}; end other programs or raise the limits of this user (ulimit -a)")]
     System(&'static str, io::Error),
 }

@@ -1,10 +1,10 @@
 //! Wires machines, links and devices together, measures and reports.
 //!
-//! The way of a frame is read here: a device calls [`send_engine`]'s transmitter, which packs and hands to
-//! a link; at the other end a device calls [`receive_engine`]'s mixer, which reads its links, places and
-//! plays. Both run on the device's thread and tell the ordinary thread by wait-free rings; that
-//! one talks to the peer, measures, and writes the [report](tautline_report::Report). Beside it stands [`offload`]: plugins that
-//! run on other hosts.
+//! A device calls the transmitter of [`send_engine`], which packetizes frames and hands packets to
+//! a link. At the other end a device calls the mixer of [`receive_engine`], which reads its links,
+//! places packets and plays them. Both run on the device's thread and report to the ordinary thread
+//! through wait-free rings. The ordinary thread talks to the peer, measures, and writes the
+//! [report](tautline_report::Report). [`offload`] runs plugins on other hosts.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What happens to a link, and what people are to know of it.
+//! Events of a link, and the notes for users that follow from them.
 
 use rtrb::Consumer;
 use tautline_io::link::event_queue::LinkEvent;
@@ -9,9 +9,7 @@ use crate::monitor::note::Note;
 
 pub(crate) struct LinkNews {
     events: Consumer<LinkEvent>,
-    /// The place that was lost last, while it is not reached again.
     lost: Option<Endpoint>,
-    /// The first `errno` that was told.
     error: Option<i32>,
 }
 
@@ -20,7 +18,7 @@ impl LinkNews {
         Self { events, lost: None, error: None }
     }
 
-    /// Notes what people are to know of connections, and names each packet that was not launched.
+    /// Notes lost and restored connections, and names each packet that was not launched.
     pub(crate) fn hear(
         &mut self,
         address: &str,
@@ -46,7 +44,8 @@ impl LinkNews {
         }
     }
 
-    /// The first error since it was last asked for, of links that count none: refused datagrams are counted.
+    /// Takes the first error since the last call. For links that do not count errors; refused
+    /// datagrams are counted.
     pub(crate) fn take_error<'a>(&mut self, address: &'a str) -> Option<Note<'a>> {
         let errno = self.error.take()?;
         Some(Note::LinkError { address, errno })

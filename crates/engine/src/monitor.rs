@@ -1,4 +1,4 @@
-//! What is measured of a run, and how it is told: stalls, the clock, the sound itself, the ledger.
+//! Measurements of a run and their presentation: stalls, the clock, the sound itself, the ledger.
 
 pub(crate) mod ledger_file;
 pub(crate) mod levels;

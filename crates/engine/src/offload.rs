@@ -1,9 +1,9 @@
-//! Work handed to other hosts, as threads and sockets do it: what decides is
-//! [`tautline_proto::offload`].
+//! Offloading of work to other hosts, with threads and sockets. [`tautline_proto::offload`] makes
+//! the decisions.
 //!
-//! A master of sound is [`offloaded`]: a host's real-time thread hands each run of a plugin out and plays what came
-//! back of those before; whoever attaches workers and hears of damage is its [`attendant`]. A master of anything else is
-//! [`windowed`]. A worker's thread is [`working`]. None of them opens a link.
+//! [`offloaded`] is the master for sound: the host's real-time thread sends out each block and
+//! plays earlier answers. Its [`attendant`] attaches workers and receives the damage. [`windowed`]
+//! is the master for any other data. [`working`] is a worker's thread. None of them opens a link.
 
 pub mod attendant;
 pub mod delay;

@@ -1,4 +1,4 @@
-//! What is to be sent or received, and how: everything that is settled before a run.
+//! Plans: everything about sending or receiving that is settled before a run.
 
 pub mod address;
 pub mod beside;
@@ -42,10 +42,10 @@ use crate::plan::probes::Probes;
 use crate::plan::select::Select;
 
 tautline_dsp::named_enum! {
-    /// Whether a separate thread makes the system calls.
+    /// Thread that makes the system calls.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum LinkKind {
-        /// Threaded where packets of one period are to be spaced ([`is_spaced`]), else direct.
+        /// Threaded if the packets of one period have to be spaced ([`is_spaced`]), else direct.
         #[default]
         Auto = "auto",
         /// The device's thread.
@@ -56,7 +56,8 @@ tautline_dsp::named_enum! {
 }
 
 impl LinkKind {
-    /// Whether a wire thread spaces such packets at this period, where no queue launches them.
+    /// Returns whether a wire thread spaces such packets at this period, if no queue has launch
+    /// times.
     pub fn spaces(self, format: &StreamFormat, period: Frames) -> bool {
         match self {
             Self::Auto => is_spaced(format, period),
@@ -66,68 +67,72 @@ impl LinkKind {
     }
 }
 
-/// What the ordinary thread keeps of a stream that it sends.
+/// Settings of a sent stream on the ordinary thread.
 pub struct SentConfig {
-    /// Where packets go, as it was given, for the report.
+    /// Destination address as given, for the report.
     pub address: String,
-    /// What the link was opened for, with the present destinations.
+    /// Options that the link was opened with, with the current destinations.
     pub outbound: Outbound,
-    /// How many packets are measured.
+    /// Which packets are measured.
     pub probes: Probes,
-    /// By what profile of SRTP its link seals packets, if it does: for the report.
+    /// SRTP profile of the link, if it encrypts; for the report.
     pub sealed: Option<&'static str>,
-    /// What spaces its packets, if that was asked: for the report.
+    /// Pacing mode, if one was requested; for the report.
     pub pacing: Option<Paced>,
 }
 
-/// What to send and how.
+/// Plan of a sender.
 pub struct SendPlan {
-    /// What is kept as it is while the stream is sent.
+    /// Settings that stay while the stream is sent.
     pub stream: SentConfig,
-    /// Where reports go: the control address of each destination.
+    /// Control address of each destination, for reports.
     pub reports_to: Vec<Endpoint>,
-    /// By what its packets leave.
+    /// Link that sends the packets.
     pub link: Box<dyn Link>,
-    /// By what reports are exchanged; without it nobody reports, nor learns its sender's clock.
+    /// Channel for reports. Without it receivers neither report nor learn the sender's clock.
     pub control: Option<Box<dyn Control>>,
-    /// What it is and promises. What follows from the plan's link, pacing and encoders is set as the engine is made of it.
+    /// Settings of the send policy. The engine sets those that follow from the link, pacing and
+    /// encoders.
     pub policy: SendPolicyConfig,
-    /// What packets may be compressed by: what codes the format, if anything does, and what it may be changed for.
+    /// Encoders for compressed formats: the stream's own, if it has one, and those it may be
+    /// changed to.
     pub encoders: Vec<Box<dyn Encode>>,
-    /// Gain before packing.
+    /// Gain before packetizing.
     pub gain: Gain,
-    /// Device channels to stream channels.
+    /// Map from device channels to stream channels.
     pub map: ChannelMap,
-    /// Writes the ledger of every packet that is measured here.
+    /// Path of the ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// The claim to the address that it goes to, if that was claimed: where it is lost, the stream goes where the next one says.
+    /// Claim of the destination address, if it was claimed. If it is lost, the stream moves to the
+    /// next claimed address.
     pub claim: Option<Arc<ClaimedAddress>>,
 }
 
-/// One stream to receive.
+/// Plan of one received stream.
 pub struct StreamPlan {
-    /// As it was given, for the report.
+    /// Source address as given, for the report.
     pub address: String,
-    /// What it is and how it is to be placed.
+    /// Format of the stream and settings of the jitter buffer.
     pub receiver: JitterBufferConfig,
-    /// How its latency is found.
+    /// Settings of the receive policy, which decides the latency.
     pub policy: ReceivePolicyConfig,
-    /// Where its packets arrive.
+    /// Link that receives the packets.
     pub link: Box<dyn Link>,
-    /// By what reports are exchanged, if they are.
+    /// Channel for reports, if there is one.
     pub control: Option<Box<dyn Control>>,
-    /// Its gain in the mix.
+    /// Gain in the mix.
     pub gain: Gain,
-    /// How many senders are heard at its link at once, each as a stream like this one; `None` is one alone.
+    /// Maximum simultaneous senders at the link, each a stream of its own; `None` for a single
+    /// sender.
     pub senders: Option<NonZeroUsize>,
-    /// Whether the clock that is followed comes by its link, too.
+    /// Whether the link also receives the clock that is followed.
     pub carries_clock: bool,
-    /// By what profile of SRTP its link opens packets, if it does: for the report.
+    /// SRTP profile of the link, if it decrypts; for the report.
     pub sealed: Option<&'static str>,
 }
 
 impl StreamPlan {
-    /// At a latency that was chosen and a gain of one.
+    /// Creates a plan with the latency of `receiver` and a gain of one.
     pub fn new(
         address: String,
         receiver: JitterBufferConfig,
@@ -147,63 +152,67 @@ impl StreamPlan {
         }
     }
 
-    /// A receiver with room for what its latency may become, to which repairers are lent.
+    /// Creates a jitter buffer with room for every latency that the policy may choose. Repairers
+    /// are lent to it later.
     pub(crate) fn receiver(&self) -> JitterBuffer {
         receiver_with_room(self.receiver.clone(), self.policy.latency)
     }
 }
 
-/// Packets of so long that come within `held`; at least the shortest of three beats, which may come too.
+/// Number of packets of `ptime` within `held`; at least the number of shortest packets in three
+/// beats, which can also arrive together.
 pub(crate) fn packets_within(held: Span, ptime: Span) -> usize {
     const LEAST: Span = Span::from_millis(60);
     let within = |span: Span, ptime: Span| span.as_nanos() / ptime.as_nanos().max(1);
     within(held, ptime).max(within(LEAST, PTIME_RANGE.0)).unsigned_abs() as usize
 }
 
-/// A clock to follow: a stream of CRF.
+/// Plan of a clock to follow, received as a CRF stream.
 pub struct ClockPlan {
-    /// As it was given, for the report.
+    /// Address as given, for the report.
     pub address: String,
-    /// Where its packets arrive.
+    /// Link that receives its packets.
     pub link: Box<dyn Link>,
-    /// What stands before them there.
+    /// Encapsulation of its packets.
     pub encapsulation: Encapsulation,
-    /// The only stream to follow; else the first that comes.
+    /// The only stream to follow; `None` for the first one received.
     pub stream: Option<StreamId>,
 }
 
-/// What to receive and how.
+/// Plan of a receiver.
 pub struct RecvPlan {
-    /// The streams, the most important first; all of one rate and as many channels.
+    /// Streams in order of priority, all with the same rate and channel count.
     pub streams: Vec<StreamPlan>,
-    /// The clock that they are played by, where another than their own packets tells it.
+    /// Clock for playback, if it is not the streams' own.
     pub clock: Option<ClockPlan>,
-    /// Which of them are heard.
+    /// Rule that selects the played streams.
     pub select: Select,
-    /// Gain of all.
+    /// Gain of the mix.
     pub gain: Gain,
-    /// Stream channels to device channels.
+    /// Map from stream channels to device channels.
     pub map: ChannelMap,
-    /// How the device runs.
+    /// Device settings.
     pub device: Settings,
-    /// Ends once every sender said goodbye or was silent for three seconds, and all is played.
+    /// Ends the run when every sender has said goodbye or was silent for three seconds, and all is
+    /// played.
     pub exit_on_bye: bool,
-    /// How many packets are measured.
+    /// Which packets are measured.
     pub probes: Probes,
-    /// Writes the ledger of every packet that is measured here.
+    /// Path of the ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// Writes here what spoilt the sound, and where in what a `file:` device records.
+    /// Path for labels: each glitch, its cause, and its position in the recording of a `file:`
+    /// device.
     pub labels: Option<PathBuf>,
 }
 
-/// Random bytes of the kernel's, for identities that must not collide (RFC 3550 §8.1).
+/// Random bytes from the kernel, for identities that must not collide (RFC 3550 §8.1).
 pub(crate) fn random() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A random identity for a stream.
+/// Creates a random stream identity.
 pub fn random_identity() -> Result<Identity, RunError> {
     let random = random().map_err(|error| RunError::System("reading /dev/urandom", error))?;
     let word = |at: usize| {

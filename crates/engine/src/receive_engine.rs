@@ -1,4 +1,4 @@
-//! Receives and plays: from links and control sockets to one device, and the report of it.
+//! Receives and plays: from links and control channels to one device, and its report.
 
 mod change;
 mod followed;
@@ -49,7 +49,8 @@ use crate::receive_engine::shared::{SharedLinkEnd, share};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 use crate::receive_engine::streams::ReceivedStreams;
 
-/// A receiver with everything but its device, which may want the [`RecvEngine::listener`] first.
+/// A receiver that is complete except for its device. A device that can listen takes
+/// [`RecvEngine::listener`] first.
 pub struct RecvEngine {
     streams: Vec<ReceivedStream>,
     shared: Vec<SharedLinkEnd>,
@@ -64,38 +65,40 @@ pub struct RecvEngine {
     observers: Observers,
 }
 
-/// The longest block that is filled at once: more than any card's period.
+/// Maximum frames of a block that is filled at once: more than any card's period.
 const BLOCK: usize = 4096;
 
-/// What may be wrong with a plan that an announcement laid out. Only until a sender was heard for a
-/// second, or a change was asked for: a recording is not thrown away.
+/// Doubts about a plan that follows an announcement. They end once a sender was received for a
+/// second or a change was requested: a recording is not discarded.
 pub struct Doubt<'a> {
-    /// Nobody's packets had come by then: it may have been anybody's announcement.
+    /// The announcement came before any packet, so its author may not be the sender.
     pub hearsay: bool,
-    /// Nothing announced it: the plan is what packets proved, which may have been silent.
+    /// There was no announcement: the plan follows from the packets, which may have been silent.
     pub proven: bool,
-    /// Whether what a sender announces could be played here; else the run goes on and refuses it.
+    /// Returns whether an announced stream can be played here; otherwise the run goes on and
+    /// rejects it.
     pub playable: &'a dyn Fn(&Announcement) -> bool,
 }
 
-/// How a run ended whose plan was in doubt.
+/// Outcome of a run with such doubts.
 pub enum Ran {
-    /// As it was asked to.
+    /// The run ended as requested.
     Whole(Box<Report>),
-    /// Early, as another stream comes than it was laid out for.
+    /// The run ended early, because a different stream arrives.
     Another(Box<Another>),
 }
 
-/// What the next run begins with.
+/// Start of the next run.
 pub struct Another {
-    /// What the sender announces whose packets come; `None` if they are of another format than they seemed, or nothing can be read of them.
+    /// Announcement of the stream that arrives; `None` if its format is not the expected one or its
+    /// packets are unreadable.
     pub announcement: Option<Announcement>,
-    /// The changes that were listened to.
+    /// Change requests of the ended run.
     pub requests: Option<Requests<RecvChange>>,
 }
 
 impl RecvEngine {
-    /// Lays out all that the run will need.
+    /// Creates a receiver and allocates all that the run needs.
     pub fn new(plan: RecvPlan) -> Result<Self, RunError> {
         let first = plan.streams.first().map(|stream| stream.receiver.format);
         let channels = first.map_or(Channels::STEREO, |format| format.channels);
@@ -131,11 +134,9 @@ impl RecvEngine {
         let block = vec![0.0; BLOCK * channels.count()].into_boxed_slice();
         let (mut changes, (succession, spares, gains)) =
             MixChanges::new(mix, (inputs.len(), more), plan.gain);
-        // Senders may begin with the first block.
         for (link, shared) in shared.iter_mut().enumerate() {
             shared.refill(link, &mut changes);
         }
-        // Each stream that was planned may have an heir.
         let playing = 2 * inputs.len().max(1) + more;
         let mixer = Mixer {
             passages: Passages::with_capacity(passages_of(&device) * playing),
@@ -169,28 +170,29 @@ impl RecvEngine {
             ledger,
             labels: plan.labels,
             hearing,
-            // Where nothing is measured no card is to listen.
+            // Without measurements no card has to listen.
             ear: (probes != Probes::Off).then_some(ear),
             observers: Observers::none(),
         })
     }
 
-    /// Makes the changes that are asked for while it runs.
+    /// Applies the changes that `requests` brings while it runs.
     pub fn listen(&mut self, requests: Requests<RecvChange>) {
         self.changes.requests = Some(requests);
     }
 
-    /// Lets these look at how it goes.
+    /// Publishes snapshots of the run to `observers`.
     pub fn show_to(&mut self, observers: Observers) {
         self.observers = observers;
     }
 
-    /// The ear of the measurement, for a card that can listen to itself. Once.
+    /// Returns the listener for a card that can listen to its own output. `None` after the first
+    /// call.
     pub fn listener(&mut self) -> Option<Box<dyn Listener>> {
         self.ear.take().map(|ear| Box::new(ear) as Box<dyn Listener>)
     }
 
-    /// Measures nothing where nobody took the ear: packets that wait to be found would only become more.
+    /// Stops the measurement if no card listens: packets to find would only pile up.
     fn stop_listening_to_the_deaf(&mut self) {
         self.ear = None;
         if !self.hearing.is_deaf() {
@@ -202,7 +204,7 @@ impl RecvEngine {
         }
     }
 
-    /// Runs until asked to stop, then reports.
+    /// Runs until stopped, then returns the report.
     pub fn run(
         self,
         device: Box<dyn Device>,
@@ -213,7 +215,7 @@ impl RecvEngine {
         self.run_until(device, options, stop, progress, |_| None).map(|(report, _)| report)
     }
 
-    /// The same of a plan that was laid out as a sender announced: ends where another stream comes.
+    /// Runs a plan that follows an announcement: ends early if a different stream arrives.
     pub fn run_as_announced(
         self,
         device: Box<dyn Device>,
@@ -229,7 +231,6 @@ impl RecvEngine {
         })
     }
 
-    /// What the ordinary thread works with, and the device's process.
     fn begin(self, watch: RunWatch, device: &Settings) -> (ReceivedStreams, Mixer) {
         let Self { streams, shared, changes, clock, hearing, ledger, observers, .. } = self;
         let all = ReceivedStreams {
@@ -285,11 +286,11 @@ impl RecvEngine {
         let ended = now();
         let process = running.end()?;
         all.turn();
-        // Its last word: there is room for it now.
+        // Pushes its final status; the ring has room now.
         drop(process);
         all.turn();
         if another.is_none() {
-            // Of a run that was over before the first beat nothing else is told.
+            // A run that ended before the first beat reports no other progress.
             progress(&all.progress());
         }
         let another = another.map(|announcement| {
@@ -300,7 +301,7 @@ impl RecvEngine {
     }
 }
 
-/// The most packets of one stream in a period: the shortest, and as many again that a skip brings.
+/// Maximum packets of one stream per period: the shortest ones, doubled for a skip.
 fn passages_of(device: &Settings) -> usize {
     let shortest = device.rate.frames_within(PTIME_RANGE.0).count().max(1);
     2 * (device.period.count() / shortest + 64).unsigned_abs() as usize

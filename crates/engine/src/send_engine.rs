@@ -1,4 +1,5 @@
-//! Captures and sends: from one device to one stream with any number of destinations, and its report.
+//! Captures and sends: from one device to one stream with any number of destinations, and its
+//! report.
 
 mod change;
 mod claim;
@@ -42,24 +43,25 @@ use crate::send_engine::transmitter::{Transmitter, TxStatus};
 
 pub use crate::send_engine::stream::LostHook;
 
-/// Transmit stamps that wait for the ordinary thread: half a second of class A.
+/// Capacity for transmit stamps on the way to the ordinary thread: half a second of class A.
 const STAMPS: usize = 4096;
 
 /// A sender that is ready to run.
 pub struct SendEngine {
     transmitter: Transmitter,
     stream: SentStream,
-    /// How long after the last block packets may still wait for their departure.
+    /// Maximum time that packets wait for their departure after the last block.
     drain: Span,
     requests: Option<Requests<SendChange>>,
     observers: Observers,
 }
 
 impl SendEngine {
-    /// Lays out all that the run will need.
+    /// Creates a sender and allocates all that the run needs.
     pub fn new(plan: SendPlan) -> Result<Self, RunError> {
         let wall = if plan.policy.form.presents() { WallClock::tai() } else { WallClock::frozen() };
-        // A quarter of a second of the shortest packets: a dozen times what one beat brings.
+        // A quarter of a second of the shortest packets: a dozen times as many as leave in one
+        // beat.
         let (teller, told) = telling(2048);
         let measures = plan.stream.probes != Probes::Off;
         let mut link = plan.link;
@@ -102,7 +104,7 @@ impl SendEngine {
             clock: None,
             told: LocalTime::ZERO,
         };
-        // The longest packet may still be asked for.
+        // The user can still request the longest packets.
         let packing_age = config.format.packing_age(device.period);
         let drain =
             if plan.stream.outbound.ringed { packing_age.max(PTIME_RANGE.1) } else { Span::ZERO };
@@ -145,22 +147,23 @@ impl SendEngine {
         Ok(Self { transmitter, stream, drain, requests: None, observers: Observers::none() })
     }
 
-    /// Lets these look at how it goes.
+    /// Publishes snapshots of the run to `observers`.
     pub fn show_to(&mut self, observers: Observers) {
         self.observers = observers;
     }
 
-    /// Calls this on the ordinary thread with each receiver that stops reporting without a goodbye.
+    /// Sets a hook that the ordinary thread calls for each receiver that stops reporting without a
+    /// goodbye.
     pub fn on_lost(&mut self, hook: LostHook) {
         self.stream.on_lost = Some(hook);
     }
 
-    /// Makes the changes that are asked for while it runs.
+    /// Applies the changes that `requests` brings while it runs.
     pub fn listen(&mut self, requests: Requests<SendChange>) {
         self.requests = Some(requests);
     }
 
-    /// Runs until the device's source ends or somebody asks to stop, then reports.
+    /// Runs until the device's source ends or `stop` is requested, then returns the report.
     pub fn run(
         self,
         device: Box<dyn Device>,
@@ -173,14 +176,14 @@ impl SendEngine {
         stream.last.clock = device.clock();
         stream.note(&mut watch);
         let prelude = now() + PRELUDE;
-        // The first report goes out before anything is waited for: it is what others answer.
+        // Sends the first report before any wait, because receivers answer it.
         stream.turn(&mut watch);
         while now() < prelude && !stop.is_requested() {
             wait_for(&stream.conversation, prelude);
             stream.turn(&mut watch);
         }
         let running = Running::start(device, Box::new(transmitter), options.scheduler, stop)?;
-        // From now on, as a thread may be long in starting.
+        // The run begins here, as starting the thread can take long.
         watch.start(options);
         machine::note_priority(&mut watch.refused, &running.granted);
         let scheduler = running.granted.effective().to_string();
@@ -195,14 +198,14 @@ impl SendEngine {
         }
         let ended = now();
         let process = running.end()?;
-        // What the wire thread still spaces goes out before the link goes.
+        // Let the wire thread send its remaining packets before the link is dropped.
         sleep_until(now() + drain + drain);
         stream.turn(&mut watch);
-        // Its last word: there is room for it now.
+        // Pushes its final status; the ring has room now.
         drop(process);
         stream.turn(&mut watch);
         stream.finish(&mut watch);
-        // Of a run that was over before the first beat nothing else is told.
+        // A run that ended before the first beat reports no other progress.
         progress(&stream.progress(&watch));
         stream.conversation.leave();
         stream.note_refusals(&mut watch);

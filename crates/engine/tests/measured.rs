@@ -1,4 +1,4 @@
-//! What is measured is what is heard: whatever the ledger says.
+//! Tests that the measured latency is that of the sound, whatever the ledger says.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -16,7 +16,7 @@ use tautline_proto::units::Rate;
 use tautline_report::{LatencyReport, Report, StreamReport};
 use tautline_trial::{Window, each, mostly, shared, steady, timed};
 
-/// An error that the ledger cannot know of.
+/// An error unknown to the ledger.
 const PLANTED: Span = Span::from_millis(1);
 const PLANTED_FRAMES: usize = 48;
 
@@ -24,7 +24,7 @@ fn frame() -> i64 {
     Rate::HZ_48000.span_of(Frames::new(1)).as_nanos()
 }
 
-/// The sound leaves the card later than the engine wrote it.
+/// Delays the sound after the engine has written it.
 struct Later {
     process: Box<dyn Process>,
     waiting: VecDeque<f32>,
@@ -41,7 +41,7 @@ impl Process for Later {
     }
 }
 
-/// The engine takes its blocks for later ones than they are.
+/// Reports a later playout time to the engine than the real one.
 struct Sooner(Box<dyn Process>);
 
 impl Process for Sooner {
@@ -62,8 +62,6 @@ fn sooner(process: Box<dyn Process>) -> Box<dyn Process> {
     Box::new(Sooner(process))
 }
 
-/// Asserts that half of the packets and more were heard `off` from what was configured and from
-/// what the ledger says.
 fn assert_measured(report: &Report, off: Span) {
     mostly(|| report.streams.iter().for_each(|stream| assert_stream_measured(stream, off)));
     report.streams.iter().for_each(assert_each_is_told);
@@ -84,10 +82,12 @@ fn assert_stream_measured(stream: &StreamReport, off: Span) {
     assert_found(stream);
 }
 
-/// Asserts that half of the packets and more were found in the sound, of those that no underrun hid. A card with a
-/// buffer of 2 ms underruns whenever the host takes a core for a millisecond: 45 times a second it hid half of them.
+/// Asserts that at least half of the packets were found in the sound, of those not hidden by an
+/// underrun. A card with a buffer of 2 ms underruns whenever the host takes a core for a
+/// millisecond; at 45 times a second that hid half of them.
 fn assert_found(stream: &StreamReport) {
-    /// Sound is searched by windows of 1024 frames, which begin at every 128th: an underrun spoils as many packets of 1 ms.
+    /// The search uses windows of 1024 frames, every 128 frames: an underrun hides this many
+    /// packets of 1 ms.
     const HIDDEN_BY_UNDERRUN: u64 = (1024 + 128) / 48;
     let LatencyReport { measured, not_found, .. } = &stream.latency;
     let (found, counters) = (measured.count, &stream.counters);
@@ -99,7 +99,6 @@ fn assert_found(stream: &StreamReport) {
     );
 }
 
-/// Asserts that each packet is in the figure, or told beside it.
 fn assert_each_is_told(stream: &StreamReport) {
     let LatencyReport { measured, not_found, .. } = &stream.latency;
     let beside: u64 = not_found.each().map(|(_, count)| count).iter().sum();
@@ -107,15 +106,13 @@ fn assert_each_is_told(stream: &StreamReport) {
     assert_eq!(measured.count + beside, came - stream.counters.duplicate, "{stream:#?}");
 }
 
-/// A line of a ledger: its instants in the order of travel, and what was measured.
 struct Line {
     instants: Vec<i64>,
     measured: Option<i64>,
 }
 
 impl Line {
-    /// From its capture to its DAC, and to when it was written if a host that froze let that be
-    /// later.
+    /// From capture to the DAC, or to the write if a stalled host delayed that.
     fn lasts(&self) -> Window {
         let instants: Vec<_> = self.instants.iter().copied().map(LocalTime::from_nanos).collect();
         Window::around(&instants)
@@ -138,8 +135,8 @@ fn lines(ledger: &PathBuf) -> Vec<Line> {
     lines.map(line).collect()
 }
 
-/// Asserts that the stages of the report add up to what was measured, and so that the last of them,
-/// half of the time, is `off` from what the ledger says of it.
+/// Asserts that the stages add up to the measured latency, so that the last one, half of the time,
+/// is `off` from the ledger.
 fn assert_stages(lines: &[Line], report: &Report, off: Span) {
     let mut promised: Vec<i64> = lines
         .iter()
@@ -154,8 +151,8 @@ fn assert_stages(lines: &[Line], report: &Report, off: Span) {
     mostly(|| assert!(error.abs() <= 2 * frame(), "the device's stage is {error} ns off"));
 }
 
-/// Asserts that each packet's stages are none below zero by more than the clocks may be off, that
-/// they add up to what the ledger says of it, and that it was heard `off` from that.
+/// Asserts that no packet's stage is negative by more than the clocks' uncertainty, that the stages
+/// add up to the ledger's latency, and that the packet was heard `off` from that.
 fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let uncertainty = report.streams[0].latency.uncertainty_ns.unwrap();
     let lines = lines(ledger);
@@ -163,7 +160,7 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     let whole: Vec<_> = lines.iter().filter(|line| line.instants.len() == 9).collect();
     each(whole.iter().map(|line| (line.lasts(), line)), |Line { instants, measured }| {
         let stages: Vec<i64> = instants.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // A host that froze lets a block be written after its time: then the last is below zero.
+        // A stalled host can write a block after its time: then the last stage is negative.
         assert!(stages[..7].iter().all(|stage| *stage >= -2 * uncertainty), "{stages:?}");
         let total: i64 = stages.iter().sum();
         let configured = report.streams[0].latency.configured_ns.unwrap();
@@ -179,7 +176,6 @@ fn assert_packets(ledger: &PathBuf, report: &Report, off: Span) {
     assert_eq!(heard as u64, report.streams[0].latency.measured.count);
 }
 
-/// A file that goes with the test.
 struct Kept(PathBuf);
 
 impl Kept {
@@ -199,15 +195,14 @@ impl Drop for Kept {
     }
 }
 
-/// A period of the road below.
 const PERIOD: Span = Span::from_millis(10);
 
-/// How long marks took from converter to converter, as the middle of them did, and the report of it.
-/// They are captured by `captures`, and the receiver's card records them.
+/// Median latency of time marks from converter to converter, and the reported latency. `captures`
+/// captures the marks, and the receiver's card records them.
 fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyReport) {
     let record = Kept::new(&format!("{name}.wav"));
     let road = Road {
-        // A host that is busy plays marks of 10 ms whole.
+        // Long periods, so that a busy host plays marks of 10 ms whole.
         period: 480,
         periods: 6,
         latency: Span::from_millis(100),
@@ -218,7 +213,7 @@ fn from_converter_to_converter(name: &str, captures: Between) -> (Span, LatencyR
     };
     let (mut report, _) = road.run(|process| process, |_| {});
     let [asked, heard] = road.started.each_ref().map(|started| *started.0.get().unwrap());
-    // A card that captures begins with the next tick of a kernel.
+    // A capturing card begins at the next kernel tick.
     let starts = [CardClock::start_at_tick(asked), heard];
     let delays = marks::delays(&record.0, starts.into());
     assert!(delays.len() > 30, "{} marks were heard: {report:#?}", delays.len());
@@ -254,7 +249,7 @@ fn a_capture_stamp_that_is_a_period_off_is_in_the_sound_though_no_receiver_can_t
 fn every_packet_sent_is_received_and_every_one_received_is_counted() {
     let (report, senders) = Road::default().run(|process| process, |_| {});
     let (received, sent) = (&report.streams[0].counters, &senders[0].streams[0].counters);
-    // A sender's card that lost more than 20 ms to a host that stood still leaves one packet in doubt.
+    // A sender's card that loses more than 20 ms to a stall leaves one packet on probation.
     assert_eq!(received.received + received.doubted, sent.sent, "{report:#?} {senders:#?}");
     assert!(sent.sent > 1_000, "{senders:#?}");
 }

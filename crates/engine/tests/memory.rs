@@ -1,4 +1,4 @@
-//! What one stream more takes in a receiver, by the bytes that are asked for.
+//! Memory of one more stream in a receiver, in requested bytes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up is over")]
 
 use tautline_dsp::format::SampleFormat;
@@ -49,7 +49,6 @@ fn stream(ptime: Span) -> StreamPlan {
     )
 }
 
-/// Bytes that a receiver of so many streams holds before it runs.
 fn held_for(streams: usize, ptime: Span) -> i64 {
     let before = live_bytes();
     let engine =
@@ -63,14 +62,17 @@ fn held_for(streams: usize, ptime: Span) -> i64 {
 #[test]
 fn one_stream_more_asks_for_less_than_one_and_a_half_megabytes_at_20_ms() {
     for ptime in [Span::from_millis(1), Span::from_millis(5)] {
-        // So that what is shared by all streams, the resampler's kernel and repairers too, is there.
+        // Allocates the parts that all streams share, such as the resampler's kernel and repairers.
         held_for(1, ptime);
         let each = (held_for(12, ptime) - held_for(4, ptime)) / 8;
-        // While it plays, the packets that were brought are remembered in 0.13 MB more. Up to three runs of sound that
-        // wait for their turn have 1.2 kB each. What may compress it takes 48 bytes in formats and counts, and
-        // late packets 112 in its reports. The bit rate that is shown of it takes 80 where its state is told. How
-        // far its latency goes takes 24. Steps of its sender, and what its packets prove against its format, take 1240, nearly
-        // all where its state is told. The tolerance of presentation times takes 32. What is measured of its path takes 776.
+        // Includes, per stream:
+        // - up to three pending runs of sound, 1.2 kB each;
+        // - formats and counters of possible codecs, 48 bytes; the displayed bit rate, 80;
+        // - late packets in its reports, 112; the range of its latency, 24;
+        // - clock steps of its sender and evidence against its format, 1240, mostly in its status;
+        // - the tolerance of presentation times, 32; measurements of its path, 776.
+        //
+        // During playback the measurement keeps packets in another 0.13 MB.
         assert!(each <= 1_116_312, "{each} bytes with packets of {ptime}");
     }
 }

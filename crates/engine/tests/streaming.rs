@@ -1,6 +1,6 @@
-//! Streams that fare badly: they go on, and no device's thread does what it must not. Built for
-//! the real-time sanitizer (`scripts/sanitize`), these tests end at the first allocation, lock or
-//! blocking call there.
+//! Streams under adverse conditions: they continue, and no device's thread violates real-time
+//! rules. Built for the real-time sanitizer (`scripts/sanitize`), these tests abort at the first
+//! allocation, lock or blocking call there.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its road has failed")]
 
 mod common;
@@ -34,13 +34,12 @@ fn only_stream(report: &Report) -> &StreamReport {
     &report.streams[0]
 }
 
-/// Packets of a stream that came. A card that lost more than 20 ms to a host that stood still leaves one
-/// packet in doubt.
+/// Received packets of a stream. A card that loses more than 20 ms to a stall leaves one packet on
+/// probation.
 fn came(stream: &StreamReport) -> u64 {
     stream.counters.received + stream.counters.doubted
 }
 
-/// A link that does something to what arrives before it passes it on.
 struct Through {
     link: Box<dyn Link>,
     arrived: u32,
@@ -75,7 +74,7 @@ impl Link for Through {
     }
 }
 
-/// A card that says when a block meets its converter, and that this is later than its buffer holds.
+/// A card that reports a playout time later than its buffer allows.
 struct Slow(Box<dyn Process>);
 
 impl Process for Slow {
@@ -85,7 +84,7 @@ impl Process for Slow {
     }
 }
 
-/// After a while the card says that it plays later than it said before.
+/// A card that after a while reports later playout times than before.
 struct Jump {
     process: Box<dyn Process>,
     periods: u32,
@@ -121,14 +120,12 @@ fn streams_are_mixed_with_maps_and_volumes() {
     }
 }
 
-/// The sanitizer must be seen to bite.
 #[cfg(tautline_rtsan)]
 mod sanitizer {
     use std::process::{Command, Output};
 
     use super::*;
 
-    /// Set in the child.
     const CHILD: &str = "TAUTLINE_SANITIZER_CHILD";
 
     fn child(test: &str) -> Output {
@@ -162,7 +159,6 @@ mod sanitizer {
         });
     }
 
-    /// Locks and writes text, each period.
     struct Locking(Box<dyn Process>, std::sync::Arc<std::sync::Mutex<u32>>);
 
     impl Process for Locking {
@@ -184,7 +180,7 @@ mod sanitizer {
     }
 }
 
-/// Where a second stream is heard, once somebody listens there.
+/// Address of a second stream, once it is open.
 static ELSEWHERE: OnceLock<SocketAddr> = OnceLock::new();
 
 fn ask_sender(asker: &Asker<SendChange>) {
@@ -231,7 +227,6 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     let (asks_sender, asks_receiver) = (ask_sender as fn(&_), ask_receiver as fn(&_));
     let road = Road { lasts, asks_sender, asks_receiver, ..Road::default() };
     let (report, senders) = road.run(as_it_is, |_| {});
-    // The stream that was crossed over to, and the one that was heard before.
     assert_eq!(report.streams.len(), 2, "{report:#?}");
     let sent = senders[0].streams[0].counters.sent;
     let came = report.streams.iter().map(came);
@@ -240,13 +235,13 @@ fn a_run_that_is_changed_in_every_way_goes_on() {
     assert_eq!(report.streams[0].latency.configured_ns, Some(100_000_000), "{report:#?}");
 }
 
-/// Whether the first stream lacks something, and where the second is heard.
+/// Whether the first stream has losses, and the address of the second.
 static LACKS: AtomicBool = AtomicBool::new(false);
 static NEXT: OnceLock<SocketAddr> = OnceLock::new();
 
 fn thinned(link: Box<dyn Link>) -> Box<dyn Link> {
     let passes = |number| {
-        // What lacks in the middle of a stream is told by what comes after it.
+        // A loss in the middle of a stream shows when later packets arrive.
         LACKS.fetch_or(number == 300, Ordering::Relaxed);
         number % 50 != 25
     };
@@ -307,11 +302,11 @@ mod exclusive {
                     .and_then(|number| number.parse::<f64>().ok())
                     .unwrap_or_else(|| panic!("{note}"))
             };
-            // 2 ms in the card's buffer, less what its thread was late for that (0.16 ms were seen on a busy
-            // machine), and 30 ms behind it.
+            // 2 ms in the card's buffer, minus the lateness of its thread (0.16 ms on a busy
+            // machine), and 30 ms after it.
             let takes = millis("the device here takes ");
             assert!((30.0..=32.1).contains(&takes), "{note}");
-            // 1 ms in packets and 1 ms for the way, in whole tenths.
+            // 1 ms in packets and 1 ms for the path, in whole tenths.
             let enough = millis("--latency ");
             assert!((takes + 1.9..=takes + 2.2).contains(&enough), "{note}");
         });
@@ -326,14 +321,14 @@ mod exclusive {
                 assert_eq!((&*heard.probes, &*sent.probes), (probes.name(), probes.name()));
                 let (received, left) = (heard.counters.received, sent.counters.sent);
                 assert!(received > 1000 && left >= received, "{report:#?}");
-                // How many are found in the sound is the host's, too: what stands still for a millisecond hides
-                // what lies around. How many were looked at is not.
+                // The number found in the sound also depends on the host: each stall of a
+                // millisecond hides its neighbourhood. The number searched does not.
                 let measured = |count: u64, of: u64| match probes {
                     Probes::All => count <= of && count > of / 4,
                     Probes::OneIn64 => count <= of.div_ceil(64) && count > of / 64 / 4,
                     Probes::Off => count == 0,
                 };
-                // Of those that were played; what came too late or met no sound was not.
+                // Only played packets: late ones, and those without sound, were not.
                 let missed = heard.latency.not_found;
                 let played =
                     received - missed.late - missed.unheard - missed.unplayed - missed.unbooked;
@@ -351,7 +346,7 @@ mod exclusive {
                 assert_eq!(latency.by.as_deref(), (!off).then_some("sound"));
                 assert_eq!(latency.measured.p50_ns.is_none(), off);
                 assert_eq!(latency.uncertainty_ns.is_none(), off);
-                // Latencies that would do are those of all arrivals.
+                // The advised latency uses all arrivals.
                 assert!(latency.advised_ns.is_some());
                 for (stream, of) in [(heard, received), (sent, left)] {
                     assert_eq!(stream.stages.is_empty(), off, "{stream:#?}");
@@ -361,7 +356,7 @@ mod exclusive {
                 assert_eq!(heard.worst.is_empty(), off);
                 assert_eq!(sent.lateness.is_none(), off);
                 assert!(!off || sent.transmit.is_none());
-                // What one end tells the other is no measurement of its own.
+                // Values reported by the other end are not affected by `--sample-packets`.
                 assert!(sent.receivers[0].effective_ns.is_some_and(|nanos| nanos > 0), "{sent:#?}");
             });
         }
@@ -399,7 +394,7 @@ mod exclusive {
                         })
                         .collect();
                     socket.send_to(&datagram, to).unwrap();
-                    // The socket of the reports is for a few a second.
+                    // The socket for reports expects only a few per second.
                     if length % 10 == 0 {
                         socket.send_to(&datagram, SocketAddr::new(to.ip(), to.port() + 1)).unwrap();
                     }
@@ -416,7 +411,6 @@ mod exclusive {
     #[test]
     fn a_sender_that_follows_another_is_heard_and_measured_by_its_own_clock() {
         steady(|| {
-            // The receiver waits that long for another.
             let latency = Span::from_millis(500);
             let (report, senders) =
                 Road { senders: 2, latency, ..Road::default() }.run(as_it_is, |_| {});

@@ -5,7 +5,7 @@ use tautline_proto::time::{Frames, WallTime};
 use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::avtp::{AafUnpack, ETHERNET_PACK, Encapsulation, UDP_PACK};
 
-/// Parses the bytes as an AAF packet, over Ethernet and over UDP; a parsed packet survives a round trip.
+/// Parses the bytes as AAF packets over Ethernet and UDP; a parsed packet survives a round trip.
 pub fn aaf(datagram: &[u8]) {
     let wires = [(Encapsulation::Ethernet, ETHERNET_PACK), (Encapsulation::Udp, UDP_PACK)];
     for (encapsulation, pack) in wires {

@@ -5,8 +5,8 @@ type Read = fn(&str) -> Result<Address, String>;
 /// A multicast address in the range that senders claim from (IEEE 1722 annex B).
 const GROUP: [u8; 6] = [0x91, 0xE0, 0xF0, 0x00, 0x0A, 0x01];
 
-/// Parses text as an address of each kind. A valid address survives a round trip through its text form and
-/// resolves without blocking when it promises so; an error message suggests an address that works.
+/// Parses text as an address of each kind. A valid address survives a round trip through its text
+/// and resolves without blocking if it promises that. An error suggests an address that works.
 pub fn address(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let kinds: [Read; 4] =

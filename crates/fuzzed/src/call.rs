@@ -24,12 +24,12 @@ fn offer(first: Coding) -> CallOffer {
     CallOffer { there: abilities.clone(), back: abilities, paths, latency: None, adapts: None }
 }
 
-/// Line numbers of the honest caller begin above this; fuzzed lines have lower ones.
+/// Line numbers of the honest caller are above this, fuzzed ones below.
 const HONEST_LINES: u64 = 100;
-/// The maximum number of steps after one event.
+/// Maximum steps after one event.
 const MAX_STEPS: usize = 64;
 
-/// A caller that follows the protocol, and the terms that the called end has agreed to.
+/// A caller that follows the protocol, with the terms that the called end agreed to.
 struct Honest {
     caller: CallerEnd,
     lines: u64,
@@ -102,7 +102,6 @@ impl Honest {
         }
     }
 
-    /// Both ends have agreed to the same terms.
     fn check_terms(&self) {
         if let (true, Some(call), Some((_, there))) =
             (self.caller.has_line(), self.caller.call(), &self.there)
@@ -111,7 +110,7 @@ impl Honest {
         }
     }
 
-    /// Requests the same change as `message`, as a user may.
+    /// Requests the same change as `message`.
     fn request(&mut self, message: &CallMessage) {
         match message {
             CallMessage::Change(terms) => {
@@ -126,11 +125,12 @@ impl Honest {
     }
 }
 
-/// Reads the bytes as lines of a call's control connection. Each valid message survives a round trip.
+/// Reads the bytes as lines of a call's control connection. Each valid message survives a round
+/// trip.
 ///
-/// Then the messages arrive at a called end in the given order, next to an honest caller that requests the same changes.
-/// The called end keeps its call limit and sends a bounded number of answers; both ends of the honest call always agree on
-/// the same terms.
+/// Then the messages arrive at a called end, next to an honest caller that requests the same
+/// changes. The called end keeps its call limit and sends a bounded number of answers; both ends of
+/// the honest call always agree on the terms.
 pub fn call(bytes: &[u8]) {
     let mut messages = Vec::new();
     let mut lines = LineBuffer::default();
@@ -146,13 +146,12 @@ pub fn call(bytes: &[u8]) {
     let start = LocalTime::ZERO + Span::from_secs(1);
     let here = offer(SampleFormat::L24.into());
     let held = bytes.len() % 2 == 1;
-    // Each peer may have one call.
     let limits = CallLimits { sounding: 3, of_a_peer: 1, sounding_of_a_peer: 1, own: None };
     let mut answering = Answering::new(here, vec![7_000, 7_001, 7_002]).limited(limits);
     let caller = CallerEnd::new(offer(Coding::OPUS), start).held(held);
     let mut honest = Honest { caller, lines: 0, line: None, there: None };
     honest.settle(&mut answering, start);
-    // Both receive every fuzzed message as if the called end sent it; the second one starts on hold.
+    // Both receive every fuzzed message as if from the called end; the second starts on hold.
     let mut callers = [false, true].map(|held| {
         let mut caller = CallerEnd::new(offer(Coding::OPUS_VOICE), start).held(held);
         caller.poll(start);

@@ -2,8 +2,8 @@ use tautline_lab::interval::{of_capture, of_ledger};
 use tautline_lab::network;
 use tautline_proto::units::Rate;
 
-/// Reads the bytes as a packet capture, for its streams and its protocols, and as a sender's ledger. Every row has a result or a reason, and no row counts
-/// more packets than the bytes can hold.
+/// Reads the bytes as a packet capture, for its streams and protocols, and as a sender's ledger.
+/// Every row has a result or a reason, and counts no more packets than the bytes can hold.
 pub fn capture(bytes: &[u8]) {
     let capture = of_capture(bytes, Rate::HZ_48000);
     let ledger = std::str::from_utf8(bytes).ok().map(|text| of_ledger(text, Rate::HZ_48000));

@@ -11,7 +11,6 @@ pub fn device(bytes: &[u8]) {
             return assert!(!refused.answer.is_empty() && !refused.mend.is_empty(), "{refused}");
         }
     };
-    // The text form omits some options.
     let name = spec.to_string();
     let again: DeviceSpec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(again.to_string(), name);

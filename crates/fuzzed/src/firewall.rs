@@ -13,7 +13,7 @@ pub fn firewall(bytes: &[u8]) {
     }
 }
 
-/// Whether `taut doctor` finds the firewall open.
+/// Returns whether `taut doctor` finds the firewall open.
 fn is_open(text: &str, rules: fn(String) -> Rules) -> bool {
     judge(&rules(text.to_owned()), USUAL).verdict == Verdict::Fine
 }

@@ -4,7 +4,6 @@ use tautline_io::programs::greeting::Greeting;
 use tautline_proto::call::CallId;
 use tautline_proto::device::Settings;
 
-/// Flips the bits of `there` that are set in `bytes`.
 fn flipped<const LEN: usize>(mut there: [u8; LEN], bytes: &[u8]) -> [u8; LEN] {
     there.iter_mut().zip(bytes).for_each(|(there, bits)| *there ^= bits);
     there
@@ -22,7 +21,7 @@ fn ticket(keys: &CallKeys, bytes: &[u8]) {
     }
 }
 
-/// The count of a probe, if `bytes` begin with exactly the probe with that count.
+/// Count of a probe, if `bytes` begin with exactly that probe.
 fn counted(probes: &PathProbes, way: ProbeWay, bytes: &[u8]) -> Option<u64> {
     let (count, _) = bytes.get(4..)?.split_first_chunk()?;
     let count = u64::from_be_bytes(*count);
@@ -60,9 +59,9 @@ fn greeting(bytes: &[u8]) {
     }
 }
 
-/// Parses the bytes that a peer sends before it is authenticated: tickets of media connections, probes of a call's
-/// path, and the greeting to a program that attaches to a card. Only the right key yields a valid ticket or probe; a card
-/// in a greeting is within its bounds.
+/// Parses the bytes that a peer sends before its authentication: tickets of media connections,
+/// probes of a call's path, and the greeting of a program that attaches to a card. Only the right
+/// key gives a valid ticket or probe; a card in a greeting is within its bounds.
 pub fn first_bytes(bytes: &[u8]) {
     let keys = CallKeys::of(&[1; 32], CallId([7; 16]), 3);
     ticket(&keys, bytes);

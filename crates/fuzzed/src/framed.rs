@@ -2,8 +2,8 @@ use tautline_proto::wire::framed::{FrameReader, LENGTH_BYTES, length};
 
 const MAX_FRAME: usize = 300;
 
-/// Reads the bytes as an RFC 4571 connection, in pieces of the length in the first byte. The frames are the same as when
-/// all bytes arrive at once.
+/// Reads the bytes as an RFC 4571 connection, in pieces of the length in the first byte. The frames
+/// do not depend on the pieces.
 pub fn framed(bytes: &[u8]) {
     let Some((step, bytes)) = bytes.split_first() else { return };
     let step = usize::from(*step) + 1;

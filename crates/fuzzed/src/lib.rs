@@ -1,7 +1,7 @@
 //! Fuzz targets as ordinary functions, one module each.
 //!
-//! `fuzz/` runs them with random inputs, under libfuzzer and ASAN; `tests/kept_inputs.rs` replays the inputs in
-//! `fuzz/seeds`. Targets of private parts of `taut` are in `tautline_cli::fuzzing`. Only tests use this crate.
+//! `fuzz/` runs them with random inputs, under libfuzzer and ASAN; `tests/kept_inputs.rs` replays
+//! `fuzz/seeds`. Targets of private parts of `taut` are in `tautline_cli::fuzzing`. For tests only.
 #![deny(unsafe_code)]
 // `clippy --all-targets` compiles unit tests even with `test = false`; those of shared modules need their own crates.
 #![cfg(not(test))]
@@ -38,7 +38,7 @@ mod worker;
 #[expect(dead_code, reason = "the plugin has more errors than its key parser")]
 mod complaint;
 
-/// Calls the macro `$then` with the names of all targets: the list for this crate and for its test.
+/// Calls the macro `$then` with the names of all targets.
 #[macro_export]
 macro_rules! targets {
     ($then:ident) => {

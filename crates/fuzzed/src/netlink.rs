@@ -1,11 +1,11 @@
 use tautline_io::network::qdisc::read;
 use tautline_io::network::route;
 
-/// Bytes of the shortest entry: the kernel's headers and an attribute with an empty name.
+/// Minimum bytes of an entry: the kernel's headers and an attribute with an empty name.
 const MIN_ENTRY: usize = 16 + 20 + 4;
 
-/// Reads the bytes as the kernel's answers about queue disciplines and about a route. The result has no more entries than
-/// the bytes can hold, and is the same when the messages arrive in two parts.
+/// Reads the bytes as the kernel's answers about queue disciplines and a route. The result has no
+/// more entries than the bytes can hold, and does not depend on a split into two parts.
 pub fn netlink(answer: &[u8]) {
     let mut by = None;
     let routed = route::read(answer, &mut by);
@@ -29,7 +29,6 @@ pub fn netlink(answer: &[u8]) {
     assert_eq!((answered.ok(), parts), (whole.ok(), found));
 }
 
-/// Splits off the first message.
 fn split(answer: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = u32::from_ne_bytes(*answer.first_chunk()?) as usize;
     let end = length.checked_next_multiple_of(4)?;

@@ -55,7 +55,7 @@ impl World {
             hold: 1 + usize::from(shape % 7),
             memory: (shape & 128 > 0).then_some(500),
         };
-        // Concealment is a hundred times slower than the rest, so it is rare.
+        // Rare, because concealment is a hundred times slower than the rest.
         let stand_in = match shape % 16 {
             1 => StandIn::Conceal,
             2 | 4 => StandIn::LastGood,
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Delivers a datagram whose header has the given fields.
+    /// Delivers a datagram with these header fields.
     fn forge(&mut self, fields: &[u8; 8], body: &[u8]) {
         let kinds = [DatagramKind::Block, DatagramKind::Ask, DatagramKind::Gone];
         let head = Head {

@@ -8,8 +8,8 @@ use tautline_proto::latency::LatencyRule;
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::Span;
 
-/// Reads each line as a key and its value for `type tautline` in `asound.conf`. A valid configuration is within the
-/// engine's bounds and independent of the order of its keys; an error names the PCM.
+/// Reads each line as a key and value of `type tautline` in `asound.conf`. A valid configuration is
+/// within the engine's bounds and independent of the order of keys; an error names the PCM.
 pub fn pcm(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let mut pairs: Vec<(String, Value)> = text.lines().map(pair).collect();

@@ -28,7 +28,6 @@ pub fn rtp(datagram: &[u8]) {
     check_carried(&packet, &header);
 }
 
-/// Carried repair data survives a round trip.
 fn check_carried(packet: &Packet<'_>, header: &Header) {
     let mut room = vec![0; 65_536];
     let Some(repair_data) = packet.carried.and_then(|carried| carried.gather(&mut room)) else {

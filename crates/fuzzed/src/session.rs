@@ -19,13 +19,14 @@ use tautline_proto::wire::rtcp::{
 
 use crate::receiver::operations::bytes::Bytes;
 
-/// Runs a session that receives reports from an honest peer, on time, late, repeated or lost, and forged, damaged and
-/// random datagrams from the peer's host and from other hosts.
+/// Runs a session that receives reports from an honest peer, on time, late, repeated or lost, and
+/// forged, damaged and random datagrams from the peer's host and others.
 ///
-/// While the session knows the peer's host and only the peer sends from there, its mapping of the peer's clock errs by at
-/// most twice the reported uncertainty. The factor is two because bounds of older exchanges rest on the estimated rate,
-/// within ten of its deviations, and an attacker who chooses every delay can shift that rate further; the estimator limits
-/// the error to twice the bound. The session never answers faster than its limit, and everything it writes can be parsed.
+/// While the session knows the peer's host and only the peer sends from there, its mapping of the
+/// peer's clock errs by at most twice the reported uncertainty. The factor covers the bounds of
+/// older exchanges, which rest on the estimated rate, within ten of its deviations; an attacker who
+/// chooses every delay can shift that rate further. The estimator limits the error to twice the
+/// bound. The session never answers faster than its limit, and everything it writes can be parsed.
 pub fn session(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let mut world = World::new(&mut bytes);
@@ -36,9 +37,9 @@ pub fn session(bytes: &[u8]) {
 
 const OURS: u32 = 0x11;
 const PEER: u32 = 0x5e4d;
-/// UTC when our clock is zero.
+/// UTC at zero of our clock.
 const UTC: Span = Span::from_secs(1_700_000_000);
-/// The maximum report of the engine.
+/// Maximum report of the engine.
 const REPORT_BYTES: usize = 1400;
 
 const FORMAT: StreamFormat = StreamFormat {
@@ -74,13 +75,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A host on the network: 0 is the peer's.
+/// Host on the network; 0 is the peer's.
 fn host(number: u8) -> Host {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1 + number % 4)).into()
 }
 
 struct World {
-    /// Our clock, which is the true time.
+    /// Our clock, which is true time.
     now: LocalTime,
     ours: Session,
     peer: Session,
@@ -92,12 +93,11 @@ struct World {
     known: bool,
     /// Whether only the peer has sent from its host.
     honest: bool,
-    /// The last time an exchange with the peer gave a mapping.
+    /// Time of the last exchange with the peer that gave a mapping.
     proven: Option<LocalTime>,
     begun: LocalTime,
     reports: i64,
     hastened: i64,
-    /// The last report of the peer, and ours.
     last: [Vec<u8>; 2],
 }
 
@@ -159,7 +159,6 @@ impl World {
             }
             10 => self.damage(bytes),
             11 => {
-                // A late duplicate.
                 let datagram = self.last[0].clone();
                 self.now += bytes.micros();
                 self.hear(&datagram, host(0), Span::ZERO);
@@ -192,7 +191,6 @@ impl World {
         }
     }
 
-    /// Changes the state that our reports carry.
     fn change(&mut self, bytes: &mut Bytes<'_>) {
         if bytes.one_in(2) {
             self.ours.set_sending(self.sending(bytes));
@@ -217,7 +215,6 @@ impl World {
         });
     }
 
-    /// Sends our next report at its time.
     fn send_report(&mut self, bytes: &mut Bytes<'_>) {
         let due = self.ours.deadline();
         let mut buffer = [0; REPORT_BYTES];
@@ -251,7 +248,6 @@ impl World {
         }
     }
 
-    /// Sends a report of the peer, if one is due.
     fn peer_sends_report(&mut self, bytes: &mut Bytes<'_>) {
         let mut buffer = [0; REPORT_BYTES];
         let due = self.peer.deadline() - self.ahead;
@@ -289,7 +285,6 @@ impl World {
         self.arrives(&datagram, bytes.byte(), Span::ZERO);
     }
 
-    /// Delivers a forged report.
     fn forge(&mut self, bytes: &mut Bytes<'_>) {
         let ssrcs = [PEER, OURS, 1, bytes.word()];
         let mut ssrc = || ssrcs[usize::from(bytes.byte() % 4)];
@@ -354,7 +349,7 @@ impl World {
         self.arrives(&buffer[..written], bytes.byte(), bytes.micros());
     }
 
-    /// Delivers a datagram that no honest session wrote.
+    /// Delivers a datagram from no honest session.
     fn arrives(&mut self, datagram: &[u8], from: u8, stamp: Span) {
         // Attacks from the peer's own host are rare.
         let from = if from > 250 { 0 } else { 1 + from % 3 };

@@ -6,8 +6,8 @@ fn key(profile: Profile) -> MasterKey {
     MasterKey::new(profile, &bytes).expect("a key of the profile's length")
 }
 
-/// Parses text as an SRTP master key, and opens and seals datagrams. A forged or damaged datagram never opens; a sealed
-/// datagram opens to its original bytes.
+/// Parses text as an SRTP master key, and encrypts and decrypts datagrams. A forged or damaged
+/// datagram is rejected; an encrypted one decrypts to its original bytes.
 pub fn srtp(bytes: &[u8]) {
     let Some((&chosen, rest)) = bytes.split_first() else { return };
     if let Ok(text) = core::str::from_utf8(rest)
@@ -17,7 +17,6 @@ pub fn srtp(bytes: &[u8]) {
     }
     let key = key(Profile::ALL[usize::from(chosen) % Profile::ALL.len()]);
     let (mut sender, mut receiver) = (SrtpSeal::shared(&key), SrtpSeal::shared(&key));
-    // Each datagram follows its length.
     let mut rest = rest;
     while let Some((&len, more)) = rest.split_first() {
         let (datagram, after) = more.split_at(usize::from(len).min(more.len()));
@@ -34,7 +33,7 @@ pub fn srtp(bytes: &[u8]) {
         let mut flipped = sealed.clone();
         flipped[usize::from(chosen) % len] ^= 1 << (chosen % 8);
         assert!(receiver.open(&mut flipped).is_none(), "a damaged datagram opened");
-        // A sequence number far from the last one may need a search, which fails here.
+        // Fails for sequence numbers so far from the last that a search would be needed.
         if let Some(opened) = receiver.open(&mut sealed) {
             assert_eq!(opened, datagram);
         }

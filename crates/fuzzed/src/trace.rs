@@ -1,13 +1,13 @@
 use tautline_proto::time::Span;
 use tautline_sim::trace::Trace;
 
-/// The maximum of packets per line, including lost ones between two ledger lines.
+/// Maximum packets per line, including lost ones between two ledger lines.
 const MAX_PER_LINE: usize = 1000;
-/// The maximum of packets missing in a row, independent of the number of lines.
+/// Maximum consecutive missing packets, independent of the number of lines.
 const MAX_MISSING: usize = 20_000;
 
-/// Parses text as a network trace. The packets are in order and bounded by the number of lines, and the trace returns the
-/// delay of the latest packet for every instant.
+/// Parses text as a network trace. The packets are in order and bounded by the number of lines, and
+/// at every instant the trace returns the delay of the latest packet.
 pub fn trace(bytes: &[u8]) {
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let trace = match Trace::read(text) {

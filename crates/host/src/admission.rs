@@ -1,4 +1,4 @@
-//! Which streams a worker takes: those whose plugins, as they were measured, leave each core some of its time.
+//! Admits streams to a worker while their plugins' measured costs leave time on each core.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,8 @@ pub struct OverloadError {
     left: f64,
 }
 
-/// What is promised of each core. The kernel chooses cores; this only sees to it that all streams fit.
+/// Reserved share of each core. The kernel assigns threads to cores; this only ensures that all
+/// streams fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoreAdmission {
     cores: usize,
@@ -43,7 +44,7 @@ struct CorePromise {
 impl Demand {
     pub fn share(&self) -> f64 {
         let share = of_run(self.cost, self.frames) / self.period_ns;
-        // A period of nothing cannot be kept.
+        // A zero period cannot be met.
         if share.is_finite() { share } else { f64::INFINITY }
     }
 }
@@ -70,8 +71,8 @@ impl CoreAdmission {
         Ok(share)
     }
 
-    /// Which of these streams to end for such a share: the fewest of one core, in this order. `None` if no core can
-    /// have it.
+    /// Streams to end, in the given order, to make room for this share: the fewest on any one core.
+    /// `None` if no core has room even then.
     pub fn making_room(&self, share: f64, among: &[u32]) -> Option<Vec<u32>> {
         let used = self.used();
         let of_core = |(core, used): (usize, &f64)| {
@@ -85,13 +86,12 @@ impl CoreAdmission {
                     ended.push(*stream);
                 }
             }
-            // Sums that were taken apart again are not exact.
+            // Repeated subtraction is inexact.
             (share <= left.min(self.most_share)).then_some(ended)
         };
         used.iter().enumerate().filter_map(of_core).min_by_key(Vec::len)
     }
 
-    /// It turned out to take this share: whoever comes next finds so much less.
     pub fn correct(&mut self, stream: u32, share: f64) {
         if let Some(promise) = self.streams.get_mut(&stream).filter(|_| share.is_finite()) {
             promise.share = share;
@@ -119,7 +119,6 @@ mod tests {
 
     use super::*;
 
-    /// A plugin that takes so much of each millisecond.
     fn taking(micros: f64) -> Demand {
         let cost = PluginCost { fixed_ns: micros * 500.0, per_frame_ns: micros * 500.0 / 48.0 };
         Demand { cost, frames: 48.0, period_ns: 1e6 }
@@ -153,7 +152,6 @@ mod tests {
     #[test]
     fn room_is_made_by_the_fewest_of_one_core_and_only_where_that_is_enough() {
         let mut admission = CoreAdmission::new(2, 0.8);
-        // In turn on the one core and on the other.
         for (stream, share) in [(1, 300.0), (2, 400.0), (3, 300.0), (4, 400.0)] {
             admission.admit(stream, &taking(share)).unwrap();
         }

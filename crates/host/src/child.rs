@@ -1,6 +1,7 @@
-//! A child process: `scan-child FILE` reports a library's plugins, `work-child` runs plugins for one stream. It
-//! confines itself before it loads a library. It writes to its parent by the standard output that it was given, which
-//! plugins cannot reach, and ends when the parent closes its standard input.
+//! A child process: `scan-child FILE` reports a library's plugins, `work-child` runs plugins for
+//! one stream. It confines itself before it loads a library. It writes to its parent via the
+//! original standard output, which plugins cannot reach, and ends when the parent closes its
+//! standard input.
 
 #![expect(unsafe_code, reason = "standard output is kept from plugins")]
 
@@ -25,7 +26,7 @@ use crate::scan::{AskedLibrary, LibraryAnswer};
 
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    // Its start has asked for that already, and it cannot fail for a signal that there is.
+    // Already set at the start; it cannot fail for a valid signal.
     let _ = kill_with_parent();
     let done = match words.first().and_then(|word| word.to_str()) {
         Some(SCAN) if words.len() >= 2 => {
@@ -47,10 +48,10 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The pipe to the parent; from here on standard output goes where standard error goes.
+/// The pipe to the parent; redirects standard output to standard error.
 fn parent() -> io::Result<File> {
     let pipe = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    // SAFETY: two descriptors of this process, whose numbers stay theirs.
+    // SAFETY: two descriptors of this process, which stay open.
     let answer = unsafe { libc::dup2(io::stderr().as_raw_fd(), io::stdout().as_raw_fd()) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(pipe) }
 }
@@ -77,14 +78,14 @@ fn end_with_the_parent(
 }
 
 fn leave() -> ! {
-    // SAFETY: it takes a number and does not come back.
+    // SAFETY: it takes a number and does not return.
     unsafe { libc::_exit(0) }
 }
 
 fn run(path: &Path, readable: &[PathBuf]) -> io::Result<()> {
     let mut parent = parent()?;
     let readable: Vec<_> = readable.iter().cloned().chain(folders_of(path)).collect();
-    // What the kernel lacks of it `taut doctor` reports.
+    // `taut doctor` reports missing kernel features.
     let _ = Confinement::enter(&readable);
     Confinement::fix_scheduling();
     end_with_the_parent(BufReader::new(io::stdin()), |_| (), || ())?;

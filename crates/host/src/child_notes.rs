@@ -1,4 +1,5 @@
-//! Notes of a child, in memory shared with its parent: at which block it died, and which datagrams it had opened.
+//! Notes of a child in memory shared with its parent: the block during which it died, and the
+//! newest accepted datagrams.
 
 #![expect(unsafe_code, reason = "memory without a name is made")]
 
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use tautline_io::shm::{SharedError, SharedFile, SharedMemory};
 
 const RUN_LONGS: usize = 3;
-/// Of the newest datagram that a link opened, its sender's incarnation and one, or 0 for none; and its count.
+/// Newest datagram accepted by a link: its sender's incarnation plus one, or 0 for none; and its
+/// count.
 const HEARD_LONGS: usize = 2;
 const LINKS: usize = 2;
 const LONGS: usize = RUN_LONGS + LINKS * HEARD_LONGS;
@@ -30,12 +32,12 @@ pub(crate) struct ChildNotes(File);
 
 impl ChildNotes {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: the name ends in a zero.
+        // SAFETY: the name is zero-terminated.
         let made = unsafe { libc::memfd_create(c"taut-last-run".as_ptr(), libc::MFD_CLOEXEC) };
         if made < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was made above and nobody else has it.
+        // SAFETY: the descriptor was created above and has no other owner.
         let notes = Self(unsafe { OwnedFd::from_raw_fd(made) }.into());
         notes.0.write_all_at(&[0; LONGS * LONG], 0)?;
         Ok(notes)
@@ -45,7 +47,8 @@ impl ChildNotes {
         self.0.write_all_at(&[0; RUN_LONGS * LONG], 0)
     }
 
-    /// The block that was under way. Read and not mapped: what the plugin did to it is no harm here.
+    /// The block being processed. Read rather than mapped, so that a plugin's changes do no harm
+    /// here.
     pub(crate) fn under_way(&self) -> Option<BlockOfEpoch> {
         let mut bytes = [0; RUN_LONGS * LONG];
         self.0.read_exact_at(&mut bytes, 0).ok()?;
@@ -91,7 +94,8 @@ impl HeardNote {
 
     pub(crate) fn note(&self, (incarnation, count): (u32, u64)) {
         let [noted, counted] = self.longs();
-        // A child that dies between the two has noted too little of an older one, never too much of this.
+        // A child that dies between the two stores leaves a lower count for the older incarnation,
+        // never a higher one for this.
         counted.store(count, Ordering::Relaxed);
         noted.store(u64::from(incarnation) + 1, Ordering::Release);
     }
@@ -109,7 +113,7 @@ impl RunNote {
         let [flag, epoch, block] = self.longs();
         epoch.store(place.epoch.into(), Ordering::Relaxed);
         block.store(place.block, Ordering::Relaxed);
-        // The thread that writes may end at any instruction behind this one.
+        // The plugin may crash anywhere after this.
         flag.store(1, Ordering::Release);
     }
 

@@ -1,6 +1,6 @@
-//! Confines a child process before it loads a plugin's library, by Landlock (files, landlock(7)) and seccomp (system
-//! calls, seccomp(2)), without privileges. Both hold for the calling thread and those that it starts: call
-//! `Confinement::enter` while there is one thread.
+//! Confines a child process before it loads a plugin's library, with Landlock (files, landlock(7))
+//! and seccomp (system calls, seccomp(2)), without privileges. Both apply to the calling thread and
+//! threads that it starts: call `Confinement::enter` while there is only one.
 
 #![expect(unsafe_code, reason = "a resource limit is set")]
 
@@ -50,19 +50,21 @@ impl fmt::Display for Missing {
 }
 
 impl Confinement {
-    /// Confines this process for good: it reads `readable` and the system's libraries, writes no file, opens no socket,
-    /// starts no process and signals none. Missing kernel features are left out.
+    /// Confines this process permanently: it can read `readable` and the system's libraries. It
+    /// cannot write files, open sockets, start processes or signal others. Missing kernel features
+    /// are skipped.
     pub(crate) fn enter(readable: &[PathBuf]) -> Self {
-        // A core file would hold the stream's key and its sound.
+        // A core file would contain the stream's key and audio.
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: the limit is read during the call. Lowering it cannot fail.
+        // SAFETY: the limit is read only during the call. Lowering it cannot fail.
         unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
         Self::of_thread(readable)
     }
 
-    /// Fixes the scheduling of all threads for good, before a library is loaded. Left out if the kernel lacks it.
+    /// Fixes the scheduling of all threads permanently, before a library is loaded. Skipped if the
+    /// kernel does not support it.
     pub(crate) fn fix_scheduling() {
-        // What it lacks was found by `enter` already.
+        // `enter` has detected missing features already.
         let _ = calls::fix();
     }
 
@@ -82,7 +84,7 @@ impl Confinement {
     }
 
     fn of_thread(readable: &[PathBuf]) -> Self {
-        // Landlock first: afterwards its own system calls are refused.
+        // Landlock first, as seccomp then blocks its system calls.
         let files = files::restrict(readable);
         Self { files, calls: calls::restrict() }
     }

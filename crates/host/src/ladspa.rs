@@ -1,4 +1,4 @@
-//! LADSPA 1.1: the types of its header, libraries of plugins, and one plugin that runs.
+//! LADSPA 1.1: types of its header, plugin libraries, and running a plugin.
 
 #![expect(unsafe_code, reason = "plugins are C, and nobody vouches for them")]
 

@@ -1,9 +1,9 @@
-//! Runs other people's plugins, each in a process of its own.
+//! Runs third-party plugins, each in its own process.
 //!
-//! `ladspa` is their ABI, and `chain` makes one of several. `process` starts children, which do what `child` says.
-//! `scan` asks libraries for their plugins, `offers` announces them, `cost` measures them, `admission` finds room for
-//! them, and `workshop` is all of that as masters ask for it. Only child processes, limited by `confinement`, load
-//! plugins that a user did not choose.
+//! `ladspa` has their ABI, and `chain` combines several. `process` starts children, implemented in
+//! `child`. `scan` asks libraries for their plugins, `offers` lists them, `cost` measures them,
+//! `admission` finds room for them. `workshop` combines all of this into the service for masters.
+//! Only child processes, restricted by `confinement`, load plugins that a user did not choose.
 
 pub mod admission;
 pub mod chain;

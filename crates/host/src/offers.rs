@@ -1,4 +1,4 @@
-//! What a worker offers: the plugins of every library, and what a user made of them.
+//! Plugins that a worker offers: those of all libraries, and the user's combinations.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl PluginOffers {
         Ok(made)
     }
 
-    /// Skips plugins that masters would refuse: they would refuse all of a worker's.
+    /// Skips plugins that masters would reject, as they would reject the whole catalogue.
     fn offer(&mut self, offered: OfferedPlugin, path: &Path) {
         let id = &offered.plugin.id;
         let why = match offered.plugin.check() {
@@ -95,7 +95,8 @@ impl PluginOffers {
         &self.skipped
     }
 
-    /// What has this id: `FILE:LABEL`, with or without the file's `.so`, or the name of a chain.
+    /// Finds a plugin by id: `FILE:LABEL`, with or without the file's `.so`, or the name of a
+    /// chain.
     pub fn find(&self, id: &str) -> Option<&OfferedPlugin> {
         let plain = without_ending(id);
         self.offers
@@ -183,7 +184,7 @@ fn of_chain(scan: &Scan, file: &ChainFile, outline: &Outline) -> OfferedPlugin {
 fn hash_of_chain(outline: &Outline, libraries: &[(PathBuf, String)]) -> String {
     let mut context = Context::new(&SHA256);
     let mut add = |text: &str| context.update(text.as_bytes());
-    // The paths are this host's affair; what is at them is hashed.
+    // Hashes the libraries' contents, not their local paths.
     shape(&outline.recipe, libraries, &mut add);
     hex(context.finish().as_ref())
 }
@@ -218,7 +219,7 @@ impl PortCounts {
 
 fn told(port: &PortDescription) -> PluginPort {
     PluginPort {
-        // In a chain its member's label stands before it.
+        // In a chain, port names have their member's label as prefix.
         name: shown(&port.name),
         descriptor: port.kind as u32,
         hints: port.range.hints as u32,

@@ -60,10 +60,10 @@ impl PortCounts {
     }
 }
 
-/// Has a loaded process, or one that loads first (a standby), take blocks.
+/// Tells a loaded process, or one that loads first (a standby), to accept blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct TakeBlocks {
-    /// Blocks at which processes before it died: the plugin does not get them.
+    /// Blocks at which earlier processes died: the plugin does not get them.
     pub(crate) fatal: Vec<BlockOfEpoch>,
 }
 
@@ -81,7 +81,6 @@ pub(crate) struct ChildStanding {
     pub(crate) epoch: u32,
     pub(crate) dirty: bool,
     pub(crate) latency: u32,
-    /// Blocks in which a control was no number, or infinite.
     pub(crate) odd_controls: u64,
     pub(crate) counters: WorkCounters,
 }

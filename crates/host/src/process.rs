@@ -1,4 +1,4 @@
-//! A child process that runs untrusted code: its pipes and its end, with timeouts.
+//! A child process that runs untrusted code, with pipes and timeouts.
 
 #![expect(unsafe_code, reason = "a socket is handed over, and the end of a process is waited for")]
 
@@ -16,9 +16,9 @@ use tautline_proto::time::{LocalTime, Span};
 pub const SCAN: &str = "scan-child";
 pub const WORK: &str = "work-child";
 
-/// What a child says at once at most: the plugins of one library, of which each says some thousand bytes.
+/// Maximum length of a line from a child: a library's plugins, of some thousand bytes each.
 const LONGEST_LINE: usize = 16 << 20;
-/// How long a child that was killed may take to be gone: it is in the kernel's hands.
+/// Maximum wait for a killed child to leave the kernel.
 const LAST_WAIT: Span = Span::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct ChildProgram {
 }
 
 impl ChildProgram {
-    /// The program that runs, even if its file was replaced meanwhile.
+    /// The running program, even if its file was replaced meanwhile.
     pub fn this() -> Self {
         Self::at("/proc/self/exe")
     }
@@ -74,7 +74,7 @@ impl ChildProcess {
         let mut command = Command::new(&program.path);
         command.args(&starting.words).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(if starting.heard { Stdio::inherit() } else { Stdio::null() });
-        // What a terminal sends to the parent is the parent's to hand on.
+        // The parent decides whether to forward the terminal's signals.
         command.process_group(0);
         let kept: Vec<_> = starting.kept.iter().map(|kept| kept.as_raw_fd()).collect();
         let parent = std::process::id();
@@ -82,13 +82,14 @@ impl ChildProcess {
             end_with(parent)?;
             keep_only(&kept)
         };
-        // SAFETY: `before_exec` makes system calls alone, which is allowed between fork and exec.
+        // SAFETY: `before_exec` only makes system calls, which is allowed between fork and exec.
         unsafe { command.pre_exec(before_exec) };
         let mut child = command.spawn()?;
         match pidfd(child.id()) {
             Ok(ended) => Ok(Self { child, ended, begun: Vec::new() }),
             Err(error) => {
-                // Nobody could see it end otherwise; if it has already, that is as well.
+                // Its end could not be detected otherwise; an error means that it has ended
+                // already.
                 let _ = child.kill();
                 child.wait()?;
                 Err(error)
@@ -109,7 +110,8 @@ impl ChildProcess {
     pub(crate) fn line(&mut self, until: LocalTime, also: Option<BorrowedFd<'_>>) -> ChildSaid {
         let Some(stdout) = &mut self.child.stdout else { return ChildSaid::Nothing };
         let mut room = [0; 4096];
-        // Bytes without an end of line: searched again with each read, a long line would take seconds.
+        // Bytes already searched for an end of line: searching a long line again with each read
+        // would take seconds.
         let mut searched = 0;
         loop {
             let end = self.begun[searched..].iter().position(|byte| *byte == b'\n');
@@ -140,9 +142,9 @@ impl ChildProcess {
         self.child.stdin = None;
     }
 
-    /// Its end, hastened after `until`; `None` if it stays in the kernel.
+    /// Ends the child, killing it after `until`; `None` if it does not leave the kernel.
     pub(crate) fn end(&mut self, until: LocalTime) -> Option<ExitStatus> {
-        // Closed: it is not to wait for more.
+        // Closed, so that it does not wait for more.
         self.child.stdin = None;
         if !wait(&[&self.ended], until) {
             self.kill();
@@ -157,7 +159,8 @@ impl ChildProcess {
         wait(&[&self.ended], LocalTime::ZERO)
     }
 
-    /// Whether a signal has stopped it, such as SIGSTOP, and none has continued it. A debugger's stop is none.
+    /// Whether a signal such as SIGSTOP has stopped it, and none has continued it. A debugger's
+    /// stop does not count.
     pub(crate) fn is_stopped(&self) -> bool {
         let only_look = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
         // SAFETY: all zeros are a valid siginfo_t.
@@ -165,11 +168,11 @@ impl ChildProcess {
         // SAFETY: the kernel writes to `found`, which is valid.
         let answer =
             unsafe { libc::waitid(libc::P_PID, self.child.id(), &raw mut found, only_look) };
-        // SAFETY: of a child that is stopped the kernel fills in its process; of none it leaves the zeros.
+        // SAFETY: for a stopped child the kernel fills in its process id; otherwise it stays zero.
         answer == 0 && unsafe { found.si_pid() } != 0
     }
 
-    /// The processor time of all its threads so far, as the kernel counts it; `None` once it has ended.
+    /// Processor time of all its threads so far; `None` once it has ended.
     pub(crate) fn processor_time(&self) -> Option<Span> {
         let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
         let process = self.child.id() as libc::pid_t;
@@ -199,29 +202,30 @@ impl AsFd for ChildProcess {
     }
 }
 
-/// Has the kernel kill this process when the thread that started it ends, or `parent` has: a plugin could keep it from
-/// noticing.
+/// Makes the kernel kill this process when the thread that started it ends; an error if `parent` has
+/// ended already. A plugin could keep the process from noticing that itself.
 fn end_with(parent: u32) -> io::Result<()> {
     kill_with_parent()?;
     // SAFETY: no pointers.
     if unsafe { libc::getppid() } == parent as libc::pid_t {
         return Ok(());
     }
-    // The parent ended before the kernel knew about the wish.
+    // The parent ended before the setting took effect.
     Err(io::Error::from_raw_os_error(libc::ESRCH))
 }
 
-/// The same without that check. A program with file capabilities resets it, so a child repeats it.
+/// Sets the signal on the parent's death. A program with file capabilities resets it, so a child
+/// sets it again.
 pub(crate) fn kill_with_parent() -> io::Result<()> {
     // SAFETY: no pointers.
     let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Closes all descriptors but the standard ones and `kept` on execution.
+/// Makes exec close all descriptors except the standard ones and `kept`.
 fn keep_only(kept: &[RawFd]) -> io::Result<()> {
-    // SAFETY: no pointers. A kernel that lacks this (before 5.11) lacks Landlock, too: a plugin opens files itself
-    // there.
+    // SAFETY: no pointers. Kernels without it (before 5.11) have no Landlock either: plugins can
+    // open files themselves there.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     for fd in kept {
         // SAFETY: no pointers.
@@ -236,7 +240,7 @@ fn pidfd(process: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the descriptor was made above and nobody else has it.
+    // SAFETY: the descriptor was created above and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -270,7 +274,6 @@ fn name_of(signal: i32) -> String {
 mod tests {
     use super::*;
 
-    /// Runs a shell script in a child and returns its first line.
     fn line_of(script: &str, kept: Vec<BorrowedFd<'_>>) -> ChildSaid {
         let words = ["-c", script].map(OsString::from).to_vec();
         let starting = Starting { words, kept, heard: false };
@@ -282,7 +285,8 @@ mod tests {
     fn child_inherits_no_descriptor_but_those_it_is_given() {
         let file = tempfile::tempfile().unwrap();
         let copy = |least: libc::c_int| {
-            // SAFETY: no pointers; the new descriptor, which exec does not close, has no other owner.
+            // SAFETY: no pointers; the new descriptor, which exec does not close, has no other
+            // owner.
             unsafe { OwnedFd::from_raw_fd(libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, least)) }
         };
         let (left_open, kept) = (copy(700), copy(800));
@@ -313,7 +317,6 @@ mod tests {
             let words = ["-c", "echo; exec sleep 60"].map(OsString::from).to_vec();
             let starting = Starting { words, ..Starting::default() };
             let mut child = ChildProcess::start(&ChildProgram::at("/bin/sh"), &starting).unwrap();
-            // From here on it runs.
             assert_eq!(child.line(now() + Span::from_secs(10), None), ChildSaid::Line("".into()));
             child
         };
@@ -336,7 +339,6 @@ mod tests {
             Span::ZERO < first && first <= elapsed + Span::from_millis(50),
             "{first}, {elapsed}"
         );
-        // It only waits now.
         assert!(child.processor_time().unwrap() - first < Span::from_millis(5));
     }
 }

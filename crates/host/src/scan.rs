@@ -1,4 +1,5 @@
-//! Finds libraries and asks each for its plugins in a child process, as some crash or hang when they are loaded.
+//! Finds libraries and queries each for its plugins in a child process, as some crash or hang when
+//! loaded.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::ladspa::description::PluginDescription;
 use crate::process::{ChildProcess, ChildProgram, ChildSaid, SCAN, Starting, words_of};
 
-/// How long a library may take to say what it has. The slowest of Debian's take some milliseconds.
+/// Timeout for a library's answer. The slowest in Debian take some milliseconds.
 pub const PATIENCE: Span = Span::from_secs(5);
 const AT_ONCE: usize = 4;
 
@@ -37,12 +38,12 @@ pub struct Scan {
     pub skipped: Vec<Skipped>,
 }
 
-/// Plugin folders: `LADSPA_PATH` (colon-separated), or where distributions have them.
+/// Plugin directories: `LADSPA_PATH` (colon-separated), or those of common distributions.
 pub fn folders() -> Vec<PathBuf> {
     named().unwrap_or_else(usual)
 }
 
-/// Folders of `LADSPA_PATH` that are missing, but for the usual ones.
+/// Missing directories in `LADSPA_PATH`, except the default ones.
 pub fn missing() -> Vec<PathBuf> {
     let usual = usual();
     let mut missing = named().unwrap_or_default();
@@ -62,7 +63,7 @@ fn usual() -> Vec<PathBuf> {
         .to_vec()
 }
 
-/// Our own library of workers' plugins (`tautline.so`), which must not be offered again.
+/// tautline's own library of workers' plugins (`tautline.so`), which must not be offered again.
 const OURS: &str = "tautline";
 
 pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan {
@@ -70,7 +71,7 @@ pub fn scan(program: &ChildProgram, folders: &[PathBuf], patience: Span) -> Scan
     let found = Mutex::new(Scan::default());
     let ask_all = || {
         loop {
-            // A lock at a time: nobody is kept from a file while another is asked.
+            // Locks only for this statement, so that other threads can take files during a query.
             let next = files.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
             let Some(path) = next else { break };
             let asked = match name_of(&path).as_str() {
@@ -177,7 +178,7 @@ pub(crate) fn ask(
             "loading it does not come to an end, within {patience}; leave it out of LADSPA_PATH"
         )),
         ChildSaid::Nothing => {
-            // A crashed child has ended by now; a silent one is ended.
+            // A crashed child has ended by now; a silent one is killed.
             let how =
                 words_of(child.end(until.min(now() + Span::from_secs(1)).max(LocalTime::ZERO)));
             Err(format!("loading it: {how}; leave it out of LADSPA_PATH"))

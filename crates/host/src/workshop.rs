@@ -1,4 +1,4 @@
-//! A worker's service for masters: it runs plugins, each stream's in a process of its own, within limits.
+//! A worker's service for masters: runs plugins within limits, with one process per stream.
 
 mod request;
 mod standby;
@@ -32,12 +32,12 @@ use crate::offers::{Gone, OfferedPlugin, PluginOffers};
 use crate::plan::{Plan, PlannedPipeline};
 use crate::process::{ChildProcess, ChildProgram};
 
-/// The rest is for the kernel's work on datagrams and for runs that take longer than measured.
+/// The rest is for datagram processing in the kernel, and for runs longer than measured.
 pub const MOST_SHARE: f64 = 0.8;
-/// A run that takes longer does not come to an end: no period of sound is as long.
+/// A longer run counts as hung: no audio period is as long.
 pub const PATIENCE: Span = Span::from_secs(1);
 
-/// A stream from which nothing came for so long makes room for one that finds none: its master may be gone.
+/// A stream silent for this long can be ended to make room for another: its master may be gone.
 pub const SILENCE: Span = Span::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ pub struct WorkshopOptions {
     pub patience: Span,
     pub silence: Span,
     pub cleartext: bool,
-    /// The file that keeps what plugins were found to take; without one each start of a worker measures anew.
+    /// File of measured costs; without it each start of a worker measures again.
     pub costs: Option<PathBuf>,
 }
 
@@ -107,7 +107,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl PluginWorkshop {
     pub fn new(options: WorkshopOptions, offers: PluginOffers) -> Self {
         let admission = CoreAdmission::new(usable_cores().len(), options.most_share);
-        // So that the streams of a worker that is started anew are none of those that it had before.
+        // A random first id, so that a restarted worker does not reuse earlier ids.
         let mut first = [0; 4];
         let _ = SystemRandom::new().fill(&mut first);
         Self {
@@ -154,8 +154,8 @@ impl PluginWorkshop {
         taken.map(|_| WorkPlace(Arc::clone(&self.taken))).map_err(full)
     }
 
-    /// Ends streams silent for long, longest first, as few as needed for this share of a core, or one. None if that
-    /// would not do. Whether there is room now.
+    /// Ends streams that have long been silent, longest first, as few as needed for this share of a
+    /// core, or one. Ends none if that is not enough. Returns whether there is room now.
     fn make_room(&self, share: Option<f64>) -> bool {
         let mut streams = locked(&self.streams);
         let heard = streams.iter().map(|(number, stream)| (stream.process.heard(), *number));
@@ -176,7 +176,7 @@ impl PluginWorkshop {
             }
         };
         let ended: Vec<_> = numbers.iter().filter_map(|number| streams.remove(number)).collect();
-        // Ended after the others can be asked for again.
+        // Ended after the lock is released.
         drop(streams);
         ended.into_iter().for_each(|stream| self.end(stream, StreamOver::MadeRoom));
         is_enough
@@ -289,7 +289,7 @@ impl PluginWorkshop {
         let known = locked(&self.costs).of(&offer.plugin, request.rate);
         let promised = known.map(|known| self.admit(number, &agreed, known.cost));
         let promised = match promised {
-            // No more than a reason to measure: what was kept is as old as the file.
+            // Only triggers a new measurement, as the stored figure may be outdated.
             Some(Err(NotOpened::NoTime(..))) if known.is_some_and(|known| known.is_kept) => None,
             promised => promised.transpose()?,
         };
@@ -391,7 +391,7 @@ impl Workshop for PluginWorkshop {
     }
 
     fn close(&self, id: u32) -> bool {
-        // Ended after the others can be asked for again.
+        // Ended after the lock is released.
         let closed = locked(&self.streams).remove(&id);
         let was_there = closed.is_some();
         closed.into_iter().for_each(|stream| self.end(stream, StreamOver::Closed));
@@ -408,7 +408,7 @@ impl Drop for PluginWorkshop {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkNews {
-    /// Its process died, or hung and was ended; its state says why. Another one is begun.
+    /// Its process died, or hung and was killed; the state has the reason. Another process starts.
     BegunAnew(WorkStreamState),
     GivenUp(WorkStreamState),
     Ended(WorkStreamState, StreamOver),
@@ -421,18 +421,18 @@ pub enum StreamOver {
     WorkerEnds,
 }
 
-/// Takes news. It is called while a stream waits for its next process, so it should be quick.
+/// Callback for news. It runs while a stream waits for its next process, so it should be quick.
 type TellWork = Arc<dyn Fn(&WorkNews) + Send + Sync>;
 
-/// How long a process may take until it takes blocks: some plugins read samples or compute tables.
+/// Maximum time until a process accepts blocks: some plugins read samples or compute tables.
 const BEGINNING: Span = Span::from_secs(10);
 const MOST_IN_A_ROW: u32 = 20;
-/// The wait before the second process in a row that was no good; it doubles up to the longest.
+/// Delay before the second failed process in a row is replaced; it doubles up to the maximum.
 const FIRST_WAIT: Span = Span::from_millis(50);
 const LONGEST_WAIT: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(100);
-/// A process found stopped by so many looks is ended after a second. Looks are counted as this process may be stopped
-/// too.
+/// Number of looks, about one second, at which a process found stopped is killed. Counts looks
+/// instead of time, as this process may be stopped too.
 const MOST_STOPPED: u32 = 10;
 
 fn pause(in_a_row: u32) -> Span {

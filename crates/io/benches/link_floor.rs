@@ -1,8 +1,8 @@
-//! What a link costs per packet against a bare `sendmmsg`/`recvmmsg` loop that does the same with
-//! the same socket options, in processor time of the calling thread. One line per case:
-//! direction, packets per call, ns per packet of both, and the bare loop's share of the link's.
+//! Cost of a link per packet, compared with a bare `sendmmsg`/`recvmmsg` loop with the same socket
+//! options, in processor time of the calling thread. One line per case: direction, packets per
+//! call, ns per packet of both, and bare time / link time.
 //!
-//! Rounds of both alternate and the cheapest of each counts, so that a busy host moves neither.
+//! Rounds of both alternate and the cheapest of each counts, so a busy host affects neither.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot open its socket is over")]
 
@@ -18,7 +18,7 @@ use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime};
 
-/// 1 ms of stereo L16 at 48 kHz and its RTP header with a small extension.
+/// 1 ms of stereo L16 at 48 kHz plus an RTP header with a small extension.
 const BYTES: usize = 12 + 16 + 192;
 const ROUNDS: usize = 60;
 const CALLS: usize = 100;
@@ -51,7 +51,6 @@ fn report(direction: &str, batch: usize, link: f64, bare: f64) {
     );
 }
 
-/// Processor time of this thread in nanoseconds.
 fn processor() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a writable timespec.
@@ -198,11 +197,10 @@ impl Receiving {
     }
 }
 
-/// Messages of one call, as [`UdpOptions::batch`] has by default.
+/// Messages per call: the default of [`UdpOptions::batch`].
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
-/// The kernel's arrays, used as a program without any structure would.
 struct Bare {
     bytes: Vec<[u8; BYTES]>,
     control: Vec<[u64; CONTROL]>,
@@ -223,7 +221,7 @@ impl Bare {
                 sin_addr: libc::in_addr { s_addr: 0x7f00_0001_u32.to_be() },
                 sin_zero: [0; 8],
             };
-            // SAFETY: the storage is larger than, and aligned for, the address.
+            // SAFETY: the storage is larger than the address and aligned for it.
             unsafe { core::ptr::from_mut(name).cast::<libc::sockaddr_in>().write(address) };
             message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as u32;
             message.msg_hdr.msg_control = core::ptr::null_mut();
@@ -269,7 +267,7 @@ impl Bare {
 
     fn send(&mut self, fd: RawFd) {
         let messages = self.messages.as_mut_ptr();
-        // SAFETY: as many messages are laid out.
+        // SAFETY: `count` messages are set up.
         let sent = unsafe { libc::sendmmsg(fd, messages, self.count as u32, libc::MSG_DONTWAIT) };
         assert_eq!(sent as usize, self.count);
     }
@@ -277,7 +275,7 @@ impl Bare {
     fn receive(&mut self, fd: RawFd) -> usize {
         let none = core::ptr::null_mut();
         let messages = self.messages.as_mut_ptr();
-        // SAFETY: as many messages are laid out.
+        // SAFETY: `ROOM` messages are set up.
         let got = unsafe { libc::recvmmsg(fd, messages, ROOM as u32, libc::MSG_DONTWAIT, none) };
         let got = got.max(0) as usize;
         self.rearm_after(got);
@@ -292,7 +290,7 @@ impl Bare {
 
     fn stamp(&mut self, index: usize) -> i64 {
         let header = &mut self.messages[index].msg_hdr;
-        // SAFETY: filled by the kernel, with the control buffer alive.
+        // SAFETY: filled by the kernel; the control buffer is alive.
         let stamp = unsafe {
             let control = libc::CMSG_FIRSTHDR(header);
             libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned()

@@ -1,5 +1,5 @@
-//! A socket that hands each packet to the kernel by a system call of its own and keeps nothing of it: the least that
-//! sending takes, beside which links are measured.
+//! A socket that sends each packet with its own system call and stores nothing: the minimal cost of
+//! sending, as a baseline for links.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,14 +16,14 @@ use crate::socket::launch::{LAUNCH_WORDS, LaunchClock, LaunchOptions, ask, launc
 use crate::udp::UdpOptions;
 use crate::udp::open::open;
 
-/// An open one.
+/// An open bare socket.
 pub struct BareSocket {
     socket: Socket,
     to: RawAddress,
     launch: Option<BareLaunch>,
 }
 
-// SAFETY: the control message is an array that this alone owns.
+// SAFETY: the control message is an array that only this socket owns.
 unsafe impl Send for BareSocket {}
 
 struct BareLaunch {
@@ -32,14 +32,14 @@ struct BareLaunch {
 }
 
 impl BareSocket {
-    /// Set up as a link with these options is, to the first of its destinations alone.
+    /// Opens a UDP socket with a link's options; sends to the first destination only.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let to = options.destinations.first().copied().unwrap_or(nowhere);
         Self::over(open(options)?, to.into(), options.launch)
     }
 
-    /// Set up as a link with these options is that sends.
+    /// Opens a packet socket like a sending Ethernet link with these options.
     pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
         let (socket, index) = socket_of(options)?;
         let to = RawAddress::of_ethernet(options.address, index, ETHERTYPE);
@@ -66,13 +66,14 @@ impl BareSocket {
         Ok(Self { socket, to, launch })
     }
 
-    /// Hands a packet over, to be launched at that time if they are launched at all. False if the kernel refuses it.
+    /// Sends a packet, with launch time `launched` if launch times are enabled. Returns `false` if
+    /// the kernel refuses it.
     pub fn send(&mut self, datagram: &[u8], launched: LocalTime) -> bool {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let (name, name_len) = ((&raw mut self.to.storage).cast(), self.to.len);
         let (fd, bytes, len) = (self.socket.fd(), datagram.as_ptr(), datagram.len());
         let Some(BareLaunch { ahead, message }) = &self.launch else {
-            // SAFETY: the kernel reads the datagram and the name, which live as long as the call.
+            // SAFETY: the kernel reads the datagram and the address, which outlive the call.
             return unsafe { libc::sendto(fd, bytes.cast(), len, flags, name, name_len) } >= 0;
         };
         let mut vector = libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len: len };
@@ -83,8 +84,8 @@ impl BareSocket {
         header.msg_control = message.at(0).cast();
         header.msg_controllen = LAUNCH_WORDS * size_of::<u64>();
         let nanos = (launched + *ahead).as_nanos().cast_unsigned();
-        // SAFETY: `at` yields a place inside the array, the data of its one control message; the kernel reads what the
-        // header leads to, all of which lives as long as the call.
+        // SAFETY: `at` returns a pointer into the array that holds the one control message; the
+        // kernel reads what the header points to, all of which outlives the call.
         unsafe {
             message.at(LAUNCH_WORDS - 1).write(nanos);
             libc::sendmsg(fd, &raw const header, flags) >= 0

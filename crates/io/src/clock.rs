@@ -1,4 +1,4 @@
-//! The machine's clocks: the monotonic one that everything runs on, and the wall clock for RTCP.
+//! The machine's clocks: the monotonic clock that everything runs on, and the wall clock for RTCP.
 
 pub mod disciplined;
 pub mod ptp4l;
@@ -16,20 +16,21 @@ use crate::system::owned;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The reading of `CLOCK_MONOTONIC` now. Wait-free (vDSO).
+/// Current `CLOCK_MONOTONIC` time. Wait-free (vDSO).
 pub fn now() -> LocalTime {
     LocalTime::from_nanos(read(libc::CLOCK_MONOTONIC))
 }
 
-/// The processor time that the current thread has taken so far.
+/// Processor time used by the current thread.
 pub fn thread_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// User and kernel time of the current thread so far (getrusage(2)); less certain than [`thread_time`].
+/// User and kernel time of the current thread (getrusage(2)); less precise than [`thread_time`].
 pub fn thread_halves() -> [Span; 2] {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a writable rusage, of which all zeros are one; the call cannot fail for this thread.
+    // SAFETY: `usage` is a writable rusage, for which all zeros are valid; the call cannot fail for
+    // this thread.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -38,14 +39,15 @@ pub fn thread_halves() -> [Span; 2] {
         .map(|time| Span::from_secs(time.tv_sec) + Span::from_micros(time.tv_usec))
 }
 
-/// Processor time of the whole program so far, user and system, of all its threads.
+/// User plus system processor time of all threads of this process.
 pub fn processor_time() -> Span {
     Span::from_nanos(read(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
 
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: `time` is a writable timespec; all these clocks exist on every Linux, so the call fills it.
+    // SAFETY: `time` is a writable timespec; all these clocks exist on every Linux, so the call
+    // fills it.
     let time = unsafe {
         libc::clock_gettime(clock, time.as_mut_ptr());
         time.assume_init()
@@ -62,12 +64,12 @@ pub(crate) const fn timespec(nanos: i64) -> libc::timespec {
     libc::timespec { tv_sec: nanos / NANOS_PER_SECOND, tv_nsec: nanos % NANOS_PER_SECOND }
 }
 
-/// `most` as a kernel call takes it for a limit; what is below nothing counts as nothing.
+/// Timeout `most` as a timespec; negative values become zero.
 pub const fn limit(most: Span) -> libc::timespec {
     timespec(most.as_nanos())
 }
 
-/// Sleeps until `due`, whatever signals come; [`LocalTime::NEVER`] sleeps for ever.
+/// Sleeps until `due` despite signals; [`LocalTime::NEVER`] sleeps forever.
 pub fn sleep_until(due: LocalTime) {
     let due = timespec(due.as_nanos());
     // SAFETY: `due` is a valid timespec; an absolute sleep has no remainder.
@@ -78,34 +80,36 @@ pub fn sleep_until(due: LocalTime) {
     {}
 }
 
-/// The wall clock of a stream: the monotonic clock plus an offset frozen at its start, so that an NTP step moves
-/// nothing.
+/// A stream's wall clock: the monotonic clock plus an offset frozen at the start, so that NTP steps
+/// have no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
     offset: Span,
 }
 
 impl WallClock {
-    /// Freezes the present offset between the two clocks.
+    /// Freezes the current offset between the two clocks.
     pub fn frozen() -> Self {
         Self { offset: Bracket::tightest(BRACKETS).offset() }
     }
 
-    /// The same of TAI ([`tai::tai`]): UTC if the kernel knows no TAI offset. Reads files: for ordinary threads.
+    /// Freezes the current offset of TAI ([`tai::tai`]); UTC if the kernel knows no TAI offset.
+    /// Reads files: for ordinary threads.
     pub fn tai() -> Self {
         Self { offset: tai::tai().offset(now()) }
     }
 
-    /// What to add to a [`LocalTime`]'s nanoseconds for nanoseconds since the Unix epoch (UTC without leap seconds).
+    /// Offset that turns [`LocalTime`] nanoseconds into nanoseconds since the Unix epoch (UTC
+    /// without leap seconds).
     pub const fn offset(&self) -> Span {
         self.offset
     }
 }
 
-/// How many readings [`Bracket::tightest`] chooses from: one of them is seldom interrupted.
+/// Number of readings that [`Bracket::tightest`] chooses from; rarely are all interrupted.
 pub(crate) const BRACKETS: usize = 4;
 
-/// Bounds, in nanoseconds, of another clock − CLOCK_MONOTONIC by one reading.
+/// Bounds of (other clock − CLOCK_MONOTONIC) from one reading, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bracket {
     pub(crate) least: i64,
@@ -141,11 +145,12 @@ impl Bracket {
 }
 
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-/// Offset of this program's time namespace from the host (time_namespaces(7)), if the kernel has them.
+/// Offset of this process's time namespace from the host (time_namespaces(7)), if the kernel
+/// supports them.
 const AHEAD: &str = "/proc/self/timens_offsets";
 
-/// The monotonic clock that all programs of this host share, containers too; `None` if the kernel does not name its
-/// boots. Reads files the first time: for ordinary threads.
+/// The monotonic clock shared by all processes of this host, including containers. `None` if the
+/// kernel has no boot id. Reads files on the first call: for ordinary threads.
 pub fn host_clock() -> Option<HostClock> {
     static HOST: OnceLock<Option<HostClock>> = OnceLock::new();
     *HOST.get_or_init(|| {
@@ -161,7 +166,7 @@ fn monotonic(ahead: &str) -> String {
     if words.iter().all(|word| *word == "0") { String::new() } else { words.join(" ") }
 }
 
-/// Readable from the instant it was set to until it is set to another.
+/// A timer whose descriptor is readable from its due time until it is set again.
 #[derive(Debug)]
 pub struct Timer(OwnedFd);
 
@@ -172,25 +177,27 @@ impl AsFd for Timer {
 }
 
 impl Timer {
-    /// A timer that is set to nothing.
+    /// Creates an unset timer.
     pub fn new() -> io::Result<Self> {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: no pointers; the descriptor is new.
         unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }.map(Self)
     }
 
-    /// What to poll, for reading.
+    /// Descriptor to poll for reading.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Readable from `due` on, at once if that has passed; [`LocalTime::NEVER`] is never.
+    /// Sets the due time: readable from `due`, at once if it has passed, never for
+    /// [`LocalTime::NEVER`].
     pub fn set(&self, due: LocalTime) {
-        // Zero would stop the timer.
+        // Zero would disarm the timer.
         let nanos = if due.is_never() { 0 } else { due.as_nanos().max(1) };
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let wanted = libc::itimerspec { it_interval: none, it_value: timespec(nanos) };
-        // SAFETY: a valid itimerspec; the old setting is not asked for. It cannot fail for a timer and a valid time.
+        // SAFETY: a valid itimerspec; the old setting is not requested. The call cannot fail for a
+        // timer and a valid time.
         unsafe {
             let (wanted, old) = (&raw const wanted, core::ptr::null_mut());
             libc::timerfd_settime(self.fd(), libc::TFD_TIMER_ABSTIME, wanted, old)
@@ -212,7 +219,7 @@ mod tests {
         let (begun, before) = (thread_time(), all());
         while thread_time() - begun < Span::from_millis(30) {}
         let taken = all() - before;
-        // By ticks of 10 ms at worst, and rounded.
+        // Counted in ticks of up to 10 ms, and rounded.
         assert!((10..=60).contains(&(taken.as_nanos() / 1_000_000)), "{taken}");
     }
 

@@ -1,4 +1,4 @@
-//! The control channel beside a link, such as RTCP over UDP: the session's ordinary thread waits on it.
+//! The control channel of a link, such as RTCP over UDP; the session's ordinary thread waits on it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -10,24 +10,25 @@ use crate::socket::Datagram;
 use crate::socket::descriptor::{poll, readable};
 use crate::system::{checked, owned};
 
-/// Carries datagrams between the ordinary threads of two ends, a few a second. Its descriptor becomes
-/// readable when one has arrived; nothing blocks.
+/// Carries a few datagrams per second between the ordinary threads of two ends. Its descriptor
+/// becomes readable when one arrives; nothing blocks.
 pub trait Control: Send + AsFd {
-    /// Sends one datagram. A refusal is counted and returned; the next may succeed.
+    /// Sends one datagram. An error is counted and returned; the next send may succeed.
     fn send(&mut self, datagram: &[u8], to: Endpoint) -> io::Result<()>;
 
-    /// Delivers every datagram that has arrived, oldest first. Does not wait.
+    /// Delivers all received datagrams, oldest first. Does not wait.
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 }
 
-/// Waits until one of `channels` has something to read (true) or `until` (false). For ordinary threads; see [`Waiter`].
+/// Waits until one of `channels` is readable (`true`) or until `until` (`false`). For ordinary
+/// threads; see [`Waiter`].
 pub fn wait<T: AsFd + ?Sized>(channels: &[&T], until: LocalTime) -> bool {
     let readable = |channel: &&T| readable(channel.as_fd().as_raw_fd());
     let mut polled: Vec<_> = channels.iter().map(readable).collect();
     poll(&mut polled, until)
 }
 
-/// Reports which of many sockets have something to read (epoll(7)). Closed sockets are forgotten.
+/// Reports which of many sockets are readable (epoll(7)). Closed sockets are removed automatically.
 #[derive(Debug)]
 pub struct Waiter(OwnedFd);
 
@@ -37,22 +38,22 @@ impl AsFd for Waiter {
     }
 }
 
-/// Sockets that one call reports; the next reports others.
+/// Maximum number of sockets reported per call; the next call reports further ones.
 const AT_ONCE: usize = 64;
 
 impl Waiter {
-    /// Waits for nothing yet.
+    /// Creates a waiter without sockets.
     pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers; the descriptor is new.
         unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.map(Self)
     }
 
-    /// Waits for `channel`, too, and calls it by `number`.
+    /// Adds `channel`, identified by `number`.
     pub fn add<T: AsFd + ?Sized>(&self, channel: &T, number: u64) -> io::Result<()> {
         self.change(libc::EPOLL_CTL_ADD, channel, libc::EPOLLIN, number)
     }
 
-    /// Waits no longer for `channel`; one that was not waited for is refused.
+    /// Removes `channel`; an error if it was not added.
     pub fn remove<T: AsFd + ?Sized>(&self, channel: &T) -> io::Result<()> {
         self.change(libc::EPOLL_CTL_DEL, channel, 0, 0)
     }
@@ -66,22 +67,23 @@ impl Waiter {
     ) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: number };
         let channel = channel.as_fd().as_raw_fd();
-        // SAFETY: both descriptors are open; the event is read during the call alone.
+        // SAFETY: both descriptors are open; the event is read only during the call.
         checked(unsafe { libc::epoll_ctl(self.fd(), operation, channel, &raw mut event) }).map(drop)
     }
 
-    /// Readable itself when a socket is: to be waited for among others.
+    /// Descriptor that is readable when any socket is, for use in another poll.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Waits until a socket has something to read, or `until`; their numbers in rising order. For ordinary threads.
+    /// Waits until a socket is readable or until `until`; returns the numbers in ascending order.
+    /// For ordinary threads.
     pub fn wait(&self, until: LocalTime) -> Vec<u64> {
         if !poll(&mut [readable(self.fd())], until) {
             return Vec::new();
         }
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
-        // SAFETY: there is room for as many events.
+        // SAFETY: the array holds `AT_ONCE` events.
         let count = unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), AT_ONCE as i32, 0) };
         let ready = &events[..usize::try_from(count).unwrap_or(0)];
         let mut numbers: Vec<u64> = ready.iter().map(|event| event.u64).collect();

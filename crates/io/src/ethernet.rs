@@ -1,7 +1,8 @@
-//! Frames of Ethernet without IP (IEEE 1722 §4.4), by packet sockets (packet(7)). Needs `CAP_NET_RAW`.
+//! Ethernet frames without IP (IEEE 1722 §4.4), via packet sockets (packet(7)). Needs
+//! `CAP_NET_RAW`.
 //!
-//! The kernel writes and takes off the head of each frame. It hands on what is of AVTP's ethertype and, by a
-//! filter that it runs itself, of the address and the stream asked for: what else is on the network wakes nobody.
+//! The kernel adds and removes the frame header. A socket filter in the kernel passes only AVTP
+//! frames of the requested address and stream, so other traffic wakes no thread.
 
 pub mod maap;
 
@@ -29,10 +30,10 @@ use crate::udp::pair::OpenedStream;
 /// An Ethernet address (EUI-48).
 pub type EthernetAddress = [u8; 6];
 
-/// The address of an interface of Ethernet.
+/// Address of an Ethernet interface.
 pub fn own_address(interface: &str) -> io::Result<EthernetAddress> {
     let answer = interface::ask(interface, libc::SIOCGIFHWADDR)?;
-    // SAFETY: the call succeeded, so an address was written; any bytes are one.
+    // SAFETY: the call succeeded, so an address was written; any bytes are valid.
     let found = unsafe { answer.ifr_ifru.ifru_hwaddr };
     if found.sa_family != libc::ARPHRD_ETHER {
         return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
@@ -46,47 +47,47 @@ fn most_bytes(interface: &str) -> io::Result<usize> {
     Ok(usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
-/// The number of an interface.
+/// Index of an interface.
 pub fn interface_number(interface: &str) -> Option<u32> {
     interface_index(interface).ok()
 }
 
-/// How a link by Ethernet is opened.
+/// Options of an Ethernet link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EthernetOptions {
-    /// By its name; a VLAN is an interface of its own (`eth0.2`).
+    /// Interface name; a VLAN is an interface of its own (`eth0.2`).
     pub interface: String,
-    /// Where every packet goes, or the address at which it is heard: a group is joined.
+    /// Destination of every packet, or the address to receive at; a group is joined.
     pub address: EthernetAddress,
-    /// Whether it sends there, or hears.
+    /// Whether the link sends (`true`) or receives.
     pub sends: bool,
-    /// What is heard of AVTP (`subtype`).
+    /// AVTP `subtype` to receive.
     pub subtype: u8,
-    /// The only stream to hear.
+    /// The only stream to receive; `None` for any.
     pub stream: Option<StreamId>,
-    /// `SO_PRIORITY`: the queue that packets leave by, and in a VLAN what its egress map makes of it.
+    /// `SO_PRIORITY`: selects the transmit queue, and in a VLAN the PCP via its egress map.
     pub priority: u8,
-    /// The largest datagram in bytes, without the head of the frame.
+    /// Maximum datagram size in bytes, without the frame header.
     pub datagram_bytes: usize,
-    /// Packets per second that are expected one way, for the socket's buffers.
+    /// Expected packets per second in one direction, which size the socket buffers.
     pub packets_per_second: u32,
-    /// Packets that one system call sends, and datagrams that one fetches.
+    /// Maximum number of packets per system call, each way.
     pub batch: usize,
-    /// Every how many packets one is sampled for its transmit stamp; 0 for none.
+    /// Every Nth packet is sampled for its transmit timestamp; 0 for none.
     pub transmit_stamp_every: u32,
-    /// How the kernel launches packets, if it is to.
+    /// Launch times for the kernel, if used.
     pub launch: Option<LaunchOptions>,
-    /// How a wire thread spaces its packets.
+    /// How a wire thread spaces packets.
     pub spacing: Spacing,
 }
 
 impl EthernetOptions {
-    /// Packets that wait at a wire thread at most: a quarter of a second of them.
+    /// Maximum number of packets that wait at a wire thread: 250 ms, at least 64 and two batches.
     pub fn ring_packets(&self) -> usize {
         buffered_packets(self.packets_per_second, self.batch)
     }
 
-    /// What a link that is opened so sends to.
+    /// Destinations of a link opened with these options.
     pub fn outbound(&self, network: u32, ringed: bool) -> Outbound {
         let place = Endpoint::Ethernet { address: self.address, network };
         Outbound {
@@ -98,14 +99,14 @@ impl EthernetOptions {
     }
 }
 
-/// Opens a stream's link, on the thread that will call it or on a wire thread one priority below `device`, without
-/// reports.
+/// Opens a stream's link without reports, on the calling thread or on a wire thread one priority
+/// below `device`.
 pub fn open_stream(
     options: &EthernetOptions,
     device: Option<Scheduler>,
 ) -> Result<OpenedStream, OpenError> {
     let most = most_bytes(&options.interface).unwrap_or(usize::MAX);
-    // So much is laid out for every stream, whatever it needs.
+    // Every stream reserves 1500 bytes, whatever it needs.
     if options.sends && options.datagram_bytes > most.max(1500) {
         let EthernetOptions { interface, datagram_bytes, .. } = options;
         return Err(OpenError {
@@ -123,7 +124,7 @@ pub fn open_stream(
 }
 
 impl DirectLink {
-    /// Opens a packet socket and lays out everything that will ever be needed.
+    /// Opens a packet socket and allocates everything it will need.
     pub fn open_ethernet(options: &EthernetOptions) -> Result<Self, OpenError> {
         let (socket, index) = socket_of(options)?;
         let place = Endpoint::Ethernet { address: options.address, network: index };
@@ -163,7 +164,7 @@ fn configure(socket: &Socket, options: &EthernetOptions, index: u32) -> io::Resu
     if options.address[0] & 1 != 0 {
         join(socket, options.address, index)?;
     }
-    // From here on frames come.
+    // Frames arrive from here on.
     socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))
 }
 
@@ -189,14 +190,13 @@ const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const IS: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// Loads from here on are of the frame's head (`SKF_LL_OFF`, linux/filter.h).
+/// Loads at offsets from here address the frame header (`SKF_LL_OFF`, linux/filter.h).
 const HEAD: u32 = -0x20_0000_i32 as u32;
 const WHOLE: u32 = u32::MAX;
 
-/// A load, its offset and the value that it must have.
 type Condition = (u16, u32, u32);
 
-/// Passes frames to `address` with AVTP of this subtype, of `stream` alone if there is one.
+/// Passes only frames to `address` with AVTP of this subtype, and of `stream` if given.
 fn attach(
     socket: &Socket,
     subtype: u8,
@@ -206,7 +206,7 @@ fn attach(
     run(socket, &of_stream(subtype, address, stream))
 }
 
-/// Passes messages of MAAP alone, whatever their destination: defences go to one host.
+/// Passes all MAAP messages, whatever their destination: defences are unicast.
 fn attach_maap(socket: &Socket) -> io::Result<()> {
     run(socket, &[(LOAD_BYTE, 0, MAAP.into())])
 }
@@ -235,7 +235,7 @@ fn program(conditions: &[Condition]) -> Vec<libc::sock_filter> {
     let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
     let mut program = Vec::new();
     for (index, (load, at, value)) in conditions.iter().enumerate() {
-        // A mismatch jumps over the conditions that are left and the return of a match.
+        // A mismatch jumps over the remaining conditions and the return of a match.
         let left = conditions.len() - 1 - index;
         program.extend([step(*load, 0, *at), step(IS, (2 * left + 1) as u8, *value)]);
     }

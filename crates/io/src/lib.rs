@@ -1,7 +1,7 @@
 //! Linux without C libraries: sockets, timestamps, real-time threads, locked and shared memory.
 //!
-//! All `unsafe` for the operating system lives here. What the kernel says in its own clocks and
-//! numbers is turned into the project's types at this edge.
+//! All `unsafe` for the operating system is here. Kernel clocks and numbers become the project's
+//! types here.
 #![deny(missing_docs)]
 
 pub mod bare;

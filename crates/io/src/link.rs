@@ -1,5 +1,6 @@
-//! What every link does, whether the device's thread makes the system calls
-//! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does ([`ThreadedLink`](crate::link::threaded::ThreadedLink)).
+//! The interface of all links, whether the device's thread makes the system calls
+//! ([`DirectLink`](crate::link::direct::DirectLink)) or a wire thread does
+//! ([`ThreadedLink`](crate::link::threaded::ThreadedLink)).
 
 pub mod awaiting;
 pub mod destinations;
@@ -20,18 +21,18 @@ use crate::link::event_queue::EventSender;
 
 pub use crate::socket::{Datagram, LinkCounters, OpenError, TransmitStamp};
 
-/// A link to the network. All methods but [`Link::tell`] are real-time: bounded work, no allocation,
-/// lock or blocking call.
+/// A link to the network. All methods except [`Link::tell`] are real-time: bounded work, no
+/// allocation, lock or blocking call.
 pub trait Link: Send {
-    /// Gives the link its [`EventSender`], once, before the first packet.
+    /// Passes the link its [`EventSender`], once, before the first packet.
     fn tell(&mut self, _teller: EventSender) {}
 
-    /// Copies a packet, and the earlier one that leaves again with it, into the next batch. False if there is no room
-    /// (counted).
+    /// Copies a packet, and the earlier packet sent again with it, into the next batch. Returns
+    /// `false` if there is no room (counted).
     fn queue(&mut self, packet: &Outgoing<'_>) -> bool;
 
-    /// The same for a packet that `write` writes, straight to its place where the link can, else by `room`. Returns
-    /// what `write` did: the packet's bytes, or `None` if there is none, and then nothing is queued.
+    /// Queues a packet written by `write`: directly into the batch if the link can, else via
+    /// `room`. Returns the result of `write`: the packet's length, or `None` if nothing is queued.
     fn queue_written(
         &mut self,
         instants: Departure,
@@ -41,28 +42,28 @@ pub trait Link: Send {
         queue_from(room, instants, write, |packet| self.queue(packet))
     }
 
-    /// Sends the batch in one system call (direct), or hands it to the wire thread (ringed).
+    /// Sends the batch in one system call (direct), or passes it to the wire thread (ringed).
     fn flush(&mut self);
 
-    /// Sends everything from now on to these destinations. False, and nothing changes, if there is no room for so many,
-    /// one is of another kind, or the link sends nowhere.
+    /// Sends everything from now on to these destinations. Returns `false` and changes nothing if
+    /// they are too many, one is of another kind, or the link does not send.
     fn set_destinations(&mut self, _destinations: &Destinations) -> bool {
         false
     }
 
-    /// Delivers every datagram that has arrived, oldest first, each with its stamps.
+    /// Delivers all received datagrams, oldest first, with their timestamps.
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>));
 
-    /// A descriptor that becomes readable once [`Link::receive`] has something to deliver; to be asked for before each
-    /// wait.
+    /// Descriptor that becomes readable once [`Link::receive`] has something to deliver; call it
+    /// again before each wait.
     fn awaited(&mut self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Delivers the transmit stamps that came back since the last call, if the link has any.
+    /// Delivers the transmit timestamps returned since the last call, if the link has any.
     fn transmit_stamps(&mut self, _deliver: &mut dyn FnMut(TransmitStamp)) {}
 
-    /// What was counted so far.
+    /// Counters since the link was opened.
     fn counters(&self) -> LinkCounters;
 }
 
@@ -78,31 +79,35 @@ pub(crate) fn queue_from(
     Some(len)
 }
 
-/// A link that a wire thread can run: its descriptor is readable when a datagram or a transmit stamp has arrived.
+/// A link that a wire thread can run: its descriptor is readable when a datagram or transmit
+/// timestamp has arrived.
 pub trait Pollable: Link + AsFd {
-    /// A second descriptor on which errors may come to be read, and nothing else that is wanted.
+    /// A second descriptor to poll, for errors only.
     fn second(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// [`Link::transmit_stamps`] after a poll reported errors: unread ones would end each further poll at once.
+    /// Reads all errors after a poll reported some, with their transmit timestamps; unread errors
+    /// would end every later poll at once.
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.transmit_stamps(deliver);
     }
 
-    /// The largest datagram in bytes that it was opened for.
+    /// Maximum datagram size in bytes, as opened.
     fn datagram_bytes(&self) -> usize;
 
-    /// Whether it may take no packet, and one that leaves again with it, before the next [`Link::flush`].
+    /// Whether another packet, with the earlier one sent again with it, might not fit before the
+    /// next [`Link::flush`].
     fn is_full(&self) -> bool;
 }
 
-/// Whether it was the interface that was down, or gone, where packets were refused with this `errno`.
+/// Whether a send error with this `errno` means that the interface is down or gone.
 pub const fn is_of_an_interface(errno: i32) -> bool {
     matches!(errno, libc::ENETDOWN | libc::ENODEV | libc::ENXIO)
 }
 
-/// Whether it was a queue of the interface that refused packets with this `errno`, not the way to an address.
+/// Whether a send error with this `errno` means a full interface queue, not a problem with the
+/// address.
 pub const fn is_of_a_queue(errno: i32) -> bool {
     errno == libc::ENOBUFS
 }

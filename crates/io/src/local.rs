@@ -1,4 +1,4 @@
-//! Local sockets: reaching one without waiting, who is at its other end, and who we are.
+//! Local sockets: non-blocking connect, the user at the other end, and this process's user.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,20 +11,21 @@ use std::path::{Path, PathBuf};
 use crate::socket::descriptor::option;
 use crate::system::{checked, owned};
 
-/// The number of the user as whom this process acts.
+/// Effective user id of this process.
 pub fn effective_user() -> u32 {
     // SAFETY: no pointers, and it cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Connects a stream that does not block to the socket at this path. [`WouldBlock`](io::ErrorKind::WouldBlock) if its
-/// backlog is full, [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if there is no listener.
+/// Connects a non-blocking stream to the socket at `path`. Returns
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) if its backlog is full,
+/// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if there is no listener.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     // SAFETY: all zeros are a valid value of this plain structure.
     let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let path = path.as_os_str().as_bytes();
-    // A zero ends it.
+    // Leaves room for the terminating zero.
     if path.len() >= address.sun_path.len() {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
@@ -35,28 +36,29 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     // SAFETY: no pointers; the descriptor is new.
     let socket = unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }?;
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: a whole address of this length, which outlives the call.
+    // SAFETY: a complete address of this length, which outlives the call.
     checked(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
     Ok(socket.into())
 }
 
-/// The number of the user who opened the other end (`SO_PEERCRED`, unix(7)).
+/// User id of the process that opened the other end (`SO_PEERCRED`, unix(7)).
 pub fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     option::<libc::ucred>(stream, libc::SOL_SOCKET, libc::SO_PEERCRED).map(|peer| peer.uid)
 }
 
-/// Whether this user or root opened the other end: whoever that is has what is ours already.
+/// Whether this user or root opened the other end: both can access this user's data anyway.
 pub fn is_of_our_user(stream: &UnixStream) -> io::Result<bool> {
     peer_user(stream).map(|user| user == effective_user() || user == 0)
 }
 
-/// This user's folders for sockets, the one for new ones first: `$XDG_RUNTIME_DIR/tautline` if that is unusual, else
-/// `/run/user/UID/tautline` if there is one, and `/tmp/tautline-UID`.
+/// This user's socket directories, the one for new sockets first. That is
+/// `$XDG_RUNTIME_DIR/tautline` alone if the variable is non-standard; else
+/// `/run/user/UID/tautline`, if that parent exists, and `/tmp/tautline-UID`.
 pub fn places() -> Vec<PathBuf> {
     let user = effective_user();
     let usual = PathBuf::from(format!("/run/user/{user}"));
     let set = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // The XDG specification has relative ones ignored.
+    // The XDG specification requires relative paths to be ignored.
     if let Some(set) = set.filter(|set| set.is_absolute() && *set != usual) {
         return vec![set.join("tautline")];
     }
@@ -64,21 +66,21 @@ pub fn places() -> Vec<PathBuf> {
     usual.into_iter().chain([without_runtime(user)]).collect()
 }
 
-/// Where the system makes no folder for users that are logged in.
+/// Socket directory on systems without a runtime directory per user.
 pub fn without_runtime(user: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/tautline-{user}"))
 }
 
-/// Why a folder is not to be had.
+/// Reason why a directory is unusable.
 #[derive(Debug)]
 pub enum NotPrivate {
-    /// It is somebody else's, or others may look into it.
+    /// Another user owns it or has access.
     Others,
-    /// It cannot be made.
+    /// It cannot be created.
     System(io::Error),
 }
 
-/// Makes the folder, if it is not there.
+/// Creates the directory if it is missing.
 pub fn make_private(folder: &Path) -> Result<(), NotPrivate> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if fs::symlink_metadata(folder).is_err() => Err(NotPrivate::System(error)),
@@ -87,12 +89,12 @@ pub fn make_private(folder: &Path) -> Result<(), NotPrivate> {
     }
 }
 
-/// Whether this is a folder of this user's alone, and no link to another.
+/// Whether this is a directory, not a symbolic link, that only this user can access.
 pub fn is_private(folder: &Path) -> bool {
     is_private_to(folder, effective_user())
 }
 
-/// The same of the user with this number.
+/// Whether this is a directory, not a symbolic link, that only the given user can access.
 pub fn is_private_to(folder: &Path, user: u32) -> bool {
     let belongs =
         |found: fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
@@ -131,7 +133,6 @@ mod tests {
         for squatted in [&link, &open, &file] {
             assert!(matches!(make_private(squatted), Err(NotPrivate::Others)), "{squatted:?}");
         }
-        // Only root can give a folder away.
         if chown(&own, Some(65_534), None).is_ok() {
             assert!(matches!(make_private(&own), Err(NotPrivate::Others)));
         }
@@ -143,8 +144,8 @@ mod tests {
         let name = format!("taut-local-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        // As many as are kept; nobody lets them in.
-        // SAFETY: the descriptor is open; a second call only changes how many are kept.
+        // Limits the backlog; nothing accepts. SAFETY: the descriptor is open; a second call only
+        // changes the backlog.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
         let mut kept = Vec::new();
         let full = loop {

@@ -1,4 +1,4 @@
-//! What the network cards and their queues are set to, and what goes by them.
+//! Settings of network cards and their queues, and the traffic that passes through them.
 
 pub mod ethtool;
 mod netlink;

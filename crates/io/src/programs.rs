@@ -1,8 +1,10 @@
-//! Sound that programs exchange with a device's thread, by a [`ProgramBuffer`](buffer::ProgramBuffer) in memory of
-//! their own process, or shared with the process that has the device.
+//! Audio that programs exchange with a device's thread via a
+//! [`ProgramBuffer`](buffer::ProgramBuffer), in memory of their own process or shared with the
+//! process that owns the device.
 //!
-//! That process makes the buffer and hands it over ([`listening`], [`attaching`]). It bounds what a program writes
-//! there. A program can give pages back: they are zeros then, and cost the device's thread a page fault each.
+//! The device's process creates the buffer and passes it on ([`listening`], [`attaching`]). It
+//! bounds everything that a program can write there. A program can release pages: they then read as
+//! zeros, and cost the device's thread a page fault each.
 
 pub mod attaching;
 pub mod buffer;
@@ -20,14 +22,13 @@ use std::path::{Path, PathBuf};
 
 use tautline_proto::device::Direction;
 
-/// The name of a device that programs attach to.
+/// Name of a device that programs attach to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramsName(String);
 
 impl ProgramsName {
     const LONGEST: usize = 32;
 
-    /// The socket by which programs play, or record, in this folder.
     fn socket(&self, folder: &Path, direction: Direction) -> PathBuf {
         let way = match direction {
             Direction::Playback => "play",
@@ -38,7 +39,6 @@ impl ProgramsName {
 }
 
 impl Default for ProgramsName {
-    /// That of who needs no other.
     fn default() -> Self {
         Self("taut".to_owned())
     }
@@ -47,7 +47,7 @@ impl Default for ProgramsName {
 impl FromStr for ProgramsName {
     type Err = ();
 
-    /// Up to 32 letters, digits, `-` and `_`, as it becomes the name of a file.
+    /// Parses a name: up to 32 letters, digits, `-` and `_`, as it becomes part of a file name.
     fn from_str(given: &str) -> Result<Self, ()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let good = !given.is_empty() && given.len() <= Self::LONGEST && given.chars().all(fits);

@@ -1,8 +1,8 @@
-//! Memory that processes of one user share by a name.
+//! Named memory shared by processes of one user.
 //!
-//! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a [`SharedMemory`] is its contents.
-//! Another process may write anything there at any time: they are read and written by atomic operations only, and never
-//! trusted.
+//! A [`SharedFile`] is a file in `/dev/shm` with locks that end with the process; a
+//! [`SharedMemory`] is its mapped contents. Another process can write anything there at any time:
+//! contents are accessed only with atomic operations, and never trusted.
 
 use core::ffi::{c_int, c_short};
 use core::ptr::NonNull;
@@ -21,55 +21,55 @@ use crate::system::checked;
 const FOLDER: &str = "/dev/shm";
 const ASKED_EVERY: Span = Span::from_millis(1);
 const OTHERS: u32 = 0o077;
-/// Bytes that are asked for at once, which takes a fraction of a millisecond.
+/// Bytes allocated per call, which takes a fraction of a millisecond.
 const SLICE: u64 = 1 << 20;
 
-/// Memory that cannot be shared: one sentence with the mend.
+/// Reason why memory cannot be shared, with its fix.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
-    /// There is something of this name that others may read, write or own.
+    /// A file of this name exists that other users can read, write or own.
     #[error("{} is no file that is yours alone; remove it, or use another name", path.display())]
     NotYours {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Somebody holds what it takes for longer than anybody should.
+    /// Another process holds the lock for unusually long.
     #[error(
         "{}: another process has held its lock for {}; end that one (fuser {}), or use another name",
         path.display(), waited, path.display()
     )]
     Held {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// So long was waited.
+        /// Time waited.
         waited: Span,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {error}; df /dev/shm shows what room there is, ls -l whose it is", path.display())]
     Refused {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What it answered.
+        /// Error of the system call.
         error: io::Error,
     },
 }
 
-/// One of 256 independent locks of a file, held as long as it is open.
+/// One of 256 independent locks of a file, held at most until the file is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock(pub u8);
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Not at all.
+    /// Not held.
     Free,
-    /// With any number of others.
+    /// Held with any number of other holders.
     Shared,
-    /// Alone.
+    /// Held exclusively.
     Alone,
 }
 
-/// A file in memory, open. Its locks go with it, also if the process is killed.
+/// An open file in memory. Its locks end with it, even if the process is killed.
 #[derive(Debug)]
 pub struct SharedFile {
     file: File,
@@ -77,14 +77,14 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Opens this user's file `name`, and makes it if it is missing. Files that other users own, read or write are
-    /// refused.
+    /// Opens this user's file `name`, and creates it if missing. Refuses files that other users own
+    /// or can read or write.
     pub fn open(name: &str) -> Result<Self, SharedError> {
         let user = crate::local::effective_user();
         let path = Path::new(FOLDER).join(format!("{name}-{user}"));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        // A link would lead elsewhere.
+        // Does not follow a symbolic link.
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = match options.open(&path) {
             Ok(file) => file,
@@ -92,7 +92,7 @@ impl SharedFile {
         };
         let shared = Self { file, path };
         let found = shared.file.metadata().map_err(|error| shared.refused(error))?;
-        // One that has another name besides is somewhere else, too, or was removed.
+        // A second name means a hard link elsewhere; no name means that it was removed.
         let alone = found.nlink() <= 1;
         if !found.is_file() || found.uid() != user || found.mode() & OTHERS != 0 || !alone {
             return Err(SharedError::NotYours { path: shared.path });
@@ -100,17 +100,17 @@ impl SharedFile {
         Ok(shared)
     }
 
-    /// One that somebody made and handed over open, whether or not it has a name.
+    /// Wraps an open file received from another process, with or without a name.
     pub fn handed(file: OwnedFd) -> Self {
         Self { file: file.into(), path: PathBuf::from("memory that was handed over") }
     }
 
-    /// What the system answered.
+    /// Adds the path to a system error.
     pub fn refused(&self, error: io::Error) -> SharedError {
         SharedError::Refused { path: self.path.clone(), error }
     }
 
-    /// Whether the file is still there by its name; it may have been removed since it was opened.
+    /// Whether the path still leads to this file; it may have been removed after opening.
     pub fn is_there(&self) -> bool {
         let same = |there: std::fs::Metadata, here: std::fs::Metadata| {
             (there.dev(), there.ino()) == (here.dev(), here.ino())
@@ -119,17 +119,18 @@ impl SharedFile {
         there.ok().zip(self.file.metadata().ok()).is_some_and(|(there, here)| same(there, here))
     }
 
-    /// How long it is, in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> Result<u64, SharedError> {
         self.file.metadata().map(|found| found.len()).map_err(|error| self.refused(error))
     }
 
-    /// Whether nothing is in it.
+    /// Whether the file is empty.
     pub fn is_empty(&self) -> Result<bool, SharedError> {
         self.len().map(|len| len == 0)
     }
 
-    /// Makes it `bytes` of zeros, all allocated. No process may have it [mapped](Self::map): lost memory ends that one.
+    /// Fills the file with `bytes` allocated zeros. No process may have it [mapped](Self::map):
+    /// losing mapped memory kills that process.
     pub fn renew(&self, bytes: u64) -> Result<(), SharedError> {
         let renewed = self.file.set_len(0).and_then(|()| {
             libc::off_t::try_from(bytes).map_err(io::Error::other)?;
@@ -140,24 +141,26 @@ impl SharedFile {
             })
         });
         renewed.map_err(|error| {
-            // What there was room for would look like less than was asked for. The first error says more.
+            // A partial allocation would look complete but short. The first error is the more
+            // useful.
             let _ = self.file.set_len(0);
             self.refused(error)
         })
     }
 
-    /// Removes it, for those that have it open, too: whoever opens the name makes another.
+    /// Removes the file's name; opening the name again creates another file.
     pub fn remove(&self) {
         if self.is_there() {
-            // Nothing is lost where somebody else was faster.
+            // Another process may have removed it first.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 
-    /// Takes or frees a lock; waits for its holder for `patience` at most: a stopped one holds it for ever.
+    /// Acquires or releases a lock; waits for its holder up to `patience`, as a stopped process
+    /// holds it forever.
     pub fn lock(&self, lock: Lock, hold: Hold, patience: Span) -> Result<(), SharedError> {
         let until = now() + patience;
-        // The system's own wait has no end.
+        // The system's own blocking call has no timeout.
         while !self.try_lock(lock, hold)? {
             if now() >= until {
                 return Err(SharedError::Held { path: self.path.clone(), waited: patience });
@@ -167,7 +170,7 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Takes or frees a lock; `false` if somebody else holds it.
+    /// Acquires or releases a lock; returns `false` if another process holds it.
     pub fn try_lock(&self, lock: Lock, hold: Hold) -> Result<bool, SharedError> {
         match self.ask(libc::F_OFD_SETLK, lock, hold) {
             Ok(()) => Ok(true),
@@ -188,13 +191,14 @@ impl SharedFile {
         };
         asked.l_type = kind as c_short;
         asked.l_whence = libc::SEEK_SET as c_short;
-        // A lock is one byte of the file, whether or not the file is as long.
+        // A lock is one byte of the file, even beyond its end.
         (asked.l_start, asked.l_len) = (place.into(), 1);
         // SAFETY: the structure outlives the call, which keeps no pointer to it.
         checked(unsafe { libc::fcntl(self.file.as_raw_fd(), command, &raw const asked) }).map(drop)
     }
 
-    /// Maps so many numbers of 64 bits and then of 32, every page in memory; `None` if the file is shorter.
+    /// Maps `longs` 64-bit numbers followed by `words` 32-bit numbers, with every page in memory;
+    /// `None` if the file is shorter.
     pub fn map(&self, longs: usize, words: usize) -> Result<Option<SharedMemory>, SharedError> {
         let len = longs * size_of::<AtomicU64>() + words * size_of::<AtomicU32>();
         if len == 0 || self.len()? < len as u64 {
@@ -203,8 +207,8 @@ impl SharedFile {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let file = self.file.as_raw_fd();
-        // SAFETY: a new mapping of an open file, at a place that the system chooses; nothing that was
-        // mapped before is touched.
+        // SAFETY: a new mapping of an open file, at an address that the system chooses; existing
+        // mappings are untouched.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), len, access, flags, file, 0) };
         match NonNull::new(start).filter(|_| start != libc::MAP_FAILED) {
             Some(start) => Ok(Some(SharedMemory { start, longs, words })),
@@ -213,8 +217,8 @@ impl SharedFile {
     }
 }
 
-/// Calls `allocate` with offset and length until all are there; it returns an errno. A signal undoes one call, so that
-/// one for the whole might never end.
+/// Calls `allocate` with offset and length until everything is allocated; it returns an errno. A
+/// signal undoes a call, so a single large call might never finish.
 fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Result<()> {
     let mut from = 0;
     while from < bytes {
@@ -228,7 +232,8 @@ fn in_slices(bytes: u64, mut allocate: impl FnMut(u64, u64) -> c_int) -> io::Res
     Ok(())
 }
 
-/// Numbers in a [`SharedFile`] that other processes change at any time. It outlives the open file.
+/// Numbers in a [`SharedFile`] that other processes can change at any time. It outlives the open
+/// file.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<libc::c_void>,
@@ -236,23 +241,25 @@ pub struct SharedMemory {
     words: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, and is reached by atomic operations only.
+// SAFETY: the mapping belongs to this value alone, and is accessed only with atomic operations.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above; atomics may be used by several threads.
 unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
-    /// The numbers of 64 bits.
+    /// The 64-bit numbers.
     pub fn longs(&self) -> &[AtomicU64] {
-        // SAFETY: so many are mapped from the start of a page on, for as long as this value lives, and
-        // any bits are a value. Who else has it mapped writes it by atomic operations, too; a process of
-        // the same user that does not, or that cuts the file short, could as well end this one.
+        // SAFETY: `longs` numbers are mapped from the start of a page for as long as this value
+        // lives, and any bits are valid. Other processes that map the file also use atomic
+        // operations; a process of the same user that does not, or that truncates the file, could
+        // kill this process anyway.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr().cast(), self.longs) }
     }
 
-    /// The numbers of 32 bits.
+    /// The 32-bit numbers.
     pub fn words(&self) -> &[AtomicU32] {
-        // SAFETY: so many are mapped behind the longs, whose size is a multiple of theirs; else as above.
+        // SAFETY: `words` numbers are mapped after the longs, whose size is a multiple of theirs;
+        // otherwise as above.
         unsafe {
             let start = self.start.as_ptr().cast::<AtomicU64>().add(self.longs);
             core::slice::from_raw_parts(start.cast(), self.words)
@@ -263,7 +270,7 @@ impl SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         let len = self.longs * size_of::<AtomicU64>() + self.words * size_of::<AtomicU32>();
-        // SAFETY: mapped by `SharedFile::map` with this length, and nobody borrows it any more.
+        // SAFETY: mapped by `SharedFile::map` with this length; no borrows remain.
         unsafe { libc::munmap(self.start.as_ptr(), len) };
     }
 }
@@ -277,7 +284,6 @@ mod tests {
 
     use super::*;
 
-    /// A file that goes with its test.
     struct Own(SharedFile, String);
 
     impl Own {
@@ -319,7 +325,7 @@ mod tests {
             assert_eq!(from, until, "without gaps, and nothing twice");
             calls += 1;
             assert!(calls < 100, "it goes on for ever");
-            // What is longer never ends before the next signal, and every second one comes at once.
+            // Long calls are always interrupted by a signal, short ones every second time.
             if bytes > 1 << 20 || calls % 2 == 0 {
                 return libc::EINTR;
             }

@@ -1,4 +1,4 @@
-//! Sockets that carry datagrams, whatever the network: the kernel's arrays and stamps. [`crate::udp`] and
+//! Datagram sockets of all networks: kernel arrays and timestamps. [`crate::udp`] and
 //! [`crate::ethernet`] open them; [`crate::link::direct`] runs them.
 
 pub(crate) mod address;
@@ -16,18 +16,18 @@ pub(crate) mod transmit;
 use tautline_proto::endpoint::Arrival;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 
-/// One datagram that arrived.
+/// A received datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
     /// Its bytes; only the first part if [`Self::truncated`].
     pub bytes: &'a [u8],
-    /// From where and when.
+    /// Source and arrival time.
     pub arrival: Arrival,
-    /// Whether it was longer than the link was opened for and has been cut.
+    /// Whether it was longer than the link's maximum and was truncated.
     pub truncated: bool,
 }
 
-/// All of a [`Datagram`] but its bytes, to be kept.
+/// Everything of a [`Datagram`] except its bytes, for storage.
 #[derive(Clone, Copy)]
 pub(crate) struct DatagramHead {
     pub(crate) len: usize,
@@ -46,16 +46,16 @@ impl DatagramHead {
     }
 }
 
-/// Names each total once: its field, and its place among [`LinkCounters::totals`].
+/// Names each total once: its field and its position in [`LinkCounters::totals`].
 macro_rules! link_counters {
     ($($(#[$doc:meta])* $total:ident,)+) => {
-        /// What a link has counted since it was opened. All are totals.
+        /// Counters of a link since it was opened. All are totals.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct LinkCounters {
             $($(#[$doc])* pub $total: u64,)+
-            /// Of the datagrams taken and refused, those that were to go by the second network.
+            /// Datagrams sent and refused on the second network, as part of the totals.
             pub also: (u64, u64),
-            /// The `errno` of the latest system call that failed, 0 if none did.
+            /// `errno` of the last failed system call; 0 if none failed.
             pub last_error: i32,
         }
 
@@ -75,40 +75,44 @@ macro_rules! link_counters {
 }
 
 link_counters! {
-    /// Datagrams that the kernel took (one per packet and destination).
+    /// Datagrams accepted by the kernel (one per packet and destination).
     sent,
-    /// Datagrams that the kernel refused.
+    /// Datagrams refused by the kernel.
     send_errors,
-    /// Packets that found no room in the batch or the ring, or were too long.
+    /// Packets that were too long or found no room in the batch or ring.
     dropped,
-    /// Packets that were let go since there was no destination.
+    /// Packets dropped because there was no destination.
     let_go,
     /// Datagrams delivered.
     received,
-    /// Datagrams delivered that were longer than the link was opened for.
+    /// Datagrams delivered truncated, as they exceeded the link's maximum.
     truncated,
-    /// Datagrams not delivered since they came from another than the source asked for.
+    /// Datagrams discarded because they came from another source than the configured one.
     foreign,
-    /// Datagrams not delivered since the link's [`Seal`](crate::socket::seal::Seal) did not open them.
+    /// Datagrams discarded because the link's [`Seal`](crate::socket::seal::Seal) could not open
+    /// them.
     unopened,
-    /// Datagrams delivered for which the kernel gave no usable stamp.
+    /// Datagrams delivered without a usable kernel timestamp.
     unstamped,
-    /// Datagrams that the kernel dropped as the socket's buffer was full (`SO_RXQ_OVFL`), known with the next arrival.
+    /// Datagrams dropped by the kernel because the socket buffer was full (`SO_RXQ_OVFL`); updated
+    /// with the next arrival.
     kernel_drops,
-    /// Datagrams that the wire thread dropped since the device's thread did not fetch them.
+    /// Datagrams dropped by the wire thread because the device's thread did not read them.
     ring_drops,
-    /// Packets that the interface's queue dropped as too late, each once, whatever its destinations and networks.
+    /// Packets dropped as late by the interface's queue; each counts once, whatever its
+    /// destinations and networks.
     unlaunched,
-    /// Of those, the ones without a [`LinkEvent::Unlaunched`](crate::link::event_queue::LinkEvent::Unlaunched).
+    /// Those of them without a
+    /// [`LinkEvent::Unlaunched`](crate::link::event_queue::LinkEvent::Unlaunched).
     unnamed,
-    /// Packets dropped since a connection did not take them in time: newer ones went instead.
+    /// Packets replaced by newer ones because a connection did not accept them in time.
     overdue,
-    /// Departures (records for the ledger) that found the caller's ring full.
+    /// Departures (records for the ledger) dropped because the caller's ring was full.
     departures_lost,
 }
 
 impl LinkCounters {
-    /// The totals of both: of a link and of the newer one that took its place.
+    /// Sum of both totals: of a link and of its successor.
     #[must_use]
     pub fn plus(&self, newer: &Self) -> Self {
         let (one, other) = (self.totals(), newer.totals());
@@ -117,17 +121,17 @@ impl LinkCounters {
     }
 }
 
-/// A link that could not be opened: one sentence and the mend.
+/// Error from opening a link, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{tried}: {answer}; {mend}")]
 pub struct OpenError {
-    /// What was tried, with the address.
+    /// The failed operation, with the address.
     pub tried: String,
-    /// What the system answered.
+    /// Error message of the system.
     pub answer: String,
-    /// What to do next.
+    /// How to fix it.
     pub mend: String,
-    /// The system's error number, 0 if it was not the system that refused.
+    /// The system's error number; 0 if the error is not from the system.
     pub errno: i32,
 }
 
@@ -140,15 +144,15 @@ impl OpenError {
     }
 }
 
-/// When one sampled packet left the kernel's network stack.
+/// When a sampled packet left the kernel's network stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransmitStamp {
     /// First frame of the packet.
     pub media: MediaTime,
-    /// Handed to the kernel.
+    /// Time of hand-over to the kernel.
     pub handed: LocalTime,
-    /// Given by the kernel to the network driver (its software stamp).
+    /// Time of hand-over from the kernel to the network driver (software timestamp).
     pub left: LocalTime,
-    /// How far `left` may be from the truth by the mapping between the clocks.
+    /// Uncertainty of `left` from the mapping between the clocks, ±.
     pub uncertainty: Span,
 }

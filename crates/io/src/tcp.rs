@@ -1,10 +1,12 @@
-//! RTP and RTCP over TCP, framed per RFC 4571: for networks that let nothing else through.
+//! RTP and RTCP over TCP, framed per RFC 4571: for networks that block everything else.
 //!
-//! TCP retransmits, and later data waits. So that the delay does not grow, the kernel gets little more than it can send
-//! at once (`TCP_NOTSENT_LOWAT`); packets that wait here longer than [`TcpOptions::most_wait`] are dropped, oldest
-//! first, in whole frames ([decision 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
+//! TCP retransmits, which delays later data. To keep the delay from growing, the kernel gets little
+//! more than it can send at once (`TCP_NOTSENT_LOWAT`). Packets that wait longer than
+//! [`TcpOptions::most_wait`] are dropped, oldest first, in whole frames ([decision
+//! 51](../../../docs/decisions/0051-a-connection-drops-what-is-old.md)).
 //!
-//! A connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport); [`keep`] connects, accepts and replaces lost ones.
+//! A connection is a [`MuxedTransport`](crate::link::muxed::MuxedTransport); [`keep`] connects,
+//! accepts and reconnects.
 
 mod connection;
 pub mod keep;
@@ -19,26 +21,28 @@ pub use self::connection::{ConnectionLost, TcpWatch};
 use crate::link::OpenError;
 use crate::udp::DSCP_MEDIA;
 
-/// How a connection is used.
+/// Options of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// The largest datagram in bytes, before it is sealed. Who announces a longer one is no sender of ours.
+    /// Maximum datagram size in bytes, before encryption. A peer that announces a longer frame is
+    /// not a tautline sender.
     pub datagram_bytes: usize,
-    /// Packets per second that are expected one way.
+    /// Expected packets per second in one direction.
     pub packets_per_second: u32,
-    /// Packets that are queued before a flush at most.
+    /// Maximum number of packets queued before a flush.
     pub batch: usize,
-    /// How long a packet may wait for the connection: two packets and a retransmission on a short path.
+    /// Maximum time that a packet waits for the connection: two packets and a retransmission on a
+    /// short path.
     pub most_wait: Span,
-    /// Differentiated services code point of everything sent, 0 to 63.
+    /// DSCP of everything sent, 0 to 63.
     pub dscp: u8,
-    /// Null packets go first until the window holds those of a round trip; the far end must skip them
-    /// ([`tautline_proto::call::window`]).
+    /// Sends null packets first until the window holds a round trip's packets; the far end must
+    /// skip them ([`tautline_proto::call::window`]).
     pub grows_window: bool,
 }
 
 impl Default for TcpOptions {
-    /// Packets that fit an Ethernet frame, a thousand a second, each of which may wait for 20 ms.
+    /// Packets of up to an Ethernet frame, 1000 per second, with a maximum wait of 20 ms.
     fn default() -> Self {
         Self {
             datagram_bytes: 1472,

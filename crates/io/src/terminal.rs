@@ -1,4 +1,4 @@
-//! The keys of the terminal that a program runs in, one by one as they are pressed.
+//! Reads single key presses from the program's terminal.
 
 use std::io::{self, IsTerminal};
 use std::mem::MaybeUninit;
@@ -6,22 +6,24 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::system::checked;
 
-/// While it lives, standard input returns each key at once and shows none; signals by keys and output are unchanged.
+/// While alive, standard input returns each key at once without echo; signals from keys and output
+/// are unchanged.
 #[derive(Debug)]
 pub struct TerminalKeys {
     before: libc::termios,
 }
 
 impl TerminalKeys {
-    /// `None` if standard input is no terminal or this program is in the background (`SIGTTOU` would stop it).
+    /// Returns `None` if standard input is not a terminal or this program is in the background
+    /// (`SIGTTOU` would stop it).
     pub fn of_standard_input() -> io::Result<Option<Self>> {
         if !io::stdin().is_terminal() || !is_in_front(io::stdin()) {
             return Ok(None);
         }
         let mut before = MaybeUninit::<libc::termios>::zeroed();
-        // SAFETY: `before` is a writable termios, which the call fills where it does not fail.
+        // SAFETY: `before` is a writable termios, which the call fills unless it fails.
         checked(unsafe { libc::tcgetattr(libc::STDIN_FILENO, before.as_mut_ptr()) })?;
-        // SAFETY: it was filled, and all zeros are one as well.
+        // SAFETY: it was filled; all zeros are valid as well.
         let before = unsafe { before.assume_init() };
         let mut keys = before;
         keys.c_lflag &= !(libc::ICANON | libc::ECHO);
@@ -34,19 +36,20 @@ impl TerminalKeys {
 
 impl Drop for TerminalKeys {
     fn drop(&mut self) {
-        // A terminal that is gone needs no mending.
+        // If the terminal is gone there is nothing to restore.
         let _ = set(&self.before);
     }
 }
 
 fn set(attributes: &libc::termios) -> io::Result<()> {
-    // SAFETY: a whole termios that outlives the call.
+    // SAFETY: a complete termios that outlives the call.
     checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, attributes) }).map(drop)
 }
 
-/// Whether this program's process group is in the terminal's foreground: a background one must not draw over a shell.
+/// Whether this process group is in the terminal's foreground: a background one must not draw over
+/// a shell.
 pub fn is_in_front(terminal: impl AsFd) -> bool {
     let terminal = terminal.as_fd().as_raw_fd();
-    // SAFETY: no pointers, and a descriptor that is open as long as it is borrowed.
+    // SAFETY: no pointers, and a descriptor that is open while borrowed.
     unsafe { libc::tcgetpgrp(terminal) == libc::getpgrp() }
 }

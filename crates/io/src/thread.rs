@@ -1,5 +1,4 @@
-//! Threads that keep time: scheduling class, timer slack, a stack that is in memory before it is
-//! needed.
+//! Real-time threads: scheduling class, timer slack, prefaulted stack.
 
 pub mod affinity;
 pub mod float_mode;
@@ -19,40 +18,40 @@ use std::thread::JoinHandle;
 use tautline_proto::text::{SpanError, parse_span};
 use tautline_proto::time::Span;
 
-/// How the kernel is asked to schedule a thread (`sched(7)`).
+/// A thread's scheduling policy (`sched(7)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduler {
-    /// As any program.
+    /// The default policy.
     #[default]
     Other,
     /// `SCHED_FIFO` at this priority, 1 to 99: runs until it waits.
     Fifo(u8),
-    /// `SCHED_RR` at this priority, 1 to 99: shares with its equals.
+    /// `SCHED_RR` at this priority, 1 to 99: time-slices with threads of equal priority.
     RoundRobin(u8),
     /// `SCHED_DEADLINE`: `runtime` within `deadline` of the start of every `period`.
     Deadline {
         /// Processor time per period.
         runtime: Span,
-        /// From the start of the period.
+        /// Deadline from the start of the period.
         deadline: Span,
-        /// Between starts.
+        /// Time between period starts.
         period: Span,
     },
 }
 
-/// A scheduler that cannot be read, with what was typed.
+/// Reason why a scheduler cannot be parsed, with the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchedulerError {
-    /// No such class.
+    /// Unknown scheduling class.
     #[error("`{0}` is no scheduler; use other, fifo:70, rr:70 or deadline:RUNTIME/DEADLINE/PERIOD")]
     Class(String),
-    /// A priority that is not 1 to 99.
+    /// A priority outside 1 to 99.
     #[error("`{0}` is no priority; use 1 to 99")]
     Priority(String),
-    /// Not three durations in rising order.
+    /// Not three durations in ascending order.
     #[error("`{0}` is not RUNTIME/DEADLINE/PERIOD in rising order; write 200us/1ms/1ms")]
     Deadline(String),
-    /// One of the durations.
+    /// An invalid duration.
     #[error(transparent)]
     Span(#[from] SpanError),
 }
@@ -81,7 +80,7 @@ fn parse_deadline(text: &str) -> Result<Scheduler, SchedulerError> {
     let mut parts = text.split('/');
     let mut next = || parts.next().ok_or_else(unusable).and_then(|part| Ok(parse_span(part)?));
     let (runtime, deadline, period) = (next()?, next()?, next()?);
-    // The kernel wants at least 1024 ns of runtime (sched(7)).
+    // The kernel requires at least 1024 ns of runtime (sched(7)).
     let ordered = Span::from_nanos(1024) <= runtime && runtime <= deadline && deadline <= period;
     if !ordered || parts.next().is_some() {
         return Err(unusable());
@@ -103,7 +102,7 @@ impl fmt::Display for Scheduler {
 }
 
 impl Scheduler {
-    /// One real-time priority below, for a thread that serves this one; below a deadline `fifo:70`.
+    /// One real-time priority lower, for a thread that serves this one; `fifo:70` for a deadline.
     pub const fn one_below(self) -> Self {
         match self {
             Self::Other => Self::Other,
@@ -115,12 +114,12 @@ impl Scheduler {
         }
     }
 
-    /// How the kernel schedules the current thread.
+    /// Scheduling policy of the current thread.
     pub fn current() -> Self {
         // SAFETY: all zeros are a valid sched_attr.
         let mut found: libc::sched_attr = unsafe { core::mem::zeroed() };
         let (this_thread, no_flags, size) = (0, 0, size_of::<libc::sched_attr>());
-        // SAFETY: room for a sched_attr of the size that is stated; the C library has no wrapper.
+        // SAFETY: room for a sched_attr of the given size; the C library has no wrapper.
         let answer = unsafe {
             libc::syscall(libc::SYS_sched_getattr, this_thread, &raw mut found, size, no_flags)
         };
@@ -139,7 +138,7 @@ impl Scheduler {
         }
     }
 
-    /// Asks the kernel to schedule the current thread so. Refused, the thread goes on as it was.
+    /// Requests this policy for the current thread. If refused, the old policy stays.
     pub fn apply(self) -> Granted {
         let errno = self.ask().err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
         Granted { asked: self, errno }
@@ -164,7 +163,7 @@ impl Scheduler {
             wanted.sched_period = nanos(period);
         }
         let (this_thread, no_flags) = (0, 0);
-        // SAFETY: a sched_attr of the size that it states; the C library has no wrapper.
+        // SAFETY: a sched_attr of the size that it contains; the C library has no wrapper.
         let answer = unsafe {
             libc::syscall(libc::SYS_sched_setattr, this_thread, &raw const wanted, no_flags)
         };
@@ -172,23 +171,23 @@ impl Scheduler {
     }
 }
 
-/// What became of a wish for a scheduler. Its `Display` is the sentence for the report.
+/// Result of requesting a scheduler. Its `Display` is the sentence for the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the report says once how threads run"]
 pub struct Granted {
-    /// What was asked for.
+    /// Requested scheduler.
     pub asked: Scheduler,
-    /// The system's error number; 0 if the wish was granted.
+    /// The system's error number; 0 if granted.
     pub errno: i32,
 }
 
 impl Granted {
-    /// Whether the thread runs as asked.
+    /// Whether the request was granted.
     pub const fn is_granted(&self) -> bool {
         self.errno == 0
     }
 
-    /// How the thread runs.
+    /// Scheduler in effect.
     pub const fn effective(&self) -> Scheduler {
         if self.is_granted() { self.asked } else { Scheduler::Other }
     }
@@ -210,20 +209,20 @@ impl fmt::Display for Granted {
     }
 }
 
-/// What the system says for an error number, without the number.
+/// The system's message for an error number, without the number.
 pub(crate) fn sentence(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// The smallest stack that [`spawn`] makes: the standard library needs some itself.
+/// Minimum stack of [`spawn`]: the standard library itself needs some.
 const LEAST_STACK: usize = 64 << 10;
-/// Left untouched at the far end of the stack when it is prefaulted, for the frames that are there.
+/// Not prefaulted at the far end of the stack, as room for the frames in use.
 const STACK_MARGIN: usize = 24 << 10;
 const PAGE: usize = 4096;
 
-/// Starts a thread with a prefaulted stack (at least 64 KiB) and a timer slack of 1 ns, under `scheduler` if the system
-/// grants it; returns once it knows.
+/// Starts a thread with a prefaulted stack (at least 64 KiB) and a timer slack of 1 ns, under
+/// `scheduler` if the system grants it. Returns once that is known.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     scheduler: Scheduler,
@@ -236,7 +235,7 @@ pub fn spawn<T: Send + 'static>(
     let handle = thread.spawn(move || {
         set_timer_slack();
         touch_stack((stack_bytes - STACK_MARGIN) / PAGE);
-        // Nobody listens only if the spawner is gone, and then nobody wants to know.
+        // Fails only if the spawner is gone, which needs no result.
         let _ = tell.send(scheduler.apply());
         drop(tell);
         run()
@@ -245,23 +244,23 @@ pub fn spawn<T: Send + 'static>(
     Ok((handle, granted))
 }
 
-/// Runs `start` with all signals blocked, which threads that it starts inherit: handlers of a foreign program never run
-/// there.
+/// Runs `start` with all signals blocked. Threads started by it inherit the mask, so a foreign
+/// program's handlers never run there.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: both sets are valid and writable; sigfillset fills the one that is blocked.
+    // SAFETY: both sets are valid and writable; sigfillset fills the one to block.
     unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let started = start();
-    // SAFETY: the set that was in force before, which the call above wrote.
+    // SAFETY: the previous set, written by the call above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut()) };
     started
 }
 
-/// Timers of the current thread end within 1 ns of their time, not the usual 50 µs.
+/// Reduces the current thread's timer slack from the default 50 µs to 1 ns.
 fn set_timer_slack() {
     let nanos: libc::c_ulong = 1;
     // SAFETY: no pointers. It cannot fail for a value above 0 (PR_SET_TIMERSLACK(2const)).
@@ -275,7 +274,7 @@ fn touch_stack(pages: usize) {
     if pages > 1 {
         touch_stack(pages - 1);
     }
-    // Not a tail call: the frame must stay while those below it are made.
+    // Prevents a tail call: this frame must stay while deeper ones are created.
     core::hint::black_box(&mut page);
 }
 
@@ -344,7 +343,7 @@ mod tests {
     fn a_thread_started_without_signals_hears_none_and_the_starter_as_before() {
         let blocked = || {
             let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-            // SAFETY: nothing is set; the present set is written to `set`.
+            // SAFETY: nothing is set; the current set is written to `set`.
             unsafe {
                 libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), set.as_mut_ptr());
                 libc::sigismember(set.as_ptr(), libc::SIGUSR1) == 1

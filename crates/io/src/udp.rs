@@ -1,4 +1,4 @@
-//! RTP's usual way: UDP.
+//! UDP, the usual transport of RTP.
 
 pub mod blocked;
 mod control_socket;
@@ -31,12 +31,12 @@ pub use crate::socket::interface::interface_label;
 use crate::socket::seal::Seal;
 
 impl DirectLink {
-    /// Opens the socket and lays out everything that will ever be needed.
+    /// Opens the socket and allocates everything it will need.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         Self::open_sealed(options, None)
     }
 
-    /// The same with a seal on every datagram, if there is one.
+    /// Opens the socket, with encryption of every datagram if `seal` is given.
     pub fn open_sealed(
         options: &UdpOptions,
         seal: Option<Box<dyn Seal>>,
@@ -51,7 +51,8 @@ impl DirectLink {
         Self::over(first, also, room_for(options), (local, seal)).launching(options.launch)
     }
 
-    /// The same over a bound UDP socket. The address, second network and launch times of `options` are not used.
+    /// Creates a link from a bound UDP socket, with encryption if `seal` is given. Ignores address,
+    /// second network and launch times in `options`.
     pub fn over_socket(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,
@@ -63,7 +64,7 @@ impl DirectLink {
         Ok(Self::over((socket, destinations), None, room_for(options), (local, seal)))
     }
 
-    /// The address that its socket is bound to; an unspecified one of another network.
+    /// Address that the socket is bound to; unspecified for other networks.
     pub fn local(&self) -> SocketAddr {
         self.place().socket_address().unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into())
     }
@@ -80,7 +81,8 @@ fn room_for(options: &UdpOptions) -> DirectRoom {
 }
 
 impl MuxedTransport {
-    /// A bound UDP socket. Of `options` only the largest datagram, the batch, the packets per second and DSCP are used.
+    /// Creates a transport from a bound UDP socket. Of `options` only the maximum datagram, the
+    /// batch, the packet rate and the DSCP are used.
     pub fn udp(
         socket: impl Into<OwnedFd>,
         options: &UdpOptions,

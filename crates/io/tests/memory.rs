@@ -1,4 +1,4 @@
-//! Locked memory, in a process of its own as it is the whole process that is locked.
+//! Locked memory; in its own test binary, as the whole process is locked.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 
 use tautline_io::link::direct::DirectLink;
@@ -10,7 +10,6 @@ use tautline_io::udp::UdpOptions;
 use tautline_io::udp::pair::open_pair;
 use tautline_trial::{Lack, skipped};
 
-/// Kilobytes that `/proc/self/status` gives for `name`.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
@@ -38,7 +37,7 @@ fn a_process_with_links_and_locked_memory_stays_small() {
     let ringed = ThreadedLink::start(DirectLink::open(&options).unwrap(), wire).unwrap();
     let monitor = StallMonitor::start();
     assert!(status("VmLck") > 0);
-    // A receiver may have 12 MB in all; what is here leaves most of it to audio and reports.
+    // A receiver may use 12 MB in total; this leaves most for audio and reports.
     let resident = status("VmRSS");
     assert!(resident <= 8 << 10, "{resident} kB are resident");
     drop((direct, control, ringed, monitor));

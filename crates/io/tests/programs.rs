@@ -1,4 +1,5 @@
-//! Programs that come when the process has no descriptor left: in a test binary of its own, as the limit is the process's.
+//! Programs that connect when the process has no descriptors left; in its own test binary, as the
+//! limit applies to the process.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +14,6 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::{Channels, Rate};
 
-/// Changes how many descriptors this process may have, and says how many it might.
 fn limit(descriptors: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid structure for both calls, which outlives them.
@@ -26,7 +26,6 @@ fn limit(descriptors: u64) -> u64 {
     }
 }
 
-/// The time that this process has had on a core.
 fn spent() -> Span {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid place for the answer.
@@ -46,7 +45,7 @@ fn a_program_that_finds_no_descriptor_left_waits_for_one_and_costs_no_core_meanw
     let (listening, mut programs) = opened.unwrap();
     programs.begin(LocalTime::from_nanos(1));
     let free = File::open("/dev/null").unwrap().as_raw_fd();
-    // One for the program, none for who lets it in.
+    // One for the program's socket, none for accepting it.
     let before = limit(free as u64 + 1);
     let program = UnixStream::connect(folder.join("programs-taut.play"));
     let none = File::open("/dev/null");

@@ -1,4 +1,5 @@
-//! Pages of simulated reports, to be looked at: `cargo run -p tautline-lab --example page -- target/lab`.
+//! Writes sample pages of simulated reports: `cargo run -p tautline-lab --example page --
+//! target/lab`.
 
 use std::path::PathBuf;
 

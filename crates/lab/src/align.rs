@@ -1,15 +1,15 @@
-//! How far apart two taps of one sound are: two channels of a recording, one of which hears it later.
+//! Delay between two taps of one sound: two channels of a recording, the second later than the
+//! first.
 //!
-//! Any sound will do, and no mark is in it. The recording is cut into windows. In each the delay is
-//! found to a frame by correlation (`correlation`), of periodic sound by its onset or envelope (`periodic`),
-//! and to a part of a frame by the phase of the
-//! cross spectrum (`fitting`), with how far that may be from the truth; where it cannot be told the
-//! window is void and says why. Along the windows the delay drifts, and steps where frames were
-//! dropped or inserted between the taps (`series`).
+//! Any sound works; it needs no marks. The recording is cut into windows. In each window,
+//! correlation (`correlation`) finds the delay to a frame. For periodic sound, the onset or
+//! envelope does (`periodic`). The phase of the cross spectrum (`fitting`) refines it to a fraction
+//! of a frame, with an uncertainty. A window without a clear delay is void and gives the reason.
+//! Across windows the delay drifts, and steps where frames were dropped or inserted between the
+//! taps (`series`).
 //!
-//! Samples in, figures out: where they come from is for others. Every instant is one of the first
-//! tap, in frames of the recording; a delay is how much later the second has what the first had then,
-//! negative where it is earlier.
+//! This module does no I/O. Every time is a frame of the first tap in the recording. A delay is how
+//! much later the second tap has the same sound; negative if earlier.
 
 mod correlation;
 mod fitting;
@@ -142,7 +142,7 @@ fn of_files(flags: &AlignFlags, recording: &Path) -> Result<LabReport, Failure> 
     taps(flags, sound.rate, [first, second], channels)
 }
 
-/// What is found between two taps, with what became of what was asked for.
+/// Report of the delays between two taps, with a note if the window length was changed.
 fn taps(
     flags: &AlignFlags,
     rate: Rate,
@@ -216,17 +216,16 @@ fn name([first, second]: [usize; 2]) -> String {
     format!("channel {first} to {second}")
 }
 
-/// How two taps are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BetweenOptions {
     pub rate: Rate,
-    /// Frames for one delay; a recording that is shorter is one window.
+    /// Frames per delay; a shorter recording is one window.
     pub window: Frames,
     pub most: Frames,
 }
 
 impl BetweenOptions {
-    /// A delay of each half a second, of 100 ms at most.
+    /// One delay per half second, of 100 ms at most.
     pub fn new(rate: Rate) -> Self {
         let [window, most] = [500, 100].map(|millis| rate.frames_within(Span::from_millis(millis)));
         Self { rate, window, most }
@@ -236,19 +235,16 @@ impl BetweenOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapDelays {
     pub rate: Rate,
-    /// Frames that each delay is of.
     pub window: Frames,
-    /// One after the other, each beginning where the last ends.
     pub windows: Vec<TapWindow>,
-    /// Where the delay changed at once, by rising frame.
+    /// Sudden changes of the delay, by rising frame.
     pub steps: Vec<DelayStep>,
-    /// How the delay changes apart from steps; positive where it grows.
     pub drift: Option<DelayDrift>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TapWindow {
-    /// The frame of the first tap in its middle, of which the delay is.
+    /// Frame of the first tap in the middle of the window, to which the delay applies.
     pub at: Frames,
     pub delay: Result<TapDelay, Void>,
 }
@@ -257,80 +253,75 @@ pub struct TapWindow {
 pub struct TapDelay {
     /// How much later the second tap has the sound.
     pub delay: FineFrames,
-    /// In 95 of 100 windows the truth is no further from it, either way.
     pub uncertainty: FineFrames,
-    /// How the delay changes within the window, and how far that may be from the truth.
     pub drift: DelayDrift,
-    /// How far below it the next best delay lies, in dB: at least 3, or less if the sound is periodic.
+    /// Distance to the next best delay in dB: at least 3, or less if the sound is periodic.
     pub confidence_db: f64,
-    /// How much louder the second tap is; negative where its polarity is the other.
+    /// Gain of the second tap relative to the first; negative if the polarity is inverted.
     pub gain: f64,
-    /// The period if the delay is carried on from another window: it may have changed by whole periods since.
+    /// The period, if the delay is carried over from another window: it may be wrong by whole
+    /// periods.
     pub modulo: Option<FineFrames>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayDrift {
-    /// Frames of delay for each frame of the recording; positive where it grows.
+    /// Delay per recorded frame; positive if it grows.
     pub ppm: Ppm,
-    /// In 95 of 100 cases the truth is no further from it, either way.
+    /// 95 % bound, in either direction.
     pub uncertainty: Ppm,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Void {
-    /// A tap is below −100 dBFS there: the first, or the second.
+    /// This tap is below −100 dBFS in the window.
     Silent(Tap),
-    /// Nothing of the one stands out in the other within the range that was searched.
+    /// No correlation stands out in the searched range.
     Unlike,
     Ambiguous {
-        /// The delays, the best first; if the sound is periodic the nearest to 0 first.
+        /// Possible delays, the best first; for periodic sound, the nearest to 0 first.
         delays: Vec<FineFrames>,
-        /// The period of the sound, if it is periodic and no onset or envelope proves a delay.
+        /// Period of the sound, if it is periodic and no onset or envelope proves a delay.
         period: Option<FineFrames>,
     },
-    /// The best lies at the end of the range that was searched, and beyond it may be a better.
+    /// The best delay is at the end of the searched range; a better one may lie beyond.
     EndOfRange,
-    /// The second tap has what belongs to it before its beginning or after its end.
+    /// The matching sound of the second tap lies before its beginning or after its end.
     PastEnd,
     Stepped,
-    /// No line of delay and drift settles in it.
+    /// The fit of delay and drift does not converge.
     Unsettled,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tap {
-    /// From which instants are counted.
     First,
-    /// Which is later or earlier.
     Second,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayStep {
-    /// The first frame of the first tap that is heard with the new delay, or is lacking.
+    /// First frame of the first tap that has the new delay or is missing.
     pub at: Frames,
-    /// How much longer the delay is from there on: positive if frames were inserted in the second tap.
+    /// Increase of the delay from there on: positive if frames were inserted in the second tap.
     pub by: FineFrames,
-    /// The period if it may be any number of periods more or less.
+    /// The period, if the step may be wrong by whole periods.
     pub modulo: Option<FineFrames>,
 }
 
 impl TapDelays {
-    /// The windows that have a delay, with the frame in the middle of each.
+    /// Windows that have a delay, with the frame in the middle of each.
     pub fn found(&self) -> impl Iterator<Item = (Frames, &TapDelay)> {
         self.windows.iter().filter_map(|window| Some((window.at, window.delay.as_ref().ok()?)))
     }
 }
 
-/// Holds `second` against `first`; both begin at one instant.
 pub fn between(first: &[f32], second: &[f32], options: &BetweenOptions) -> TapDelays {
     series::TapSeries::of(first, second, options).told()
 }
 
-/// So many frames, to 2⁻³² of one.
+/// Frames, rounded to 2⁻³² frame.
 fn fine(frames: f64) -> FineFrames {
-    // The cast saturates.
     FineFrames::from_parts((frames * FineFrames::ONE as f64).round() as i64)
 }
 

@@ -1,8 +1,8 @@
-//! `taut lab all`: every experiment once, shortly, each as a program of its own, and one page that leads
-//! to their pages.
+//! `taut lab all`: each experiment once, briefly, as a program of its own, and a page that links to
+//! their pages.
 //!
-//! Each is run as anybody would run it alone, so that the page's commands repeat its figures: this starts
-//! them one after the other, reads what they wrote, and measures nothing.
+//! Each runs as a user would run it, so that the page's commands reproduce its figures. This
+//! program only starts them in sequence and reads their output.
 
 mod index;
 mod outcome;
@@ -103,7 +103,6 @@ pub(crate) fn run(flags: &AllFlags) -> Result<(), Failure> {
 
 fn text(report: &AllReport) -> String {
     report.experiments.iter().fold(String::new(), |mut text, outcome| {
-        // Writing into a string does not fail.
         let _ = writeln!(text, "{outcome}");
         text
     })
@@ -114,17 +113,17 @@ pub struct AllReport {
     pub schema: u32,
     pub command: String,
     pub duration_ns: u64,
-    /// Whether it was to end before all of them had run.
+    /// Whether it was stopped before all had run.
     pub ended_early: bool,
     pub experiments: Vec<AllOutcome>,
 }
 
 const LOOK: Duration = Duration::from_millis(20);
-/// An experiment that was told to end writes its report; one that has not by then is ended for good.
+/// Time for an interrupted experiment to write its report; then it is killed.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Runs them; told is with what begins how many are left, then what it came to. Once asked to stop, the one that runs is
-/// told to end and no other begins.
+/// Runs the experiments and prints progress and outcomes. On a stop, interrupts the running one and
+/// starts no other.
 fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
     let tell = |sentence: &str| {
         if flags.report != PlainKind::None {
@@ -145,7 +144,7 @@ fn run_each(flags: &AllFlags, stop: &Stop) -> Result<AllReport, Failure> {
             report.ended_early = true;
             break;
         }
-        // What one needs is a part of it.
+        // Preparations count with the experiment that needs them.
         let left = steps[number..].iter().filter(|step| step.is_experiment()).count();
         tell(&format!("{}: {} ({left} left)", step.name, step.does));
         let words = step.words(&flags.out, &flags.with);
@@ -172,7 +171,7 @@ fn not_started(error: std::io::Error) -> Failure {
     Failure::running(format!("starting taut: {error}; is it still where it was?"))
 }
 
-/// Runs one; what it says on the way is kept beside its report.
+/// Runs one; its messages go to a log next to its report.
 fn once(
     step: &Experiment,
     words: &[String],
@@ -181,7 +180,7 @@ fn once(
 ) -> Result<ExitStatus, Failure> {
     let path = folder.join(step.log());
     let log = File::create(&path).map_err(|error| not_written(&path, &error))?;
-    // What an earlier run left must not be taken for this one's.
+    // Removes files of an earlier run.
     for left in step.leaves() {
         let path = folder.join(left);
         match std::fs::remove_file(&path) {
@@ -199,8 +198,8 @@ fn once(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);
-    // What a terminal tells this at Ctrl-C, the experiment is told once, by this: told twice it would end
-    // without its report.
+    // Own process group: at Ctrl-C the experiment gets one signal, from here. A second one would
+    // end it without a report.
     let mut child = command.process_group(0).spawn().map_err(not_started)?;
     let mut told: Option<Instant> = None;
     loop {
@@ -213,12 +212,10 @@ fn once(
                 interrupt(&mut child);
             }
             Some(since) if since.elapsed() > GRACE => {
-                // It may have ended just now.
                 let _ = child.kill();
             }
             _ => {}
         }
-        // Nothing is measured here; the experiment is another program.
         std::thread::sleep(LOOK);
     }
 }

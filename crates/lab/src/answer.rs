@@ -1,4 +1,4 @@
-//! What an experiment found, given as it was asked for.
+//! Outputs the findings of an experiment as requested.
 
 use clap::Args;
 use serde::Serialize;
@@ -25,7 +25,6 @@ pub(crate) struct Reporting {
     pub(crate) report_file: Vec<ReportPath>,
 }
 
-/// Where what an experiment finds goes, made before it begins.
 pub(crate) struct Answer {
     kind: ReportKind,
     files: ReportFiles,
@@ -38,7 +37,7 @@ impl Answer {
         Self::with(flags, stop_on_signals()?)
     }
 
-    /// Of what is read from a file: the first signal ends the program.
+    /// For input from a file: the first signal ends the program.
     pub(crate) fn of_file(flags: &Reporting) -> Result<Self, Failure> {
         Self::with(flags, Stop::default())
     }
@@ -58,12 +57,12 @@ impl Answer {
         }
     }
 
-    /// Gives the report; an experiment in which nothing was measured has failed.
+    /// Outputs the report; returns an error if nothing was measured.
     pub(crate) fn give(self, report: LabReport) -> Result<(), Failure> {
         self.give_unless(None, report)
     }
 
-    /// Gives the report of an experiment that may have failed though some rows were measured: why it has.
+    /// Outputs the report; `unanswered` is why the experiment failed although rows were measured.
     pub(crate) fn give_unless(
         self,
         unanswered: Option<String>,
@@ -77,7 +76,7 @@ impl Answer {
         unanswered.map_or(Ok(()), |why| Err(Failure::running(why)))
     }
 
-    /// Answers by a void row that a host could not be used.
+    /// Reports that a host is unusable, with a void row.
     pub(crate) fn unusable(
         self,
         experiment: &'static str,
@@ -110,17 +109,17 @@ pub fn command_line() -> String {
     shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }
 
-/// Prints what a program that an agent started has found, in one line.
+/// Prints the result of a program started by an agent, in one line.
 pub(crate) fn print_json(found: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string(found).map_err(|error| Failure::running(error.to_string()))?;
     screen::print(&(json + "\n"));
     Ok(())
 }
 
-/// Values of one run at most: 16 bytes each, and sorted once more at the end.
+/// Maximum number of values in a run: 16 bytes each, and a sorted copy at the end.
 const MOST: usize = 20_000_000;
 
-/// Refuses a run of more values: they are kept in memory, which is locked, until the end.
+/// Rejects a run with more values: they stay in locked memory until the end.
 pub(crate) fn check_room(values: usize) -> Result<(), Failure> {
     if values <= MOST {
         return Ok(());

@@ -1,9 +1,9 @@
-//! How regular blocks are on both sides of a sound device: when it calls its process, against the
-//! call before and against the grid that its own clock lays.
+//! Regularity of blocks on both sides of a sound device: times of its process calls, relative to
+//! the previous call and to the grid of its own clock.
 //!
-//! The device says when the first frame of each block met the ADC or will meet the DAC. A block is
-//! due to be handed over a fixed time from that instant, which one depends on the device; so lateness
-//! is from the earliest hand-over of the run, and what the fixed time is stands beside it.
+//! The device reports when the first frame of each block met the ADC or will meet the DAC. A block
+//! is due at a fixed, device-dependent distance from that time. So lateness is relative to the
+//! earliest hand-over of the run, and the distance is reported separately.
 
 mod client;
 mod figures;
@@ -110,14 +110,14 @@ impl CallbackJitterFlags {
     fn calls(&self, settings: &Settings) -> usize {
         let period = settings.rate.span_of(settings.period).as_nanos().max(1);
         let calls = (self.settle + self.duration).as_nanos() / period;
-        // A device that runs fast, or catches up, calls more often.
+        // A fast or catching-up device calls more often.
         (calls.max(0) as usize).saturating_mul(9) / 8 + 64
     }
 }
 
 const BEAT: Span = Span::from_millis(20);
 
-/// Runs the devices beside each other, with silence. One that goes is a void row with its reason.
+/// Runs the devices in parallel, with silence. A failed one is a void row with the reason.
 fn measure(
     devices: Vec<OpenedSide>,
     options: &CallbackJitterFlags,

@@ -1,10 +1,11 @@
-//! How much of its period a host can hand to plugins on other machines: the paper's method (N. P. Lago and F. Kon,
-//! *A Middleware System for Distributed Real-Time Multimedia Processing*, 2003, section 5), tightened.
+//! Share of the period that a host can give to plugins on other machines. The paper's method (N. P.
+//! Lago and F. Kon, *A Middleware System for Distributed Real-Time Multimedia Processing*, 2003,
+//! section 5), tightened.
 //!
-//! A thread is woken once a period, as a card wakes its own, or a JACK server calls its client, and hands a block to
-//! each worker. The plugin there takes so long, and ever longer, until the first answer is missed; what lies between is
-//! halved, and what went is held. The same plugin on this machine alone comes first, an idle exchange with the same
-//! workers next, and a bare exchange of as many bytes last.
+//! A thread wakes once a period, from a timer like a card's or a JACK server's call, and hands a
+//! block to each worker. The plugin's run time there grows until an answer is missed; then the
+//! interval is halved, and the result is held. The same plugin on this machine comes first, then an
+//! idle exchange with the same workers, and at last a bare exchange of as many bytes.
 
 mod bare;
 mod figures;
@@ -225,7 +226,7 @@ pub(crate) fn run(flags: &CapacityFlags) -> Result<(), Failure> {
     }
 }
 
-/// A client of the server of this name, joined to nothing.
+/// A client of this server without connections.
 fn jack_client(server: &str, pace: JackPace) -> Result<JackClient, String> {
     let failed = |error: DeviceError| error.to_string();
     let name = format!("taut-capacity?connect=none&server={server}");
@@ -249,7 +250,7 @@ fn plugins(program: &Path) -> Vec<PathBuf> {
     let path = std::env::var_os("LADSPA_PATH").unwrap_or_default();
     let installed = beside.parent().unwrap_or(beside).join("lib/ladspa");
     let built = [beside.to_owned(), beside.join("deps"), installed];
-    // Of nothing `split_paths` makes a path without a name.
+    // `split_paths` returns one nameless path for an empty variable.
     let named = std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty());
     named.chain(built).collect()
 }
@@ -302,9 +303,9 @@ impl CapacityFlags {
     }
 }
 
-/// Measures point after point, each after the plugin of its rate and period on this machine alone. A timer wakes the
-/// master, or a JACK server. With the report, why nothing is known of workers, if they were asked for and every row of
-/// theirs is void.
+/// Measures the points, each after a local run of the plugin at its rate and period. The master is
+/// woken by a timer or a JACK server. Also returns why nothing is known of workers, if all their
+/// rows are void.
 fn measure(
     (options, points): (&CapacityFlags, &[CapacityPoint]),
     (machines, jack): (&mut Machines, Option<&mut JackMaster>),
@@ -357,8 +358,7 @@ fn measure(
     (report, unanswered(of_workers))
 }
 
-/// What the plugin can do on this machine alone answers nothing: of workers, one row at least is to be known. Why none
-/// is, by the first of them.
+/// Returns the first reason if all rows of workers are void; local rows do not count as an answer.
 fn unanswered(of_workers: Vec<Option<String>>) -> Option<String> {
     of_workers.into_iter().collect::<Option<Vec<_>>>()?.into_iter().next()
 }

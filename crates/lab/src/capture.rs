@@ -1,4 +1,4 @@
-//! Frames of captures: pcap (both byte orders, micro- and nanoseconds) and pcapng.
+//! Reads frames of captures: pcap (both byte orders, micro- and nanoseconds) and pcapng.
 
 use std::io::Read;
 
@@ -6,17 +6,17 @@ use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{PcapBlockOwned, PcapError, create_reader};
 
-/// The longest block that is read: far more than any frame, and no more memory than this.
+/// Maximum block size: far more than any frame, and a limit for memory.
 const BUFFER: usize = 1 << 20;
 
-/// What begins each frame of a capture (tcpdump.org/linktypes.html).
+/// Link-layer header of the frames (tcpdump.org/linktypes.html).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkType {
     Ethernet,
     Raw,
-    /// The family of BSD's loopback, in four bytes.
+    /// BSD loopback: the address family in four bytes.
     Null,
-    /// Of Linux's `any` interface.
+    /// Linux `any` interface.
     Cooked,
     Cooked2,
 }
@@ -37,9 +37,9 @@ impl LinkType {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CapturedFrame<'a> {
     pub(crate) link: LinkType,
-    /// When, in nanoseconds since 1970 by the clock of the interface.
+    /// Nanoseconds since 1970, on the interface's clock.
     pub(crate) at_ns: i64,
-    /// Of the frame as it was on the network.
+    /// Original length of the frame.
     pub(crate) bytes: usize,
     pub(crate) frame: &'a [u8],
 }
@@ -78,9 +78,7 @@ pub(crate) fn read_frames(
 
 #[derive(Debug, Clone, Copy)]
 struct CaptureInterface {
-    /// `None` for one that is not read here.
     link: Option<LinkType>,
-    /// Units of its stamps in a second.
     units: u64,
     offset: i64,
 }
@@ -135,7 +133,7 @@ impl CaptureBlocks<'_> {
                 let stamp = u128::from(packet.ts_sec) * units + u128::from(packet.ts_usec);
                 self.frame(interface, stamp, packet.origlen, packet.data);
             }
-            // Interfaces are numbered anew in each section.
+            // Interface numbers restart in each section.
             PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
                 self.interfaces.push(CaptureInterface {
@@ -154,7 +152,6 @@ impl CaptureBlocks<'_> {
                 let frame = packet.data.get(..length).unwrap_or_default();
                 self.frame(interface, stamp, packet.origlen, frame);
             }
-            // Others have no stamp, or no frame.
             PcapBlockOwned::NG(_) => {}
         }
     }

@@ -1,16 +1,15 @@
-//! The cases of an experiment between two hosts, one after the other: each is a row. One that fails is void
-//! and the rest goes on; so it does after an agent that no longer answered, by another in its place. A host
-//! that is gone ends it.
+//! Cases of an experiment between two hosts, in sequence, one row each. A failed case is a void
+//! row, and the next one runs. A silent agent is replaced. A host that is gone ends the experiment.
 
 use crate::hosts::HostError;
 use crate::report::{LabReport, ReportRow};
 use crate::streams::StreamEnds;
 
-/// What becomes of each row; false ends the experiment.
+/// Receives each row; `false` ends the experiment.
 type TellRow<'a> = &'a mut dyn FnMut(&ReportRow) -> bool;
 
 pub(crate) trait CaseHosts {
-    /// Others in the place of those that no longer answer.
+    /// Replaces agents that no longer answer.
     fn replace_silent(&mut self) -> Result<(), HostError>;
 }
 
@@ -22,7 +21,7 @@ impl CaseHosts for StreamEnds {
 
 pub(crate) struct Cases<'a> {
     pub(crate) report: LabReport,
-    /// Why nothing is known of what was asked for, if that is so though some rows were measured.
+    /// Why the question has no answer although rows were measured, if so.
     pub(crate) unanswered: Option<String>,
     tell: TellRow<'a>,
     over: bool,
@@ -46,7 +45,7 @@ impl<'a> Cases<'a> {
         }
     }
 
-    /// Runs a case that is no row by itself, and hands back what came of it; nothing once it is over.
+    /// Runs a case that is not a row by itself, and returns its result; `None` after the end.
     pub(crate) fn attempt<H: CaseHosts, T>(
         &mut self,
         name: &str,
@@ -58,7 +57,7 @@ impl<'a> Cases<'a> {
         }
         let came = case(hosts);
         if let Err(error) = &came {
-            // One agent's answers are no other's, so it is asked for nothing more.
+            // A silent agent gets no more requests: its late answer could be taken for another.
             let gone = match error {
                 HostError::Refused { .. } => None,
                 HostError::Silent { .. } => hosts.replace_silent().err(),
@@ -99,7 +98,6 @@ impl<'a> Cases<'a> {
 mod tests {
     use super::*;
 
-    /// How many of them fell silent, and what comes of replacing one.
     struct Agents {
         replaced: u32,
         answer: Result<(), HostError>,
@@ -124,7 +122,8 @@ mod tests {
         HostError::Ended { place: "ssh:x".to_owned(), why: "its power failed".to_owned() }
     }
 
-    /// Three cases of which the second ends so: the reasons of void rows, the notes, and agents replaced.
+    /// Three cases; the second ends like this. Returns the reasons of void rows, the notes, and the
+    /// number of replaced agents.
     fn second(came: HostError, answer: Result<(), HostError>) -> (Vec<String>, Vec<String>, u32) {
         let mut agents = Agents { replaced: 0, answer };
         let mut tell = |_: &ReportRow| true;

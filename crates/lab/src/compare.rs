@@ -1,16 +1,16 @@
-//! Two reports: in what they differ, in what by more than noise, and whether that is for the worse.
+//! Compares two reports: differences, those beyond noise, and whether they are regressions.
 //!
-//! What differs is listed for each stage, whether it is judged or not. Reports of one run, as `taut recv` writes
-//! them, have no seconds: of them what was missed is judged, and the latency by its median. What only one report has
-//! is listed as such.
+//! Differences of each stage are listed, judged or not. Reports of one run, as `taut recv` writes
+//! them, have no seconds: their misses are judged, and the latency by its median. Items of only one
+//! report are listed as such.
 //!
-//! Rows are matched by name. A playout holds the latency of a stream, so of a stream every part is compared: each
-//! stage, how late the threads of both devices woke, what was missed and the xruns of both ends. Times are
-//! compared by one median and one 99th percentile a second, as [`crate::statistics`] compares them; what was
-//! missed by the seconds that missed it, since misses come in bursts. Of many comparisons one in a hundred is
-//! bound to be told by chance: what is left is held against all of them (Holm, Scandinavian Journal of
-//! Statistics 6, 1979), but for those that no seconds of these values could have told apart (Tarone, Biometrics
-//! 46, 1990).
+//! Rows are matched by name. A playout keeps a stream's latency constant, so every part of a stream
+//! is compared: each stage, wake-up lateness of both device threads, misses, and xruns of both
+//! ends. Times are compared by one median and one 99th percentile per second (see
+//! [`crate::statistics`]). Misses are compared by the seconds that have any, since they come in
+//! bursts. With many comparisons, one in a hundred differs by chance, so the results are corrected
+//! for their number (Holm, Scandinavian Journal of Statistics 6, 1979), without those that could
+//! not have differed in any case (Tarone, Biometrics 46, 1990).
 
 mod counts;
 mod figures;
@@ -33,7 +33,7 @@ pub use read::{ReadError, ReadReport};
 pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
 
-/// Of reports of the same, how many are told to differ anywhere, at most.
+/// Maximum probability that any difference is found between equal reports.
 const CHANCE: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,29 +41,27 @@ pub struct Compared {
     pub schema: u32,
     pub experiment: String,
     pub outcome: ComparedOutcome,
-    /// Why that, a sentence each: what is worse, or what could not be compared.
     pub because: Vec<String>,
-    /// How many figures were held against each other that could have been told to differ.
     pub tested: usize,
-    /// In the order of the first report; those that only the second has come last.
+    /// In the order of the first report; rows of only the second come last.
     pub rows: Vec<ComparedRow>,
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedRow {
-    /// Its name in the first, or in the second where only that has it.
+    /// Name in the first report, or in the second if only that has the row.
     pub name: String,
     pub other_name: Option<String>,
-    /// Why nothing is compared, in a sentence.
+    /// Why nothing is compared, as a sentence.
     pub unknown: Option<String>,
-    /// What both have and cannot be compared, a sentence each.
+    /// Shared items that cannot be compared, one sentence each.
     pub lacks: Vec<String>,
-    /// Whether the first report measured it and the second did not.
+    /// Whether only the first report measured it.
     pub gone: bool,
     pub figures: Vec<ComparedFigure>,
     pub stages: Vec<ComparedStage>,
-    /// Counters that differ; of reports of one run alone.
+    /// Differing counters; only in reports of one run.
     pub counters: Vec<ComparedCount>,
     pub only_first: Vec<String>,
     pub only_second: Vec<String>,
@@ -72,28 +70,25 @@ pub struct ComparedRow {
 /// One figure of a row. Times are in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComparedFigure {
-    /// Of which stage, or `sender_late`, `receiver_late`; absent of the row itself.
+    /// The stage, or `sender_late`, `receiver_late`; absent for the row itself.
     pub part: Option<String>,
     /// `p50_ns`, `p99_ns`, `max_ns`, `missed_share`, `late_share`, `lost_share`, `unheard_share`,
     /// `sender_xruns_per_s`, `receiver_xruns_per_s` or `freezes_per_s`.
     pub key: &'static str,
-    /// In the first report: of times the median of its seconds.
+    /// Value in the first report; for times the median of its seconds.
     pub first: f64,
     pub second: f64,
-    /// Of the second less the first, 95 of 100 bootstrap samples lie within; absent of what is counted, and
-    /// where there is too little to tell.
+    /// 95 % bootstrap interval of second minus first; absent for counts and with too few values.
     pub interval: Option<[f64; 2]>,
-    /// Differences of times up to this are none.
     pub threshold_ns: Option<f64>,
-    /// How often a second of the second report has more than one of the first; half of those that are equal
-    /// count (Vargha and Delaney 2000).
+    /// Probability that a second of the second report exceeds one of the first; ties count half
+    /// (Vargha and Delaney 2000).
     pub a12: Option<f64>,
     pub counted: Option<[SecondsCounted; 2]>,
-    /// Of chance alone making them as different.
+    /// Probability of such a difference by chance.
     pub p: f64,
-    /// The same of any of all figures; absent of what is not judged, or could not have differed.
+    /// The same, corrected for all figures; absent if it is not judged or could not have differed.
     pub p_of_all: Option<f64>,
-    /// What that makes: more is slower, or more missed.
     pub verdict: ComparedVerdict,
     pub why: Option<String>,
 }
@@ -101,12 +96,10 @@ pub struct ComparedFigure {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedVerdict {
-    /// Too few seconds to tell.
     #[default]
     Unknown,
-    /// Told and not judged: it follows from how the streams were set up, or from the other parts.
+    /// Reported but not judged: it follows from the streams' settings, or from the other parts.
     Follows,
-    /// No difference beyond noise and threshold.
     None,
     Less,
     More,
@@ -125,12 +118,11 @@ impl From<SeriesDifference> for ComparedVerdict {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompareOptions {
-    /// Differences of times up to this are none; a frame of the row's rate where it is not said.
+    /// Smaller time differences are ignored; by default a frame at the row's rate.
     pub threshold: Option<Span>,
 }
 
 impl Compared {
-    /// Of two reports, the older first.
     pub fn of(first: &ReadReport, second: &ReadReport, options: CompareOptions) -> Self {
         let mut compared = Self {
             schema: 1,
@@ -160,8 +152,8 @@ impl Compared {
     }
 }
 
-/// Takes back what so many comparisons would bring by chance: the least likely is held against all of
-/// them, the next against one fewer, until one is likely. How many they are.
+/// Corrects for multiple comparisons: compares the lowest probability with all of them, the next
+/// with one fewer, and so on. Returns their number.
 fn discount(rows: &mut [ComparedRow]) -> usize {
     let figures = rows.iter_mut().flat_map(|row| &mut row.figures);
     let mut judged: Vec<&mut ComparedFigure> =

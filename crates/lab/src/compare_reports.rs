@@ -119,7 +119,7 @@ pub(crate) fn run(flags: &CompareFlags) -> Result<(), Failure> {
     judged(&compared, flags).map_or(Ok(()), Err)
 }
 
-/// Why the second report does not show that nothing became worse, and the mend.
+/// Why the second report may be a regression, with the fix.
 fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
     let (first, second) = (flags.first.display(), flags.second.display());
     let because = compared.because.join("; ");

@@ -1,10 +1,10 @@
-//! How long sound takes from one device to another, from the sound itself.
+//! Measures the delay from one sound device to another, from the sound itself.
 //!
-//! A player plays time marks (`dsp::timecode`) on one device and says when each meets the DAC, a
-//! recorder keeps what another device hears and when it met the ADC, both by their devices' own
-//! word and on the devices' own threads. Where both are one device they are one process, which it
-//! calls with both sides of each period. An ordinary thread finds the marks and hands both to
-//! [`Judge`], which decides what became of each and touches nothing.
+//! A player plays time marks (`dsp::timecode`) on one device and records when each meets the DAC. A
+//! recorder keeps the sound of another device and the time when it met the ADC. Both times are as
+//! reported by the devices, on the devices' own threads. If both are one device, one process gets
+//! both sides of each period. An ordinary thread finds the marks and passes both to [`Judge`],
+//! which decides the outcome of each mark and does no I/O.
 
 mod apart;
 mod bound;
@@ -175,7 +175,7 @@ pub struct MarkSide {
     shape: MarkShape,
 }
 
-/// A device, and how it was named: another host is to be told the same.
+/// A device and its name as given by the user, to pass on to another host.
 #[derive(Debug, Clone)]
 pub struct NamedDevice {
     spec: DeviceSpec,
@@ -190,7 +190,7 @@ impl FromStr for NamedDevice {
     }
 }
 
-/// What a delay is measured with; it needs two devices that others can be joined to.
+/// Checks the channel and the devices: no `file:-`, and not only unconnected virtual cards.
 fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
     let (channel, channels) = (shape.channel, shape.channels);
     if channel as usize > channels.count() {
@@ -216,7 +216,6 @@ fn check(devices: &[&NamedDevice], shape: &MarkShape) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether it is a virtual card of which nothing is heard elsewhere, and which hears nothing.
 fn is_joined_to_nothing(device: &DeviceSpec) -> bool {
     let DeviceSpec::Software(SoftwareSpec::Virtual(card)) = device else { return false };
     card.cable.is_none() && card.loopback.is_none() && card.source.is_none()
@@ -293,7 +292,6 @@ pub(crate) fn hear(flags: &MarkSide) -> Result<(), Failure> {
     side(flags, Direction::Capture, apart::hear)
 }
 
-/// What one side of a delay between two hosts does with its device.
 type SideRun = fn(MarkPart<'_>, &mut dyn std::io::Write) -> Result<(), PartError>;
 
 fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Failure> {
@@ -308,37 +306,34 @@ fn side(flags: &MarkSide, direction: Direction, run: SideRun) -> Result<(), Fail
 
 #[derive(Debug, Clone, Copy)]
 pub struct DelayOptions {
-    /// What the latency was set to, to compare with.
     pub configured: Option<Span>,
-    /// Marks played this soon after the start do not count: streams begin, servos find their rate.
+    /// Marks played within this time from the start do not count: streams begin and servos lock.
     pub settle: Span,
-    /// From then on; `None` until asked to stop.
+    /// Time after settling; `None` until stop is requested.
     pub duration: Option<Span>,
     pub scheduler: Scheduler,
     pub channel: usize,
     pub mark: MarkKind,
-    /// The peak of it, in dB of full scale; [`Marker::LEVEL_DB`] unless something else is to be heard.
+    /// Peak of the mark in dBFS; by default [`Marker::LEVEL_DB`].
     pub level_db: f64,
 }
 
-/// Marks that are kept one by one where nobody says how long: of an hour, and at most.
+/// Time for which single marks are kept if no duration is given; `MOST_KEPT` is their maximum.
 const USUAL_TIME: Span = Span::from_secs(3600);
 const MOST_KEPT: i64 = 1 << 22;
 
 impl DelayOptions {
-    /// So many are kept one by one; the figures are of all.
     fn most_marks(&self, rate: Rate) -> usize {
         let time = self.duration.unwrap_or(USUAL_TIME);
         let spacing = self.mark.spacing(rate) as i64;
         (rate.frames_within(time).count() / spacing + 1).clamp(0, MOST_KEPT) as usize
     }
 
-    /// Marks played from then on do not count; that begins at this instant.
+    /// Marks played from this time on do not count; `begun` is the start.
     fn until(&self, begun: LocalTime) -> LocalTime {
         self.duration.map_or(LocalTime::NEVER, |span| begun + self.settle + span)
     }
 
-    /// Who decides what became of marks that count once that has begun.
     fn judge(&self, begun: LocalTime, rate: Rate) -> Judge {
         let judge = Judge::new(rate, begun + self.settle)
             .with_marks(self.mark.spacing(rate), self.level_db)
@@ -347,7 +342,7 @@ impl DelayOptions {
         if self.mark == MarkKind::Sweep { judge.with_sweeps() } else { judge }
     }
 
-    /// When playing ends: the last mark that counts is found when the next one was heard.
+    /// End of playing: the last counted mark is found only after the next was received.
     fn ends(&self, begun: LocalTime, rate: Rate) -> LocalTime {
         let tail = Frames::from_len(TAIL * self.mark.spacing(rate));
         self.duration.map_or(LocalTime::NEVER, |_| self.until(begun) + rate.span_of(tail))
@@ -412,11 +407,11 @@ impl MarkKind {
     }
 }
 
-/// Marks that are played while a measurement ends, beyond its duration.
+/// Marks played beyond the duration, while a measurement ends.
 const TAIL: usize = 2;
 const BEAT: Span = Span::from_millis(20);
 
-/// Plays marks on `output` and finds them on `input`. Both run at one nominal rate.
+/// Plays marks on `output` and finds them on `input`. Both run at the same nominal rate.
 pub fn measure(
     output: Box<dyn Device>,
     input: Box<dyn Device>,
@@ -424,13 +419,12 @@ pub fn measure(
     stop: &Stop,
 ) -> Result<MeasuredDelay, RunError> {
     let (player, recorder, measured) = set_up([output.settings(), input.settings()], options);
-    // The ear first: no mark is missed because nobody listened yet.
+    // The recorder starts first, so that no mark is missed.
     let hears = Running::start(input, Box::new(recorder), options.scheduler, stop)?;
     let plays = Running::start(output, Box::new(player), options.scheduler, stop)?;
     measured.run(vec![("output", plays), ("input", hears)], options, stop)
 }
 
-/// As [`measure`] on one duplex device, by one process and without two clocks.
 pub fn measure_both_ways(
     device: Box<dyn Device>,
     options: &DelayOptions,
@@ -465,9 +459,8 @@ struct Measured {
     judge: Judge,
 }
 
-/// For devices that run like this: the output's and the input's.
 fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecorder, Measured) {
-    // What is kept of the marks is written down when they have been played.
+    // Kept marks are written to memory during the run, so it is locked.
     let notes = Vec::from_iter(lock_memory());
     let begun = now();
     let run = RunNumber::new(fastrand::u32(..));
@@ -481,7 +474,7 @@ fn set_up(settings: [Settings; 2], options: &DelayOptions) -> (Player, MarkRecor
 }
 
 impl Measured {
-    /// Until it is to end, or a device does. Each is named.
+    /// Runs until the end of the measurement, or until a device ends. Each device has a name.
     fn run(
         mut self,
         devices: Vec<(&'static str, Running)>,
@@ -519,19 +512,18 @@ impl Measured {
     }
 
     fn look(&mut self) {
-        // What was heard by now has been played, and its line is there.
+        // Sound received by now was played before, so its mark is already in the ring.
         let until = self.ear.listen();
         self.marks.read(|played| self.judge.played(played));
         self.ear.find(until, |heard| self.judge.heard(heard));
     }
 }
 
-/// What a clock may have run beside its nominal rate within a span: 100 ppm, as crystals do.
+/// Maximum deviation of a clock from its nominal rate within a span: 100 ppm, as crystals have.
 const fn off_rate(within: Span) -> Span {
     within.divided(10_000)
 }
 
-/// Of a whole frame, as many nanoseconds as this part.
 fn part_of_a_frame(rate: Rate, part: f64) -> Span {
     Span::from_nanos((part * 1e9 / f64::from(rate.hertz())).round() as i64)
 }

@@ -1,4 +1,4 @@
-//! Devices that are measured at their ports.
+//! Devices measured at their ports.
 
 use clap::Args;
 use tautline_audio::{DeviceSpec, Extras, Opened};
@@ -41,7 +41,7 @@ impl DevicePace {
     }
 }
 
-/// What a delay that was measured at the ports of this device is made of, if it has some.
+/// Note on the parts of a delay measured at this device's ports, if it has ports.
 pub(crate) fn at_ports(spec: &DeviceSpec) -> Option<String> {
     let cycle = match spec {
         DeviceSpec::Jack(_) => "",
@@ -55,7 +55,6 @@ pub(crate) fn at_ports(spec: &DeviceSpec) -> Option<String> {
     ))
 }
 
-/// Opens a device whose sound is measured: at its ports, if it has some.
 pub(crate) fn open_measured(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,

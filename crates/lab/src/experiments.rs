@@ -1,18 +1,15 @@
-//! The table of experiments.
-
 use crate::report::LabReport;
 use crate::{align, delay, quality};
 
-/// An experiment by its name on the command line, or what is made for one by `taut lab all`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Experiment {
-    /// What follows `taut lab`.
+    /// Name after `taut lab`.
     pub(crate) name: &'static str,
     pub(crate) asks: &'static str,
     pub(crate) does: &'static str,
-    /// When it is among all of them: the machine first, what was measured on it after.
+    /// Position in `taut lab all`: the machine first, then measurements on it.
     pub(crate) turn: u8,
-    /// Its words on the command line there, `{folder}` being where the reports go.
+    /// Arguments in `taut lab all`; `{folder}` is the folder of reports.
     pub(crate) words: &'static str,
     pub(crate) sends: bool,
     pub(crate) needs: Option<&'static Experiment>,
@@ -31,13 +28,12 @@ const DEMO: Experiment = Experiment {
 const SENT: Experiment = Experiment {
     name: "sent",
     does: "send the packets whose intervals are looked at",
-    // Nobody hears it: how evenly packets leave is the sender's own doing.
+    // Without a receiver: only the sender affects the regularity of packets.
     words: "send --input tone:997 --to rtp://127.77.0.1:5004 --duration 3s --packet-log {folder}/sent.csv \
             --quiet",
     ..ALONE
 };
 
-/// In the order in which they are listed.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "delay",
@@ -94,7 +90,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         asks: "what is the least latency that loses nothing?",
         does: "find the least latency that loses nothing, and hold it",
         turn: 6,
-        // Buffers that outlast what keeps a core of a shared machine, up to 119 ms.
+        // Buffers outlast interruptions on a shared machine, up to 119 ms.
         words: "lab min-latency --period 240 --periods 32 --step 50ms --most 500ms --duration 500ms --settle 1s \
                 --hold 1s",
         ..SENDS

@@ -1,6 +1,6 @@
-//! The machines that an experiment runs on: each is spoken to by the standard input and output of an
-//! agent that was started there (`taut lab agent`), so no port is opened and no key is made. What an
-//! agent does is to run `taut` itself, and to hand back what it wrote.
+//! Machines of an experiment: each runs an agent (`taut lab agent`), which is driven via its
+//! standard input and output, so no port is opened and no key is made. The agent runs `taut` and
+//! returns its output.
 
 mod addresses;
 mod agent;
@@ -42,27 +42,21 @@ pub use usage::{ChildUsage, UsedBetween};
 use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
 
-/// An agent may take so long to answer, longer than what it was asked to wait.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// So often it is tried by which address a host is reached: a network that loses one of twenty loses all of these once in
-/// hundred and sixty thousand times.
+/// Tries of each address: at 5 % packet loss, all are lost once in 160,000 times.
 const KNOCKS: u32 = 4;
-/// For a child's end it is asked to wait so long at a time.
 const TURN: Duration = Duration::from_secs(2);
-/// The same where somebody may ask to end: until its turn is over an agent does not see that it is to go.
+/// The same while the user may request a stop, which an agent cannot see during a request.
 const SHORT_TURN: Duration = Duration::from_millis(100);
-/// An agent whose input ended may take so long: it ends its children first.
 const GOODBYE: Duration = Duration::from_secs(6);
-/// The same where somebody waits who has asked to end.
 const HURRIED: Duration = Duration::from_secs(1);
-/// The same for a stream that is measured, which an agent is not to disturb.
+/// Wait per request during a measured stream, which the agent must not disturb.
 const HEEDING: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 const PIECE: usize = 1 << 18;
 
 pub struct LabHost {
     place: HostPlace,
-    /// What people are told that it is: where, and of a stream which end.
     name: String,
     agent: Child,
     to: Option<ChildStdin>,
@@ -72,18 +66,19 @@ pub struct LabHost {
     hello: Hello,
     silent: bool,
     stop: Stop,
-    /// Whether it is waited for no longer than until `stop`.
+    /// Whether waits end early at `stop`.
     heeds: bool,
 }
 
 impl LabHost {
-    /// Starts an agent, unless asked to stop before it answers. From then on it is waited for all the same: what
-    /// was begun is finished.
+    /// Starts an agent, unless stop is requested before it answers. Later waits ignore the stop: a
+    /// begun step is finished.
     pub fn at(place: HostPlace, stop: &Stop) -> Result<Self, HostError> {
         let mut command = place.command()?;
         let program = command.get_program().to_string_lossy().into_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C is for whoever asked: the row that runs is finished, and its agents tidy up.
+        // Ctrl-C must reach only this process: the current row is finished, and its agents clean
+        // up.
         command.process_group(0);
         let mut agent = command.spawn().map_err(|error| HostError::NotStarted {
             place: place.to_string(),
@@ -115,17 +110,17 @@ impl LabHost {
         self
     }
 
-    /// Agents say who they are before they are asked.
+    /// Reads the agent's greeting, which it sends without a request.
     fn greet(&mut self) -> Result<Hello, HostError> {
         let here = env!("CARGO_PKG_VERSION");
         let place = self.name.clone();
         let line = self.line(PATIENCE)?;
-        // The version alone is read in whatever words another has for the rest.
+        // Other versions may format everything but the version differently.
         let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
         if let Some(there) = said["taut"].as_str().filter(|there| *there != here) {
             return Err(HostError::OtherVersion { place, there: first(there, 40), here });
         }
-        // Whatever else a login says comes here, too.
+        // Login messages arrive here too.
         serde_json::from_value(said).map_err(|_| HostError::NotStarted {
             place,
             why: format!("it says `{}`; is `taut` installed there?", first(&line, 80)),
@@ -148,7 +143,7 @@ impl LabHost {
         HostDescription { name: self.name.clone(), ..self.hello.host.clone() }
     }
 
-    /// Starts `taut` with these words there, in which `{dir}` is a folder of this experiment's.
+    /// Starts `taut` at the host with these arguments; `{dir}` is the experiment's folder.
     pub fn start(&mut self, words: &[String], cpus: &[usize]) -> Result<u32, HostError> {
         self.start_within(words, cpus, None)
     }
@@ -169,7 +164,7 @@ impl LabHost {
     pub fn wait(&mut self, child: u32, most: Duration) -> Result<ChildState, HostError> {
         let deadline = Instant::now() + most;
         loop {
-            // In turns, so that an agent that stands still is known to soon.
+            // Short requests, so that a hung agent is soon detected.
             let longest = if self.heeds { SHORT_TURN } else { TURN };
             let turn = deadline.saturating_duration_since(Instant::now()).min(longest);
             let most_ms = turn.as_millis() as u64;
@@ -177,7 +172,7 @@ impl LabHost {
                 AgentAnswer::Child(ChildState::Running) if Instant::now() < deadline => {}
                 AgentAnswer::Child(ChildState::Running) => return Ok(ChildState::Running),
                 AgentAnswer::Child(ChildState::Ended(ended)) => {
-                    // Piece by piece, as no line holds all that may be printed.
+                    // In pieces, as a line cannot hold all output.
                     let printed = self.read(&format!("{child}.out"))?;
                     return Ok(ChildState::Ended(ChildEnded { printed, ..ended }));
                 }
@@ -186,8 +181,8 @@ impl LabHost {
         }
     }
 
-    /// Waits so long while a child runs. While somebody asks to stop it is interrupted if `ends_sooner`. Tells
-    /// whether it ran to the end of that.
+    /// Waits up to `lasts` while a child runs; interrupts it if stop is requested and
+    /// `ends_sooner`. Returns whether it ran for the whole time.
     pub(crate) fn runs(
         &mut self,
         child: u32,
@@ -217,7 +212,6 @@ impl LabHost {
         }
     }
 
-    /// Ends a child as Ctrl-C does; its report follows.
     pub fn interrupt(&mut self, child: u32) -> Result<(), HostError> {
         self.ask(AgentAsk::Interrupt { child }).map(|_| ())
     }
@@ -238,8 +232,8 @@ impl LabHost {
         self.ask(AgentAsk::Noise { file: file.to_owned(), seconds, rate }).map(|_| ())
     }
 
-    /// An address of this host at which a datagram from `other` arrives, and the first of so many free
-    /// pairs of UDP ports.
+    /// Returns an address at which a datagram from `other` arrives, and the first port of `pairs`
+    /// free UDP port pairs.
     pub fn reached_from(
         &mut self,
         other: &mut Self,
@@ -263,7 +257,8 @@ impl LabHost {
         )))
     }
 
-    /// The first of so many free pairs of UDP ports there, an even one and the next each.
+    /// Returns the first of `pairs` consecutive free UDP port pairs, each an even port and the
+    /// next.
     pub fn ports(&mut self, pairs: u16) -> Result<u16, HostError> {
         match self.ask(AgentAsk::Listen { pairs })? {
             AgentAnswer::Listening { ports, .. } => Ok(ports),
@@ -271,7 +266,7 @@ impl LabHost {
         }
     }
 
-    /// How long equals share a processor under SCHED_RR there, from now until the agent ends.
+    /// Sets the SCHED_RR time slice of the host until the agent ends.
     pub fn round_robin_slice(&mut self, slice: Span) -> Result<(), HostError> {
         self.ask(AgentAsk::Slice { slice_ms: (slice.as_nanos() / 1_000_000) as u32 }).map(|_| ())
     }
@@ -285,7 +280,7 @@ impl LabHost {
             return Err(HostError::Interrupted { place: self.name.clone() });
         }
         if self.silent {
-            // Once is enough: each of many would take as long.
+            // Fails at once: each further request would wait for the full timeout.
             return Err(self.not_answering());
         }
         self.asked += 1;
@@ -301,7 +296,7 @@ impl LabHost {
             let Ok(Reply { id, answer }) = serde_json::from_str::<Reply>(&line) else {
                 return Err(self.refused(&format!("it says `{}`", first(&line, 80))));
             };
-            // What was asked before, and not waited for any longer.
+            // Answer to an earlier request that timed out.
             if id != self.asked {
                 continue;
             }
@@ -331,7 +326,7 @@ impl LabHost {
         }
     }
 
-    /// In turns, so that it is soon known that nobody waits any longer.
+    /// Waits in short turns to notice a stop.
     fn next_line(&self, most: Duration) -> Result<BoundedLine, RecvTimeoutError> {
         let deadline = Instant::now() + most;
         loop {
@@ -348,7 +343,6 @@ impl LabHost {
         HostError::Silent { place: self.name.clone(), seconds: PATIENCE.as_secs() }
     }
 
-    /// Another agent in the place of one that no longer answers, which is ended with its children.
     pub(crate) fn replace_silent(&mut self) -> Result<(), HostError> {
         if self.silent {
             self.to = None;
@@ -375,12 +369,12 @@ impl LabHost {
         }
     }
 
-    /// Waits as long as an agent takes to end its children, and ends one that takes longer: a machine
-    /// that is gone would be waited for without end.
+    /// Gives an agent time to end its children, then kills it: with the host gone, waiting would
+    /// never end.
     fn give_up(&mut self) -> std::io::Result<ExitStatus> {
         let most = if self.is_given_up() { HURRIED } else { GOODBYE };
         let deadline = Instant::now() + most;
-        // One that was stopped ends its children, too, once it goes on.
+        // A stopped agent ends its children once it continues.
         self.signal(Signal::CONT);
         while matches!(self.agent.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
@@ -389,8 +383,8 @@ impl LabHost {
         self.agent.wait()
     }
 
-    /// To the agent and what it started, which are a group of their own; to nobody once it has ended, as
-    /// its number may be another's by then.
+    /// Signals the agent and its children, which have a process group of their own; does nothing
+    /// after it has ended, as its ID may be reused.
     fn signal(&mut self, signal: Signal) {
         if let (Ok(None), Ok(pid)) = (self.agent.try_wait(), i32::try_from(self.agent.id())) {
             let _ = Pid::from_raw(pid).map(|group| kill_process_group(group, signal));
@@ -429,20 +423,20 @@ impl Drop for LabHost {
     }
 }
 
-/// An agent's lines are no longer: a piece of a file, of which each byte may be written as six.
+/// Maximum length of an agent's line: a piece of a file, with up to six bytes per byte.
 const LINE: usize = 8 * PIECE;
 const TOO_LONG: &str = "it says a line of more than 2 MiB; is `taut` what runs there?";
-/// So many lines wait to be read; whoever writes more waits.
+/// Lines buffered; a writer of more blocks.
 const WAITING: usize = 1024;
 
-/// Lines as they come, read aside: whoever waits for one can give up.
+/// Reads lines on a thread, so that the receiver can time out.
 fn lines(from: impl Read + Send + 'static) -> Receiver<BoundedLine> {
     let (to, lines) = sync_channel(WAITING);
     std::thread::spawn(move || lines_within(from, LINE).try_for_each(|line| to.send(line)).ok());
     lines
 }
 
-/// What is read aside may not have been read yet, and who holds the other end open is not waited for.
+/// Timeout for output still in the pipe: another process may keep the other end open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 fn rest(from: &Receiver<BoundedLine>) -> Vec<String> {

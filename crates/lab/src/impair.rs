@@ -1,8 +1,7 @@
-//! A network that misbehaves on purpose: takes datagrams, says when each goes on.
+//! A network that misbehaves on purpose: takes datagrams and decides when each is forwarded.
 //!
-//! [`Impairer`] decides and touches nothing: time is an argument, so that tests drive it by hand.
-//! [`Relay`] runs it between real sockets. What a path does to packets is the simulator's
-//! [`PathModel`], so that what was simulated can be tried.
+//! [`Impairer`] decides without I/O; time is an argument, for tests. [`Relay`] runs it between real
+//! sockets. The path model is the simulator's [`PathModel`], so simulated cases can be tried.
 
 mod parse;
 mod presets;
@@ -179,9 +178,9 @@ fn by_udp(address: &Address, resolved: &Resolved) -> Result<(SocketAddr, SocketA
     })
 }
 
-/// A relay that hears what it hands on hands it on for ever.
+/// Rejects a relay that would receive its own datagrams, and forward them forever.
 fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<(), Failure> {
-    // Between the same group on two networks it is a relay like any other.
+    // Relaying one group between two networks is no loop.
     let (listen, to) = (by_udp(&flags.listen, listen)?, by_udp(&flags.to, to)?);
     let apart = flags.listen.interface != flags.to.interface && to.0.ip().is_multicast();
     let at = listen.0.ip();
@@ -198,7 +197,7 @@ fn refuse_loop(flags: &ImpairFlags, listen: &Resolved, to: &Resolved) -> Result<
     )))
 }
 
-/// Whether it is an address of this machine: nobody can be bound to another's.
+/// Whether this machine has the address: binding to others fails.
 fn is_own(ip: IpAddr) -> bool {
     !ip.is_multicast() && UdpSocket::bind((ip, 0)).is_ok()
 }
@@ -226,27 +225,25 @@ pub enum UdpPort {
 pub struct DatagramCounters {
     pub received: u64,
     pub lost: u64,
-    /// Runs of datagrams that were lost one after the other.
     pub bursts: u64,
     pub duplicated: u64,
-    /// That found the memory full, and were dropped: the relay's fault, not the path's.
+    /// Datagrams dropped because memory was full: the relay's fault, not the path's.
     pub overflowed: u64,
     pub released: u64,
 }
 
-/// Bytes that may wait, both ways together: a second and a half of 100 Mbit/s at 5 s of delay
-/// would be more, and no sound is.
+/// Maximum number of bytes waiting in both directions: about 5 s of 100 Mbit/s, more than any audio
+/// needs.
 const MOST_WAITING: usize = 64 << 20;
 
-/// RTP and RTCP take the same path, and each is counted by itself.
 struct LegState {
     path: Path,
     counters: [DatagramCounters; 2],
     losing: [bool; 2],
 }
 
-/// Decides when each datagram goes on: after which delay, once, twice or never. The same seed
-/// decides the same for the same datagrams.
+/// Decides when each datagram is forwarded: the delay, and whether once, twice or never.
+/// Deterministic for a seed and the same datagrams.
 pub struct Impairer {
     start: LocalTime,
     there: LegState,
@@ -255,11 +252,11 @@ pub struct Impairer {
     waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
     order: u64,
-    /// The latest arrival so far: paths are asked in order of time.
+    /// The latest arrival so far: paths need rising times.
     newest: LocalTime,
 }
 
-/// A datagram on its way; the first due is the greatest.
+/// A datagram in flight; ordered so that the first due is the greatest.
 struct Waiting {
     due: LocalTime,
     order: u64,
@@ -296,8 +293,8 @@ impl Impairer {
         }
     }
 
-    /// Takes a datagram that arrived at `at`. One that arrived before another that was taken
-    /// earlier counts as having arrived with it.
+    /// Takes a datagram that arrived at `at`. If it arrived before another that was already taken,
+    /// it counts as arrived with that one.
     pub fn take(&mut self, leg: Leg, port: UdpPort, datagram: &[u8], at: LocalTime) {
         self.newest = self.newest.max(at);
         let entered = TrueTime::from_nanos((self.newest - self.start).as_nanos());
@@ -318,7 +315,7 @@ impl Impairer {
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.extend_from_slice(datagram);
             if port == UdpPort::Control {
-                // It stands for a network, whose ends share no clock.
+                // The relay simulates a network, whose ends share no clock.
                 hide_clocks(&mut bytes);
             }
             self.waiting_bytes += datagram.len();

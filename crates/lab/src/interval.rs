@@ -1,6 +1,6 @@
-//! At which intervals packets go or come: of a stream by its sender's ledger, by what arrives at a
-//! socket, or by a capture of a network; each beside the grid that its media clock lays, and with
-//! what is missing in it.
+//! Intervals at which packets leave or arrive: of a stream from its sender's ledger, at a socket,
+//! or in a capture of a network. Also compares each packet with the grid of its media clock, and
+//! counts missing packets.
 
 mod bare;
 mod beside;
@@ -156,7 +156,6 @@ pub struct LoopFlags {
     ledger: PathBuf,
 }
 
-/// That of the sender and that of the receiver.
 fn interfaces(text: &str) -> Result<[String; 2], String> {
     let mut names = text.split(',').map(str::to_owned);
     let first = names.next().filter(|name| !name.is_empty());
@@ -167,7 +166,7 @@ fn interfaces(text: &str) -> Result<[String; 2], String> {
     }
 }
 
-/// As many packets a second as the socket's buffer is laid out for: those of 125 µs.
+/// Packet rate for which the socket's buffer is sized: packets of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8000;
 
 pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
@@ -181,7 +180,7 @@ pub(crate) fn run(flags: &IntervalFlags) -> Result<(), Failure> {
     let report = match (&flags.ledger, &flags.pcap, &flags.listen) {
         (Some(path), _, _) => {
             let bytes = std::fs::read(path).map_err(|error| unread(path, &error))?;
-            // What is no text has no columns of a ledger, and that is said of it.
+            // A file that is not text is reported as one without ledger columns.
             of_ledger(&String::from_utf8_lossy(&bytes), flags.rate)
         }
         (_, Some(path), _) => {
@@ -207,7 +206,7 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
     };
     let mut modes =
         if flags.pacing.is_empty() { PacingMode::ALL.to_vec() } else { flags.pacing.clone() };
-    // The least regular first: what follows is to be better.
+    // The least regular mode first: the later ones should be better.
     modes.sort_unstable_by_key(|mode| core::cmp::Reverse(*mode));
     run_streams(
         Answer::open(&flags.reporting)?,
@@ -215,13 +214,12 @@ fn by_rungs(flags: &IntervalFlags) -> Result<(), Failure> {
         |_| None,
         |ends, cases, answer| {
             climb(ends, cases, &plan, &modes, answer);
-            // What the stamps are worth is said all the same, and is nothing that was asked for.
+            // The row of stamp errors does not count as an answer.
             cases.unanswered = nothing_of(&modes, &cases.report);
         },
     )
 }
 
-/// Why nothing was measured of any of these rungs, if nothing was.
 fn nothing_of(modes: &[PacingMode], report: &LabReport) -> Option<String> {
     let whys = modes.iter().map(|mode| {
         let row = report.rows.iter().find(|row| row.name == mode.name());
@@ -269,14 +267,12 @@ pub(crate) fn send(flags: &LoopFlags) -> Result<(), Failure> {
     let sent = bare::send(flags, format, &stop).map_err(Failure::open)?;
     std::fs::write(&flags.ledger, sent.ledger())
         .map_err(|error| Failure::running(format!("{}: {error}", flags.ledger.display())))?;
-    // As the report of `taut send` has it.
     let pacing = serde_json::json!({ "lead_ns": sent.lead.as_nanos() });
     let report = serde_json::json!({ "streams": [{ "pacing": pacing }] });
     screen::print(&format!("{report}\n"));
     Ok(())
 }
 
-/// Streams that are told of, those of the most packets.
 const MOST_FLOWS: usize = 32;
 
 fn report() -> LabReport {
@@ -285,7 +281,6 @@ fn report() -> LabReport {
     report
 }
 
-/// Intervals between hand-overs to the kernel, by the ledger of `taut send --packet-log`.
 pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     let mut report = report();
     match figures::read_ledger(text) {
@@ -295,7 +290,8 @@ pub fn of_ledger(text: &str, rate: Rate) -> LabReport {
     report
 }
 
-/// By a capture, pcap or pcapng: every stream of RTP and AVTP in it. Timestamps of RTP count frames at `rate`.
+/// Intervals of every RTP and AVTP stream in a capture, pcap or pcapng. RTP timestamps count frames
+/// at `rate`.
 pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     let mut report = report();
     let ReadCapture { flows, ended, notes } = read_capture(file);
@@ -309,7 +305,6 @@ pub fn of_capture(file: impl Read + Send, rate: Rate) -> LabReport {
     report
 }
 
-/// Why a capture that was read to its end has no stream.
 fn nothing(few: usize) -> String {
     match few {
         0 => "it has no RTP and no AVTP; capture the interface that carries the stream, such as \
@@ -322,7 +317,8 @@ fn nothing(few: usize) -> String {
     }
 }
 
-/// Two rows for each stream; how many datagrams may have been RTP, and were too few of one sender to tell.
+/// Adds two rows per stream. Returns the number of possible RTP datagrams left out because their
+/// sender sent too few.
 fn tell(report: &mut LabReport, sorted: SortedFlows) -> usize {
     let SortedFlows { streams: flows, strange, few } = sorted;
     if strange > 0 {

@@ -1,4 +1,4 @@
-//! Threads that are kept on one core and under one scheduler, or not started at all.
+//! Starts threads with a fixed core and scheduler, or not at all.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use tautline_io::thread::affinity::pin_to;
 use tautline_io::thread::{Scheduler, memory, spawn};
 
-/// Runs `run` on `core` as `scheduler` says; the reason, with its mend, if the system refuses either.
-/// Then nothing runs.
+/// Runs `run` on `core` with `scheduler`. If the system refuses either, nothing runs, and the error
+/// includes the fix.
 pub(crate) fn spawn_on<T: Send + 'static>(
     core: usize,
     name: &str,
@@ -17,7 +17,7 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     let (tell, hear) = mpsc::sync_channel(1);
     let (start, started) = mpsc::sync_channel::<()>(1);
     let (thread, granted) = spawn(name, scheduler, 0, move || {
-        // Nobody listens only if the spawner is gone, and then nothing is started.
+        // A closed channel means that the spawner is gone; then nothing starts.
         let _ = tell.send(pin_to(core));
         started.recv().ok().map(|()| run())
     })
@@ -37,16 +37,16 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     };
     if let Some(why) = refused {
         drop(start);
-        // It waits for nothing now, and does nothing that could panic.
+        // The thread neither waits nor panics now.
         let _ = thread.join();
         return Err(why);
     }
-    // It waits for this.
+    // The thread waits for this.
     let _ = start.send(());
     Ok(thread)
 }
 
-/// Locks memory, as logs must not be written to disk while a run goes on; the sentence if that is refused.
+/// Locks memory, as logs must not be paged out during a run; returns a note if that fails.
 pub(crate) fn lock_memory() -> Option<String> {
     memory::lock().err().map(|refused| refused.to_string())
 }

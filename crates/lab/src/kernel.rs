@@ -1,11 +1,10 @@
-//! How long a packet takes from the kernel's arrival to the program: to a thread that waits for it in
-//! `recvmmsg`, and by the direct link to a device's thread, which looks once a period and for which
-//! it therefore waits.
+//! Time from the kernel's arrival timestamp to the program: for a thread blocked in `recvmmsg`, and
+//! for the direct link, which a device's thread polls once a period, so packets wait.
 //!
-//! A paced thread sends over loopback, so that no network card and none of its interrupts are in it;
-//! the kernel's stamp is taken in the sender's own call. Sender and receiver run on one core and on two.
-//! Or a program at another host sends, and what comes has come by an interface: both stamps are taken
-//! here, so that nothing need be known of that host's clock.
+//! A paced thread sends over loopback, without a network card and its interrupts; the kernel takes
+//! the timestamp within the sender's call. Sender and receiver run on one core and on two.
+//! Alternatively a program at another host sends via an interface: both times are taken here, so
+//! that host's clock does not matter.
 
 mod case;
 mod far;
@@ -129,7 +128,7 @@ pub struct PacketsFlags {
 
 /// As in Sjöberg and Hammarström, Lund 2020, section 2.2.4.
 const PTIMES: [Span; 3] = [Span::from_millis(1), Span::from_millis(5), Span::from_millis(20)];
-/// As many as there.
+/// The number used there.
 const PACKETS: u32 = 50_000;
 const SHORT: Span = Span::from_secs(10);
 
@@ -166,7 +165,7 @@ pub(crate) fn run(flags: &KernelFlags) -> Result<(), Failure> {
         packets: ptimes.into_iter().map(shape).collect::<Result<_, _>>()?,
         most: flags.packets.unwrap_or(PACKETS) as usize,
         duration: flags.duration.unwrap_or(match flags.packets {
-            // They are what is asked for, however long they take.
+            // A requested number of packets is sent however long it takes.
             Some(packets) => {
                 Span::from_nanos(longest.as_nanos().saturating_mul(i64::from(packets)))
             }
@@ -206,24 +205,23 @@ pub struct KernelOptions {
     pub packets: Vec<PacketShape>,
     pub most: usize,
     pub duration: Span,
-    /// Of the device that the direct link is read for.
     pub period: Span,
-    /// The core of the receiver, and that of the sender where it is another.
+    /// The receiver's core, and the sender's if different.
     pub cores: Vec<usize>,
-    /// Of the receiver. The sender runs below, as what stands for the network is to keep nobody waiting.
+    /// The receiver's scheduler. The sender has a lower priority, as it replaces the network and
+    /// must delay nothing.
     pub scheduler: Scheduler,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketShape {
     pub ptime: Span,
-    /// Bytes of sound in each.
     pub payload: usize,
 }
 
-/// Before the payload, as RTP has it (RFC 3550 §5.1).
+/// Header length, as in RTP (RFC 3550 §5.1).
 const HEADER: usize = 12;
-/// The largest UDP payload over IPv4 (RFC 768, RFC 791).
+/// Maximum UDP payload over IPv4 (RFC 768, RFC 791).
 const LARGEST: usize = 65_507;
 
 impl KernelOptions {
@@ -267,7 +265,6 @@ pub fn measure(options: &KernelOptions, stop: &Stop, tell: &mut dyn FnMut(&str))
     report
 }
 
-/// Threads are all there when the schedule begins.
 const AHEAD: Span = Span::from_millis(20);
 
 fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<ReportRow, String> {
@@ -292,7 +289,7 @@ fn run_case(options: &KernelOptions, case: &KernelCase, stop: &Stop) -> Result<R
     let sends =
         spawn_on(there, "taut-sends", options.scheduler.one_below(), move || sender.run(&asked));
     let sent = sends.map(joined);
-    // What is under way comes within the receiver's patience.
+    // Packets in flight arrive within the receiver's timeout.
     over.request();
     let heard = joined(hears);
     let (sent, Some(Log { heard, error })) = (sent?.ok_or("the sender was not started")?, heard)

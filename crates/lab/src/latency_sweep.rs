@@ -1,8 +1,8 @@
-//! Is what was measured what was configured, from comfortable latencies down to what no other reaches?
+//! Compares measured and configured latency, from comfortable latencies down to the lowest.
 //!
-//! The ten tests of table 2.1 of the thesis of 2020 on a networked audio pipeline, and more below them. Its
-//! jitter-buffer column is no option here: what of the link offset is not taken by blocks and devices is
-//! left to the network, and told as that.
+//! The ten tests of table 2.1 of the thesis of 2020 on a networked audio pipeline, and lower ones.
+//! Its jitter-buffer column is not an option here: the part of the link offset that blocks and
+//! devices leave is for the network, and is reported as such.
 
 mod rungs;
 
@@ -63,7 +63,6 @@ fn rung(text: &str) -> Result<Rung, String> {
     })
 }
 
-/// Runs each rung in each noise, rung by rung, with a load while that keeps the receiver's host busy.
 pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
     let rungs = if flags.rung.is_empty() { &RUNGS[..] } else { &flags.rung };
     let noises: Vec<_> = flags.noise.iter().map(|noise| noise.and_tcp(flags.tcp_rate)).collect();
@@ -83,7 +82,7 @@ pub(crate) fn run(flags: &LatencySweepFlags) -> Result<(), Failure> {
                 let (outcome, beside) =
                     BusyHost::around_if(load, ends, &plan, |ends| noise.around(ends, &plan))?;
                 let mut row = judged(outcome.row(&name), rung, plan.rate);
-                // Theirs was loaded by the network alone.
+                // The published values had only network load.
                 row.published = load.map_or_else(|| rung.published(noise), |_| Vec::new());
                 beside.tell(&mut row);
                 Ok(row)
@@ -104,7 +103,7 @@ fn judged(mut row: ReportRow, rung: &Rung, rate: u32) -> ReportRow {
     row
 }
 
-/// What was measured beyond what was configured, and whether that is within a frame and the uncertainty.
+/// Adds measured minus configured latency, and whether it is within a frame plus the uncertainty.
 pub(crate) fn tell_rest(row: &mut ReportRow, rate: u32) {
     let middle = row.measured.as_ref().and_then(|measured| measured.p50_ns);
     if let (Some(middle), Some(configured)) = (middle, row.configured) {

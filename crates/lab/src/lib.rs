@@ -1,6 +1,6 @@
-//! Experiments: what shows how tautline fares, and is no part of carrying sound.
+//! Experiments that measure tautline; not part of carrying sound.
 //!
-//! Everything may be used here, and nothing else uses this but the program and the tests.
+//! May depend on everything; only the program and the tests depend on it.
 #![forbid(unsafe_code)]
 
 pub mod all;

@@ -1,9 +1,9 @@
-//! A stream whose receiver has little: a share of one processor, a share of it that others use up, memory
-//! that the kernel takes back; each by a control group that is made for it.
+//! A stream whose receiver has limited resources: a share of one processor, a share contested by
+//! another program, or memory that the kernel reclaims; each via a control group of its own.
 //!
-//! The kernel caps ordinary threads alone by a group's quota (sched-bwc); those of FIFO and RR run
-//! beside it, or by a share of their own where groups have one. So each cap is measured twice, and each row
-//! says which scheduler ran and how much of the processor it got.
+//! A group's quota (sched-bwc) limits only ordinary threads; FIFO and RR threads are exempt, or
+//! have a real-time share of the group. So each limit is measured twice, and each row includes the
+//! actual scheduler and CPU share.
 
 use core::str::FromStr;
 
@@ -46,11 +46,11 @@ pub struct LimitsFlags {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceLimit {
-    /// Percent of one processor for itself; 100 is no cap.
+    /// Percent of one processor for itself; 100 is no limit.
     Cpu(u32),
-    /// The same, of which a program beside it takes all it gets.
+    /// The same, with a competing program that takes all it can get.
     Shared(u32),
-    /// Bytes of memory, beside a program that writes twice as many again and again.
+    /// Bytes of memory, with a competing program that keeps writing twice as many.
     Memory(u64),
 }
 
@@ -77,7 +77,7 @@ impl FromStr for ResourceLimit {
     }
 }
 
-/// By turns: as the stream is asked for, and as every other program.
+/// As requested, and as an ordinary program.
 const SCHEDULERS: [Option<&str>; 2] = [None, Some("other")];
 
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ pub struct StarvedStep {
     scheduler: Option<String>,
 }
 
-/// Each of these with the scheduler that is asked for, or with real time and without.
+/// Each limit with the given scheduler, or with real time and without.
 pub fn steps(hungers: &[ResourceLimit], scheduler: Option<&str>) -> Vec<StarvedStep> {
     let schedulers = match scheduler {
         Some(scheduler) => vec![Some(scheduler)],
@@ -116,7 +116,7 @@ impl StarvedStep {
             ResourceLimit::Cpu(percent) | ResourceLimit::Shared(percent) => {
                 ChildLimits { cpu_percent: Some(percent), ..ChildLimits::default() }
             }
-            // Watched as the others are.
+            // Without a cap, but counted like the others.
             ResourceLimit::Memory(bytes) => {
                 ChildLimits { cpu_percent: Some(100), memory_high: Some(bytes), beside: None }
             }
@@ -181,7 +181,7 @@ fn starved(
 }
 
 fn told(mut row: ReportRow, outcome: &StreamOutcome) -> ReportRow {
-    // While packets counted, and of that time.
+    // Usage while packets counted.
     let Some(used) = outcome.used[1] else { return row };
     row.add("receiver_cpu_percent", "its processor, %", used.percent(used.cpu));
     if let Some(group) = used.group {

@@ -1,5 +1,5 @@
-//! How many streams one sender and one receiver carry: more and more until the first miss, then halves
-//! between, then the most is held.
+//! Number of streams that a sender and a receiver carry: increases until the first miss, then
+//! bisects and holds the maximum.
 
 use clap::Args;
 use tautline_proto::time::Span;
@@ -49,17 +49,16 @@ pub struct LoadFlags {
     streams: StreamFlags,
 }
 
-/// What is carried without a miss, and the least that is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSearch {
     good: u16,
     bad: Option<u16>,
     most: u16,
-    /// Of which it is not known, one after the other.
+    /// Consecutive tries without a result.
     unknown: u8,
 }
 
-/// A number of streams of which it could not be found out is tried so often.
+/// Tries without a result before the search gives up.
 const TRIES: u8 = 2;
 
 impl LoadSearch {
@@ -67,7 +66,7 @@ impl LoadSearch {
         Self { good: 0, bad: None, most, unknown: 0 }
     }
 
-    /// What to try next; `None` when it is known to a twentieth, or cannot be.
+    /// Next number; `None` when the result is known to 1/20, or the search gave up.
     pub fn next(&self) -> Option<u16> {
         if self.unknown >= TRIES {
             return None;
@@ -89,7 +88,6 @@ impl LoadSearch {
         }
     }
 
-    /// Of the number that was tried it could not be found out, which says nothing of how many would go.
     pub fn void(&mut self) {
         self.unknown += 1;
     }
@@ -115,11 +113,10 @@ pub(crate) fn run(flags: &LoadFlags) -> Result<(), Failure> {
     flags.streams.run("load", words, |ends, cases, _| search(ends, cases, &plan, flags))
 }
 
-/// Runs the search, with a load while that keeps the receiver's host busy.
 fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags: &LoadFlags) {
     let load = flags.busy.load.as_ref();
     let mut search = LoadSearch::new(flags.most);
-    // Whether so many went, if that is known.
+    // Returns whether this number passed, if known.
     let mut run = |cases: &mut Cases<'_>, name: String, plan: &LabStream, streams| {
         let (name, mut went) = (BusyHost::named(load, name), None);
         cases.run(&name, ends, |ends| {
@@ -161,8 +158,7 @@ fn search(ends: &mut StreamEnds, cases: &mut Cases<'_>, plan: &LabStream, flags:
     }
 }
 
-/// The row of so many, and whether no more was missed than may be; the row is void where that is not
-/// known.
+/// The row of a try, and whether misses stayed within `allowed`; void if unknown.
 fn tried(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -184,19 +180,19 @@ fn named(streams: u16) -> String {
     format!("{streams} stream{}", if streams == 1 { "" } else { "s" })
 }
 
-/// What was missed, and whether that is no more than may be; nothing where it is not known.
+/// Counts the misses; `None` if it is unknown whether they stayed within `allowed`.
 fn judged(
     outcome: &StreamOutcome,
     streams: u16,
     name: String,
     allowed: f64,
 ) -> (ReportRow, Option<bool>) {
-    // In a mix no packet is found by its sound, and none has to be.
+    // In a mix, packets cannot be found by their sound, nor need they be.
     let mut row = outcome.row_of_misses(name);
     let counted = |count| outcome.counted_at_receiver(count);
     let (lost, late) = (counted(|all| all.lost), counted(|all| all.late));
     let unheard = counted(|all| all.unheard);
-    // What the sender's device lost, each of its streams lacks.
+    // Sound lost by the sender's device is missing in all its streams.
     let never_sent = outcome.count_never_sent().saturating_mul(u64::from(streams));
     let missed = lost + late + unheard + never_sent;
     let frozen = outcome.frozen() + if outcome.sender_only_froze() { never_sent } else { 0 };
@@ -242,7 +238,6 @@ mod tests {
     use serde_json::json;
     use tautline_report::{Counters, StreamReport};
 
-    /// Two streams of so many packets each, which are heard together, so that none is found by its sound.
     fn mixed(received: u64, lost: u64) -> StreamOutcome {
         let mut outcome = outcome(4000, &[]);
         outcome.arrivals.iter_mut().for_each(|packet| packet.measured = None);
@@ -281,7 +276,6 @@ mod tests {
         assert_eq!(went, None);
     }
 
-    /// All that is tried where so many go.
     fn steps(capacity: u16, most: u16) -> (Vec<u16>, u16) {
         let (mut search, mut all) = (LoadSearch::new(most), Vec::new());
         while let Some(streams) = search.next() {

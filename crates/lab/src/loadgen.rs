@@ -1,6 +1,6 @@
-//! What disturbs a stream on purpose: processes beside it that take the processor, the memory or the
-//! network. Each runs until it is asked to stop, at ordinary priority, and then says what it really did:
-//! an experiment tells the load that there was, not the one that was asked for.
+//! Loads that disturb a stream on purpose: processes that use the processor, memory or network.
+//! Each runs at normal priority until stop is requested, then reports the load it really caused,
+//! which may differ from the requested one.
 
 mod bulk;
 mod busy;
@@ -125,9 +125,9 @@ pub(crate) fn run(flags: &LoadgenFlags) -> Result<(), Failure> {
     print_json(&report.map_err(|error| Failure::open(error.to_string()))?)
 }
 
-/// Of the ambient traffic of the thesis's noisy network, nearly all by multicast (section 3.1.1).
+/// Ambient traffic of the thesis's noisy network, nearly all multicast (section 3.1.1).
 pub const MULTICAST_RATE: BitRate = BitRate(4_000_000);
-/// Packets per second: two and a half times those of a stream in packets of 1 ms.
+/// Packets per second: 2.5 times those of a stream with packets of 1 ms.
 pub const CHATTER_RATE: u32 = 2500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,18 +135,16 @@ pub struct BurdenReport {
     pub schema: u32,
     pub kind: String,
     pub duration_ns: i64,
-    /// Processor time that it took itself; of a program that it ran it is not known.
+    /// Its own CPU time; unknown for a program that it ran.
     pub cpu_ns: i64,
-    /// Packets that left or were read; of TCP, the calls.
     pub packets: u64,
-    /// Of datagrams without their headers, but of multicast whole IP packets.
+    /// Datagrams without headers; for multicast, whole IP packets.
     pub bytes: u64,
     pub understood: u64,
-    /// Packets that the kernel would not send, which are not among those that left.
+    /// Packets rejected by the kernel, not included in `packets`.
     pub refused: u64,
-    /// How often all of the memory was written.
+    /// How often the whole memory was written.
     pub rounds: u64,
-    /// When there was something to do first, where that is later than the beginning.
     #[serde(skip)]
     since: Option<LocalTime>,
 }
@@ -187,7 +185,6 @@ pub enum BurdenError {
     NoStressNg(io::Error),
     #[error("stress-ng {words} ended with {status}: {said}")]
     StressNg { words: String, status: String, said: String },
-    /// A thread that cannot be kept to its processor, or is not scheduled as it is to be.
     #[error("a rival of {scheduler} on processor {core}: {why}")]
     Rival { scheduler: Scheduler, core: usize, why: String },
     #[error("{what}: {error}")]
@@ -206,7 +203,7 @@ impl Until<'_> {
         self.stop.is_requested() || self.ends.is_some_and(|ends| now() >= ends)
     }
 
-    /// False where it is over before that.
+    /// Returns `false` if the load ends before `due`.
     fn sleep(&self, due: LocalTime) -> bool {
         while !self.is_over() {
             if due <= now() {
@@ -233,12 +230,11 @@ impl Burden {
         }
     }
 
-    /// What follows `taut lab loadgen`.
     pub fn words(&self) -> Vec<String> {
         let own = match self {
             Self::Cpu { threads } => format!("--threads {threads}"),
             Self::Rival { scheduler, core } => format!("--scheduler {scheduler} --core {core}"),
-            // Each as it is, with the blanks that it may have.
+            // Unchanged, with any blanks.
             Self::StressNg { words } => return [&[self.kind().to_owned()], &words[..]].concat(),
             Self::Memory { bytes } => format!("--bytes {bytes}"),
             Self::Multicast { by, rate } => format!("--by {by} --rate {rate}"),

@@ -1,5 +1,5 @@
-//! The least latency that loses nothing: ever greater ones until one goes, halves between, and what is left
-//! is held.
+//! Minimum latency without loss: increases the latency until a run passes, then bisects and holds
+//! the result.
 
 mod search;
 #[cfg(test)]
@@ -92,14 +92,13 @@ pub struct LeastOptions {
     pub first: Span,
     pub step: Span,
     pub most: Span,
-    /// The least that goes is held so long.
     pub hold: Span,
 }
 
 impl LeastOptions {
     fn steps(&self) -> u32 {
         let (way, step) = ((self.most - self.first).as_nanos(), self.step.as_nanos().max(1));
-        // The last may be shorter than the others.
+        // The last step may be shorter.
         let steps = way.div_euclid(step) + i64::from(way.rem_euclid(step) > 0);
         u32::try_from(steps).unwrap_or(0)
     }
@@ -109,14 +108,13 @@ impl LeastOptions {
     }
 }
 
-/// The first whole multiple of `step` that is at least `least`.
 pub fn whole_steps(least: Span, step: Span) -> Span {
     let step = step.as_nanos().max(1);
     Span::from_nanos(step * (least.as_nanos() + step - 1).div_euclid(step))
 }
 
-/// What packets and the buffer of a receiver's device take of a stream of this rate ([`least_latency`]):
-/// `taut` keeps no less.
+/// Latency used by packets and the receiver's device buffer at this rate ([`least_latency`]): the
+/// minimum that `taut` accepts.
 pub fn taken(rate: Rate, plan: &LabStream) -> Span {
     let (format, device) = plan.laid(rate);
     least_latency(format.packing_age(device.period), &device)
@@ -135,7 +133,6 @@ pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
         let over = cases.is_over();
         tries.tell(&mut cases.report, options, over);
         if !cases.report.rows.iter().any(|row| row.name == LEAST) && !answer.stop.is_requested() {
-            // The last note says why.
             cases.unanswered = cases.report.notes.last().cloned();
         }
     })
@@ -165,7 +162,7 @@ fn options(flags: &MinLatencyFlags, plan: &LabStream) -> Result<LeastOptions, Fa
     )))
 }
 
-/// Before the search, which would end with a hold that cannot be run.
+/// Checked before the search, which would otherwise end with an impossible hold.
 fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure> {
     match (LabStream { duration: hold, ..plan.clone() }).outlasts_noise() {
         false => Ok(()),
@@ -179,14 +176,13 @@ fn refuse_longer_than_noise(plan: &LabStream, hold: Span) -> Result<(), Failure>
 #[derive(Default)]
 struct LeastTries {
     search: LeastSearch,
-    /// Latencies that do not go, and what was missed there, in the order in which they ran.
+    /// Failed latencies and their misses, in run order.
     failed: Vec<(u32, String)>,
-    /// The row of the last that went when it was held.
     held: Option<String>,
-    /// Holds that did not go, how many of them for xruns alone,
+    /// Failed holds, and those failed only by xruns.
     failed_holds: u32,
     failed_by_xruns: u32,
-    /// and latencies of those that are run again, as something was missed while the host froze.
+    /// Latencies of holds repeated because of misses while the host was frozen.
     frozen_holds: Vec<u32>,
     repeated: u32,
 }
@@ -249,7 +245,7 @@ impl LeastTries {
             LeastVerdict::Again => self.repeated += 1,
             LeastVerdict::Goes | LeastVerdict::GivesUp => {}
         }
-        // The page shows packet by packet what was held.
+        // The page shows single packets only of holds.
         if !next.held {
             row.points.clear();
         }
@@ -274,7 +270,7 @@ impl LeastTries {
         }
     }
 
-    /// The row of what was held comes last, with what stands one step below it.
+    /// Adds the row of the hold last, with the result one step below it.
     fn tell_least(
         &self,
         report: &mut LabReport,
@@ -310,7 +306,7 @@ impl LeastTries {
         report.rows.push(row);
     }
 
-    /// What holds beside the one that went say, and its bound does not.
+    /// Other holds at this latency, which its bound excludes.
     fn left_out(&self, steps: u32) -> String {
         let holds = |count: usize| format!("{count} hold{}", if count == 1 { "" } else { "s" });
         let mut left_out = String::new();
@@ -359,7 +355,7 @@ struct SeenTry {
     row: ReportRow,
     finding: LeastFinding,
     lacked: String,
-    /// Whether nothing was missed but what the devices did not take.
+    /// Whether the devices' xruns explain all misses.
     by_xruns: bool,
 }
 
@@ -375,7 +371,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         Err(error) => return SeenTry::void(ReportRow::void(name, error.to_string())),
     };
     let mut row = outcome.row(name);
-    // Where all comes late nothing is found in the sound: that is what was to be found out.
+    // If all packets are late, nothing is found in the sound: that is a valid result.
     if outcome.is_unmeasured_by_misses(&row) {
         row.void = None;
     }
@@ -400,7 +396,7 @@ fn judged(came: Result<StreamOutcome, HostError>, plan: &LabStream, name: &str) 
         (false, _) => LeastFinding::Frozen { besides: losses.besides > 0 },
     };
     let due = row.missed.map_or(0, |missed| missed.due);
-    // What an xrun of the sender's device lost was never sent.
+    // An xrun of the sender's device leaves packets unsent.
     let unsent = if losses.xruns[0] == 0 { losses.never_sent } else { 0 };
     let by_xruns = losses.late + losses.lost + losses.unheard + unsent == 0;
     SeenTry { row, finding, lacked: format!("{losses}; {due} packets were due"), by_xruns }

@@ -1,11 +1,13 @@
-//! From the mouth at one end of a call to the ear at the other: the sound's two branches in one recording.
+//! Latency from the mouth at one end of a call to the ear at the other, from two branches of one
+//! sound.
 //!
-//! The paper's measurement (see `published`): a sound is split in two. One branch is recorded directly, the other goes
-//! through the call and is recorded beside it, and the difference is read. Here the sound is played on a cable (`audio::
-//! software::cable`), by which the near end of a call hears it; a tap hears the same cable, and another the cable
-//! on which the far end plays. Both taps tell when their first frame met the ADC, so both branches lie in one recording,
-//! whose channels are held against each other as `between` holds those of any. The call's own figures stand beside what the recording
-//! says, and are no part of it.
+//! This is the paper's measurement (see `published`): a sound is split in two. One branch is
+//! recorded directly, the other goes through the call and is recorded in parallel; the difference
+//! is read. Here the sound is played on a cable (`audio::software::cable`), which the near end of
+//! the call captures. One tap records the same cable, another the cable on which the far end plays.
+//! Both taps report when their first frame met the ADC, so both branches fit into one recording,
+//! whose channels are compared with `between`. The call's own figures are reported as well but do
+//! not affect the result.
 
 mod branches;
 mod bulk;
@@ -212,7 +214,6 @@ fn told_row(row: &ReportRow) -> String {
     }
 }
 
-/// The rows that are asked for: calls as they are usual, and the paper's.
 fn cases(flags: &MouthToEarFlags) -> Result<Vec<CaseOrNot>, Failure> {
     let points = if flags.full { full() } else { short() };
     let all = || usual().into_iter().chain(points.iter().map(SlotPoint::case));
@@ -258,20 +259,18 @@ pub(crate) fn tap(flags: &BesideFlags) -> Result<(), Failure> {
     print_json(&kept)
 }
 
-/// The host of the mouth, which is this one, and that of the ear, with its clock.
+/// This host (mouth), and the host of the ear with its clock.
 pub struct CallHosts {
     near: LabHost,
     far: LabHost,
     clock: HostTimeline,
-    /// Calls so far: cables of one run have names of their own.
+    /// Calls so far, to give the cables of a run unique names.
     calls: u32,
-    /// Why this host caps nothing, if that was found.
     uncapped: Option<String>,
 }
 
 impl CallHosts {
     pub fn at(far: &HostPlace, stop: &Stop) -> Result<Self, HostError> {
-        // The one that may refuse first.
         let mut far = LabHost::at(far.clone(), stop)?;
         let near = LabHost::at(HostPlace::Local, stop)?;
         let clock = far.timeline()?;
@@ -291,7 +290,6 @@ const NOTE: &str = "measured between virtual cards, from ADC to DAC: no speaker,
 const CAP: &str = "10 % stands for the paper's 624 MHz ARM: 24 % of 2.6 GHz by the clock, and less than half of the \
                    work in each cycle, as it starts one instruction in it at most";
 
-/// How long the calls take together, about: what each sounds for, and two seconds to begin and end.
 fn lasts(cases: &[CaseOrNot], flags: &MouthToEarFlags) -> Span {
     let each = cases.iter().flatten().map(|case| {
         let latency = case.latency.unwrap_or(Span::ZERO);

@@ -1,8 +1,8 @@
-//! What else the network carries, and what that does to a stream: silent, multicast that nobody handles,
-//! small packets that a program reads, bulk TCP, all at once; what the interfaces carried meanwhile, of
-//! which protocols, and how much of it was sound. Before that, or of a capture: the traffic without a stream.
+//! Effect of other network traffic on a stream: silence, unwanted multicast, small packets that a
+//! program reads, bulk TCP, and all at once. Reports the traffic of the interfaces by protocol, and
+//! the audio's share. Before that, or from a capture: the traffic without a stream.
 //!
-//! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with its tables 3.1 and 3.2 and figure 3.1.
+//! Sections 3.1.1 and 3.2.1 of the thesis of 2020, with tables 3.1 and 3.2 and figure 3.1.
 
 mod ambient;
 mod found;
@@ -169,7 +169,6 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
         }
     }
     let report = &mut cases.report;
-    // Rows of one kind are one table.
     if let Some(first) = report.rows.iter().position(|row| row.name.starts_with(ambient::NAME)) {
         report.rows.splice(first + 1..first + 1, more_ambient);
     }
@@ -177,7 +176,6 @@ fn each(ends: &mut StreamEnds, cases: &mut Cases<'_>, parts: &[NetworkPart], fla
         report.rows.extend(rows);
     }
     let found = found::sentences(&report.rows);
-    // What is alike in all cases is said once.
     for note in notes {
         if !report.notes.contains(&note) {
             report.notes.push(note);
@@ -199,7 +197,7 @@ fn one_machine(ends: &StreamEnds) -> bool {
 
 fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTraffic, HostError> {
     let (address, _) = ends.reached(plan.at, 1)?;
-    // The stream goes there, and nowhere else.
+    // The stream must use this address only.
     let plan = &LabStream { at: Some(address), ..plan.clone() };
     let words = |end: &str| ["lab", "traffic", end, &address.to_string()].map(str::to_owned);
     let at_sender = ends.sender.start(&words("--to"), &[])?;
@@ -211,7 +209,7 @@ fn seen(ends: &mut StreamEnds, plan: &LabStream, noise: Noise) -> Result<SeenTra
         }
     };
     let came = noise.around(ends, plan);
-    // Whatever came of it: neither is left running.
+    // On errors too, both must be ended.
     let watched = [watched(&mut ends.sender, at_sender), watched(&mut ends.receiver, at_receiver)];
     let (outcome, beside) = came?;
     let [sender, receiver] = watched;

@@ -1,4 +1,5 @@
-//! What measuring costs: one stream with every packet measured, one of 64, or none; and the stall witness.
+//! Cost of measuring: a stream with every packet, one packet in 64, or none measured; and the stall
+//! monitor.
 
 use clap::Args;
 use tautline_proto::time::Span;
@@ -37,7 +38,7 @@ pub struct OverheadFlags {
     streams: StreamFlags,
 }
 
-/// What is switched on: its name, and the words that `taut` has for it.
+/// Name and `taut` arguments of each kind.
 const KINDS: [(&str, &[&str]); 4] = [
     ("nothing measured", &["--sample-packets", "off", "--no-stall-monitor"]),
     ("1 of 64", &["--sample-packets", "64", "--no-stall-monitor"]),
@@ -45,10 +46,10 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("every packet, and the witness", &["--sample-packets", "all"]),
 ];
 
-/// Runs all kinds in turn, every other round in reverse: a machine that warms up is no difference then.
+/// Runs all kinds in turn, with every second round reversed: so slow changes of the machine cancel
+/// out.
 pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     let (plan, rounds) = (flags.streams.shaped(&flags.shape)?, flags.rounds);
-    // Rows are made of many runs, when all are done.
     flags.streams.run(
         "overhead",
         |_| None,
@@ -75,7 +76,7 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                             void[kind] = Some(why);
                         }
                     }
-                    // Who asks after that was told asks of the next stream.
+                    // A stop after this message applies to the next stream.
                     let goes_on = !answer.stop.is_requested();
                     answer.tell(&name);
                     cases.asked(goes_on, &name);
@@ -98,7 +99,7 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
                     witness(&mut row, &times[kind], &times[WITNESSED - 1]);
                 }
                 latency(&mut row, &middles[kind], &middles[FEW]);
-                // Why it never ran, where it did not.
+                // Keeps the reason if it never ran.
                 row.void = row.void.map(|none| void[kind].take().unwrap_or(none));
                 cases.report.rows.push(row);
             }
@@ -106,18 +107,17 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
     )
 }
 
-/// What latencies are held against: where nothing is measured there is none.
+/// Reference for latencies: without measurement there is none.
 const FEW: usize = 1;
-/// The witness watches as well, beside what the kind before it has.
+/// The stall monitor in addition to the previous kind.
 const WITNESSED: usize = 3;
 const NOTE: &str = "processor time is that of the stream while packets count, without the programs' start and \
                     end; where nothing is measured no latency is known, so medians of latency are held \
                     against those of one packet in 64";
 
 struct OverheadRun {
-    /// Processor time of both ends for each period, in nanoseconds.
     per_period: f64,
-    /// The median, in nanoseconds, if it was measured; why it says nothing, where it does not.
+    /// The median in nanoseconds, if measured; the error is why it is unusable.
     latency: Result<Option<f64>, String>,
 }
 
@@ -130,7 +130,8 @@ impl OverheadRun {
 fn median_of(outcome: &StreamOutcome) -> Result<Option<f64>, String> {
     let stream = outcome.heard.streams.first();
     let latency = stream.and_then(|one| one.latency.measured.p50_ns).map(|nanos| nanos as f64);
-    // Where nothing is measured nobody has to know how far clocks are apart. The way alone is in no ledger.
+    // Without a latency, the clock offset does not matter. The ledger does not contain the transit
+    // time.
     match latency.and_then(|_| outcome.untimely(None)) {
         Some(why) => Err(why),
         None => Ok(latency),
@@ -148,7 +149,7 @@ fn values(runs: &[(u32, f64)]) -> Vec<f64> {
     runs.iter().map(|(_, value)| *value).collect()
 }
 
-/// The median of `more` less `base`, round by round, and its interval of 95 of 100; `None` if no round has both.
+/// Median of `more` minus `base`, paired by round, with its 95 % interval; `None` without pairs.
 fn added(base: &[(u32, f64)], more: &[(u32, f64)]) -> Option<(f64, [f64; 2])> {
     let of = |round: u32| base.iter().find(|(other, _)| *other == round);
     let differences: Vec<f64> =
@@ -159,7 +160,6 @@ fn added(base: &[(u32, f64)], more: &[(u32, f64)]) -> Option<(f64, [f64; 2])> {
     })
 }
 
-/// The median of all runs, and what it has more than that of a few packets.
 fn latency(row: &mut ReportRow, middles: &[(u32, f64)], few: &[(u32, f64)]) {
     if middles.is_empty() {
         return;
@@ -196,7 +196,6 @@ fn one(
     Ok(Ok(OverheadRun { per_period, latency }))
 }
 
-/// What the witness costs apart: by that much runs that have it cost more than those that measure as much.
 fn witness(row: &mut ReportRow, times: &[(u32, f64)], without: &[(u32, f64)]) {
     if let Some((more, interval)) = added(without, times) {
         row.add("witness_ns", "of that the witness", more.round() as i64);
@@ -221,7 +220,7 @@ fn row(name: &str, times: &[(u32, f64)], base: &[(u32, f64)]) -> ReportRow {
         series.push(due, Span::from_nanos(*time as i64));
     }
     let mut row = ReportRow { of_rounds: true, ..ReportRow::named(name).with(&series) };
-    // Added to what, nobody knows, where there is nothing to hold it against.
+    // Without a reference, the added cost is unknown.
     if let Some((more, interval)) = added(base, times) {
         let middle = median(&values(base));
         row.add("added_ns", "added to a period", more.round() as i64);
@@ -242,11 +241,10 @@ mod tests {
 
     #[test]
     fn what_is_added_is_told_with_its_interval() {
-        // The machine grows slower from round to round, and that for both.
+        // The machine becomes slower from round to round, for both.
         let base: Vec<_> = (0..12).map(|run| (run, 10_000.0 + 400.0 * f64::from(run))).collect();
         let added = |(run, time): &(u32, f64)| (*run, time + 150.0 + f64::from(run % 2));
         let mut more: Vec<_> = base.iter().map(added).collect();
-        // One round has no other to be held against.
         more.push((12, 1e6));
         let row = row("every packet", &more, &base);
         let figure =
@@ -304,7 +302,7 @@ mod tests {
     #[test]
     fn a_latency_between_clocks_that_are_too_unsure_is_left_out_with_the_reason() {
         let mut outcome = between_two(MOST_UNSURE + Span::from_micros(1));
-        // Nothing is measured, so there is nothing to be unsure of.
+        // Without a measurement there is no uncertainty.
         assert_eq!(median_of(&outcome), Ok(None));
         outcome.heard.streams[0].latency.measured.p50_ns = Some(5_000_000);
         let why = median_of(&outcome).unwrap_err();

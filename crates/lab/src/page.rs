@@ -1,8 +1,7 @@
-//! A report as one page that stands by itself: no script, no other file, charts as SVG.
+//! A report as a self-contained page: no script, no other files, charts as SVG.
 //!
-//! It is read on a telephone and on a desk, by day and by night: charts are narrow and stand side by side
-//! where there is room, and their colours are the page's. What is a figure in the text is the same figure
-//! here.
+//! It is read on telephones and desktops, in light and dark mode: charts are narrow and stand side
+//! by side if there is room, and use the page's colours. Figures equal those of the text report.
 
 mod bars;
 mod ladder;
@@ -86,8 +85,8 @@ fn charts_in_columns(charts: impl IntoIterator<Item = Chart>) -> String {
 
 const DRAWN_ROWS: usize = 16;
 
-/// The charts of a report alone, as one SVG with its own colours: all rows side by side, and of each row its
-/// stages, else how it went, else how it is spread, else what was read of its machine.
+/// The charts of a report as one SVG with its own colours. Of each row: its stages, else its
+/// course, else its histogram, else its machine load.
 pub fn charts(report: &LabReport) -> String {
     let of_row = |row: &ReportRow| {
         let spread = || Some(Chart { words: "how often".to_owned(), ..spread::histogram(row)? });
@@ -119,7 +118,7 @@ fn figures(out: &mut String, rows: &[ReportRow]) {
     };
     *out += "<section><h2>Figures</h2>";
     *out += &table(&heads, rows.iter().map(line));
-    // What one row alone has: no column is made of it.
+    // Figures of a single row get no column.
     if let [row] = rows
         && !row.figures.is_empty()
         && row.void.is_none()
@@ -179,7 +178,6 @@ fn row_charts(row: &ReportRow) -> String {
     charts_in_columns(charts)
 }
 
-/// The greatest values, as a table: a column for each stage that any of them has; in words where there are none.
 fn worst(row: &ReportRow) -> String {
     if row.worst.is_empty() {
         return String::new();
@@ -207,7 +205,7 @@ fn worst(row: &ReportRow) -> String {
     "<h3>The worst</h3>".to_owned() + &table(&heads, row.worst.iter().map(line))
 }
 
-/// Of what happened, so many are told with their instant: charts show the others.
+/// Maximum number of events listed with their time; charts show the rest.
 const TOLD: usize = 20;
 
 fn events(row: &ReportRow) -> String {

@@ -1,5 +1,3 @@
-//! `taut lab quality`: sends known sound and compares the recording with it.
-
 mod carried;
 mod effect;
 mod known;
@@ -87,7 +85,7 @@ pub struct QualityFlags {
     reporting: Reporting,
 }
 
-/// Freezes of a machine are no matter of quality.
+/// Freezes of a machine must not affect quality.
 fn unhurried(latency: Arg) -> Arg {
     latency
         .default_value("200ms")
@@ -117,7 +115,7 @@ pub(crate) fn run(flags: &QualityFlags) -> Result<(), Failure> {
         Some(path) => {
             let sound = read_sound(path)?;
             let lasts = sound.rate.span_of(Frames::from_len(sound.frames()));
-            // Agents have folders of their own.
+            // Agents have their own folders.
             let whole = std::path::absolute(path).map_err(|error| {
                 Failure::open(format!("{}: {error}; check the path", path.display()))
             })?;

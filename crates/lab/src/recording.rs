@@ -1,7 +1,7 @@
-//! Keeps what a device hears, for whoever judges a recording as a whole.
+//! Records a device, to evaluate the recording as a whole.
 //!
-//! All room is taken before the first period, and what the device dropped is silence there: what
-//! follows is where it was.
+//! All memory is allocated before the first period. Frames dropped by the device become silence, so
+//! that later ones keep their position.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,13 +17,12 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::kept::lock_memory;
 
-/// From one word of how it goes to the next, after the first second.
 const TOLD: Span = Span::from_secs(10);
 const BEAT: Span = Span::from_millis(20);
 
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
-    /// Its channels that are kept, counted from 0, in this order.
+    /// Recorded channels, from 0, in this order.
     pub channels: Vec<usize>,
     pub frames: Frames,
     pub scheduler: Scheduler,
@@ -32,13 +31,14 @@ pub struct RecordOptions {
 #[derive(Debug, Clone)]
 pub struct DeviceRecording {
     pub sound: Sound,
-    /// When its first frame met the ADC, by the device's word; none where nothing was heard.
+    /// Time when its first frame met the ADC, as reported by the device; `None` for an empty
+    /// recording.
     pub begins: Option<LocalTime>,
-    /// What a reader should know before believing what is judged of it, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Records as much as was asked for, or until it is to end; reports progress after 1 s, then every 10 s.
+/// Records until enough frames came or stop is requested; reports progress after 1 s, then every 10
+/// s.
 pub fn record(
     device: Box<dyn Device>,
     options: &RecordOptions,
@@ -96,7 +96,7 @@ fn recorder(all: usize, options: &RecordOptions) -> (ChannelRecorder, Recorded) 
 }
 
 impl ChannelRecorder {
-    /// Nothing that the device dropped before its first block is missed.
+    /// Frames dropped before the first block do not count.
     fn is_empty(&self) -> bool {
         self.samples.slots() == self.samples.buffer().capacity()
     }
@@ -111,14 +111,14 @@ impl Process for ChannelRecorder {
         cycle.playback.samples.fill(0.0);
         let side = &cycle.capture;
         if self.is_empty() {
-            // Once, without waiting: nobody else writes it.
+            // Does not wait: this is the only writer.
             let _ = self.begins.set(side.meets);
         }
         if !self.is_empty() && side.skipped > Frames::ZERO {
             let skipped = side.skipped.as_len();
             self.skipped.fetch_add(skipped as u64, Ordering::Relaxed);
             for _ in 0..skipped.min(self.room()) * self.kept.len() {
-                // There is room: nobody else writes.
+                // There is room: this is the only writer.
                 let _ = self.samples.push(0.0);
             }
         }

@@ -1,4 +1,4 @@
-//! The report of an experiment for people, programs and the page: figures with error, spread and count.
+//! The report of an experiment for text, JSON and page: figures with error, distribution and count.
 
 pub(crate) mod bounded;
 mod by_second;
@@ -31,7 +31,6 @@ pub struct LabReport {
     pub question: Cow<'static, str>,
     pub command: String,
     pub duration_ns: i64,
-    /// The machines, the one that it was asked on first.
     pub hosts: Vec<HostDescription>,
     #[serde(deserialize_with = "bounded::rows")]
     pub rows: Vec<ReportRow>,
@@ -44,7 +43,7 @@ impl LabReport {
         Self { schema: 1, experiment, question, ..Self::default() }
     }
 
-    /// Whether anything was measured: an experiment of void rows has failed.
+    /// Whether anything was measured: an experiment with only void rows has failed.
     pub fn says_something(&self) -> bool {
         self.rows.iter().any(|row| row.void.is_none())
     }
@@ -56,12 +55,13 @@ impl LabReport {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostDescription {
-    /// As asked for: `here`, `netns:NAME`, `ssh:HOST`; of a stream with its end, such as `sender (here)`.
+    /// As requested: `here`, `netns:NAME`, `ssh:HOST`; for a stream with its end, such as `sender
+    /// (here)`.
     pub name: String,
     pub kernel: String,
     pub processor: String,
     pub cpus: usize,
-    /// Freezes that every core saw while it was measured; absent where nobody watched.
+    /// Freezes of all cores during the measurement; absent if not monitored.
     pub stalls: Option<u64>,
 }
 
@@ -78,77 +78,74 @@ impl HostDescription {
     }
 }
 
-/// As proc_cpuinfo(5) has it of the first core; not all architectures do.
+/// Model name of the first core in proc_cpuinfo(5); not on all architectures.
 fn processor() -> Option<String> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// What nothing is compared by is not read again.
+/// Fields that no comparison uses are not deserialized.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ReportRow {
     pub name: String,
-    /// Why its figures say nothing, in a sentence.
     pub void: Option<String>,
     #[serde(rename = "configured_ns", default, with = "nanos")]
     pub configured: Option<Span>,
     pub measured: Option<Summary>,
-    /// How far the median may be from the truth, either way.
+    /// Uncertainty of the median, in either direction.
     #[serde(rename = "uncertainty_ns", default, with = "nanos")]
     pub uncertainty: Option<Span>,
-    /// Whether each value that was measured is the figure of a whole run: so few say nothing of a tail.
+    /// Whether each value is the figure of a whole run: so few values have no tail.
     #[serde(skip)]
     pub of_rounds: bool,
     pub missed: Option<Missed>,
     #[serde(flatten, serialize_with = "by_key", skip_deserializing)]
     pub figures: Vec<Figure>,
-    /// Of a row that was read: the keys of its figures.
+    /// In a deserialized row: the keys of its figures.
     #[serde(default, skip_serializing)]
     pub words: BTreeMap<String, IgnoredAny>,
-    /// Of a row that was read: its figure of this key.
+    /// In a deserialized row: its figure with this key.
     #[serde(skip_serializing)]
     pub freezes: Option<u64>,
     #[serde(skip_deserializing)]
     pub published: Vec<Published>,
-    /// What the measured time is made of, in the order of travel.
     #[serde(default, deserialize_with = "bounded::stages")]
     pub stages: Vec<StageSummary>,
-    /// What its stream was, and how each part of it went second by second, if it is of one.
+    /// Settings of its stream, and its parts per second, if it has one.
     pub stream: Option<StreamBySecond>,
     #[serde(default)]
     pub intervals: Vec<Interval>,
-    /// How often which value was measured, in rising order.
     #[serde(skip_deserializing)]
     pub histogram: Vec<Bin>,
     #[serde(skip_deserializing)]
     pub worst: Vec<Worst>,
-    /// What else was seen meanwhile, once a second each.
+    /// Parallel observations, once a second each.
     #[serde(default)]
     pub meanwhile: Vec<Meanwhile>,
     #[serde(default)]
     pub events: Vec<Events>,
-    /// Every value in order, for the page alone; the lines share a horizontal axis.
+    /// Every value in order, only for the page; the lines share a time axis.
     #[serde(skip)]
     pub points: Vec<Points>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// For programs, with its unit.
+    /// Key in JSON, with the unit.
     pub key: &'static str,
-    /// For people: what it is called, and its unit after a comma.
+    /// Label, with the unit after a comma.
     pub words: &'static str,
     pub value: Value,
-    /// How far the number may be from the truth, in its own unit; the text shows only the digits that leaves.
+    /// Uncertainty in the same unit; the text shows only significant digits.
     pub error: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// Whose, with table or figure.
+    /// Source, with table or figure.
     pub source: &'static str,
-    /// Under which conditions, and of which figure where that is not what the row measures.
+    /// Conditions, and the statistic if it differs from the row's.
     pub name: &'static str,
     pub statistic: Statistic,
     pub value_ns: i64,
@@ -164,7 +161,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it is a typical value, which shares an axis with a median: neither a scatter nor a maximum is.
+    /// Whether it is a typical value, comparable with a median: neither a spread nor a maximum is.
     pub const fn is_typical(self) -> bool {
         matches!(self, Self::Single | Self::Mean)
     }
@@ -172,12 +169,11 @@ impl Statistic {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Worst {
-    /// From the first value of the run to this one.
+    /// Since the first value of the run.
     pub at_ns: i64,
     pub value_ns: i64,
-    /// What is known of why, such as the stages that took longest, or a freeze of the host.
+    /// Known cause, such as the longest stages or a freeze of the host.
     pub because: Option<String>,
-    /// What it is made of, in the order of travel, as far as that is known.
     pub stages: Vec<WorstPart>,
 }
 
@@ -188,7 +184,6 @@ pub struct WorstPart {
 }
 
 impl Worst {
-    /// With all its stages, of which the longest are why.
     pub(crate) fn made_of<N: Into<Cow<'static, str>>>(
         &mut self,
         stages: impl Iterator<Item = (N, i64)>,
@@ -199,15 +194,15 @@ impl Worst {
     }
 }
 
-/// What was read once a second beside what was measured.
+/// Samples taken once a second during the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meanwhile {
     pub key: Cow<'static, str>,
     #[serde(default)]
     pub words: Cow<'static, str>,
-    /// From the first value of the run, and what was read.
+    /// Time since the first value of the run, and sample.
     pub values: Vec<(i64, f64)>,
-    /// Whether pages draw it: they have room for a few beside what was measured.
+    /// Whether pages chart it: there is room for only a few.
     #[serde(skip)]
     pub drawn: bool,
 }
@@ -222,20 +217,21 @@ impl Meanwhile {
     }
 }
 
-/// What happened at instants of its own, such as xruns.
+/// Events with times, such as xruns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
     pub key: Cow<'static, str>,
     #[serde(default)]
     pub words: Cow<'static, str>,
-    /// From the first value of the run, below zero before it, and how often at once.
+    /// Time since the first value of the run (negative before it), and number of events.
     pub values: Vec<(i64, u32)>,
-    /// Of how many it is not known when they were.
+    /// Events of unknown time.
     pub untold: u64,
 }
 
 impl Events {
-    /// Events by a clock at which the run's first value was at `begin`; `all` counts those without an instant, too.
+    /// Events on a clock that read `begin` at the run's first value; `all` includes those without a
+    /// time.
     pub(crate) fn since(
         begin: i64,
         (key, words): (&'static str, &'static str),
@@ -258,7 +254,6 @@ impl Events {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     pub name: String,
-    /// From the first value of the run, and the value, in nanoseconds.
     pub values: Vec<(i64, i64)>,
 }
 
@@ -273,7 +268,7 @@ impl Points {
         Self { name: name.to_owned(), values: values.map(at).collect() }
     }
 
-    /// Where each packet was when, since its capture: a line for the end of each stage that any has.
+    /// Times of each packet since its capture: one line per stage end.
     pub(crate) fn of_stages(
         packets: impl Iterator<Item = (i64, LedgerInstants)> + Clone,
     ) -> Vec<Self> {
@@ -284,14 +279,14 @@ impl Points {
             let values = packets.clone().filter_map(value).collect();
             Self { name: (*name).to_owned(), values }
         };
-        // There is no such stage where nothing is launched.
+        // Without launch times there is no launch stage.
         let launched = |at| packets.clone().any(|(_, instants)| length(&instants, at).is_some());
         let told = |(at, name): &(usize, &&str)| **name != LAUNCH || launched(*at);
         STAGES.iter().enumerate().filter(told).map(line).collect()
     }
 }
 
-/// How long the intervals are by which a run is told and compared.
+/// Length of the intervals for charts and comparison.
 pub const INTERVAL: Span = Span::from_secs(1);
 const WORST: usize = 10;
 
@@ -304,7 +299,7 @@ impl ReportRow {
         Self { void: Some(why.into()), ..Self::named(name) }
     }
 
-    /// With what was measured of one kind: its figures, how it went, how it is spread, its worst.
+    /// Adds the figures, course, histogram and maximum values of a series.
     #[must_use]
     pub fn with(mut self, series: &Series) -> Self {
         self.measured = Some(series.summary());
@@ -320,7 +315,6 @@ impl ReportRow {
         self
     }
 
-    /// With what was missed of all that was due: values of which this holds, also second by second.
     pub fn count_missed(&mut self, series: &Series, is_missed: impl Fn(Span) -> bool) {
         let mut seconds: BTreeMap<i64, u32> = BTreeMap::new();
         let (begin, second) = (series.begin().unwrap_or(LocalTime::ZERO), INTERVAL.as_nanos());
@@ -338,13 +332,11 @@ impl ReportRow {
         }
     }
 
-    /// Adds a figure, in the place of one of this key.
     pub fn add(&mut self, key: &'static str, words: &'static str, value: impl Into<Value>) {
         self.figures.retain(|figure| figure.key != key);
         self.figures.push(Figure { key, words, value: value.into(), error: None });
     }
 
-    /// Adds a figure that is known to within `error`, which is in its unit.
     pub fn add_within(
         &mut self,
         key: &'static str,
@@ -371,7 +363,7 @@ mod nanos {
     }
 }
 
-/// Figures of its own stand beside those that every row has.
+/// Serializes figures next to the common fields of rows.
 fn by_key<S: Serializer>(figures: &[Figure], to: S) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     for Figure { key, value, .. } in figures {

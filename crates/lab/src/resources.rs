@@ -1,9 +1,9 @@
-//! What goes on in the machine: how busy its cores are and with what, switches, interrupts, faults,
-//! memory, blocks and packets; of the whole machine and of given processes.
+//! Activity of the machine: core load by kind, context switches, interrupts, faults, memory, disk
+//! blocks and packets; of the whole machine and of given processes.
 //!
-//! [`Sampler`] runs beside whatever is measured, on an ordinary thread that reads a few files of
-//! proc(5) at each interval; each value carries the instant of its reading, so that it joins what was
-//! measured then. What a kernel does not say is left out.
+//! [`Sampler`] runs in parallel with a measurement, on an ordinary thread that reads a few files of
+//! proc(5) at each interval. Each value has its reading time, so it can be joined to the
+//! measurement. Values that a kernel does not provide are left out.
 
 mod counters;
 mod rates;
@@ -64,7 +64,7 @@ pub struct SampleFlags {
     duration: Span,
 }
 
-/// The kernel counts processor time in ticks of 10 ms: of less than two of them nothing can be said.
+/// The kernel counts CPU time in ticks of 10 ms: an interval needs at least two.
 const SHORTEST: Span = Span::from_millis(20);
 
 pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
         duration: flags.duration,
         pids: flags.pid.clone(),
     };
-    // A reading takes as much as twenty values.
+    // A reading is as large as twenty values.
     let readings = options.duration.as_nanos() / options.interval.as_nanos().max(1);
     check_room((readings.max(0) as usize).saturating_mul(20 * (1 + options.pids.len())))?;
     let answer = Answer::open(&flags.reporting)?;
@@ -88,15 +88,15 @@ pub(crate) fn run(flags: &ResourceFlags) -> Result<(), Failure> {
     answer.give(report)
 }
 
-/// Reads what the machine does until it is asked to stop: each second's, at instants of the monotonic clock, for what is
-/// measured by the same clock.
+/// Samples the machine once a second until stop is requested; times are on the monotonic clock,
+/// like those of measurements.
 pub(crate) fn sample(flags: &SampleFlags) -> Result<(), Failure> {
     let stop = stop_with_agent()?;
     let options = SamplerOptions { interval: INTERVAL, duration: flags.duration, pids: Vec::new() };
     print_json(&read(&options, &stop).map_err(Failure::open)?.machine(LocalTime::ZERO))
 }
 
-/// What is read of a machine, in this order: each for programs, with its unit, and for people.
+/// Quantities of a machine, in this order: key with unit, and label.
 pub(crate) fn machine_quantities() -> impl Iterator<Item = (&'static str, &'static str)> {
     rates::MACHINE.iter().map(|quantity| (quantity.key, quantity.words))
 }
@@ -112,7 +112,7 @@ fn read(options: &SamplerOptions, stop: &Stop) -> Result<Record, String> {
     Ok(sampler.finish())
 }
 
-/// Reads for a while and reports: the machine, and each process; one that is not there is a void row.
+/// Samples for a while and reports the machine and each process; a missing process is a void row.
 pub fn measure(options: &SamplerOptions, stop: &Stop) -> Result<LabReport, String> {
     let mut report = LabReport::asking("resources");
     report.hosts.push(HostDescription::here("here"));

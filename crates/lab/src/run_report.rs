@@ -1,4 +1,5 @@
-//! What `taut send` and `taut recv` say of a run, as an experiment's report: so that its page is the same.
+//! Converts the reports of `taut send` and `taut recv` to an experiment's report, for the same
+//! page.
 
 mod packets;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use crate::statistics::Missed;
 
 pub use packets::RunPackets;
 
-/// Of the device of whoever wrote the report.
+/// Of the reporter's own device.
 const XRUNS: (&str, &str) = ("xruns", "xruns");
 const UNTIMED_XRUNS: &str = "the times of xruns count from the beginning of the run";
 const UNTIMED: &str = "the times of the worst packets count from the first of them; with --packet-log they \
@@ -34,7 +35,7 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     out.notes.extend(report.notes.iter().cloned());
     let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
     for (index, (row, stream)) in rows.filter(|(_, (row, _))| row.void.is_none()) {
-        // By one clock: the device's thread and the ledger are of one program.
+        // The device's thread and the ledger belong to one program, so they share a clock.
         let begin = ledger.and_then(|ledger| ledger.begin(index)).unwrap_or(report.began_ns);
         let told = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
         row.events.extend(Events::since(begin, XRUNS, told, stream.counters.xruns));
@@ -110,8 +111,8 @@ fn figures(row: &mut ReportRow, stream: &StreamReport) {
     }
 }
 
-/// Each with its stages. A report does not say when the first packet was: they count from the first of
-/// them.
+/// The maximum values with their stages. A report does not contain the time of the first packet, so
+/// times count from the first of these.
 fn worst(stream: &StreamReport) -> Vec<Worst> {
     let Ok(rate) = Rate::new(stream.rate) else { return Vec::new() };
     let Some(any) = stream.worst.first() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Runs the experiments that send streams between two hosts: their options, and one runner for all.
+//! Options and runner of the experiments that send streams between two hosts.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -41,12 +41,12 @@ pub(crate) struct ClockFlags {
 }
 
 impl ClockFlags {
-    /// Of a figure that says how long something took.
+    /// For figures that are times.
     pub(crate) fn most(&self) -> Span {
         self.max_uncertainty.unwrap_or(MOST_UNSURE)
     }
 
-    /// Of what is judged by packets that are missed, which is as sure by whatever clocks.
+    /// For results from missed packets, which do not depend on clocks.
     pub(crate) const fn asked(&self) -> Option<Span> {
         self.max_uncertainty
     }
@@ -120,7 +120,7 @@ pub(crate) struct StreamShape {
 pub(crate) const ANY_UNCERTAINTY: &str = "Between hosts of two clocks, a row is void whose median may be off by more, either way \
                                [default: any, as it is judged by what is missed]";
 
-/// The words of a device, which is opened by another program: what is none is known before that begins.
+/// Checks a device name early, as another program opens the device.
 fn device(text: &str) -> Result<String, String> {
     parse::<DeviceSpec>(text).map(|_| text.to_owned())
 }
@@ -151,7 +151,7 @@ impl StreamFlags {
         LabStream { ptime: blocks.ptime, period: blocks.period, ..self.plan() }
     }
 
-    /// Refuses here what both programs would refuse later, one after the other.
+    /// Rejects here what both programs would reject later, one after the other.
     pub(crate) fn shaped(&self, shape: &StreamShape) -> Result<LabStream, Failure> {
         let plan = LabStream { latency: shape.latency, ..self.in_blocks(&shape.blocks) };
         let least = plan.least_accepted(self.rate);
@@ -165,7 +165,6 @@ impl StreamFlags {
         Ok(plan)
     }
 
-    /// [`run_streams`] with what this says of the far end and the report.
     pub(crate) fn run(
         &self,
         experiment: &'static str,
@@ -176,9 +175,9 @@ impl StreamFlags {
     }
 }
 
-/// Runs an experiment over an agent at each end, this machine sending, and answers with what it found. Each row that
-/// is done is told in `words`. An end that cannot be had is told by a void row, too: nothing can be measured without it,
-/// nor where it is asked to stop before an agent answers.
+/// Runs an experiment with an agent at each end, this machine sending, and outputs its report.
+/// `words` formats each finished row. If an end is unavailable, or a stop comes before an agent
+/// answers, the report is a void row.
 pub(crate) fn run_streams(
     answer: Answer,
     (experiment, far): (&'static str, &FarEnd),
@@ -203,7 +202,7 @@ pub(crate) fn run_streams(
     answer.give_unless(unanswered, report)
 }
 
-/// An agent here and one there, or which is not to be had. The one that may refuse is asked first.
+/// An agent here and one there, or the unavailable one. The one that may refuse comes first.
 pub(crate) fn here_and_at<'a>(
     there: &'a HostPlace,
     stop: &Stop,
@@ -231,7 +230,6 @@ fn ending(left: Duration) -> String {
     )
 }
 
-/// A row that is done: what was measured, as the report will have it, and what was missed.
 pub(crate) fn line(row: &ReportRow) -> String {
     let found = match (&row.void, crate::report::text::measured(row)) {
         (Some(why), _) => format!("void: {why}"),

@@ -1,5 +1,5 @@
-//! What is due when, whatever became of what was due before: a time in which nothing ran is not
-//! left out of the figures, as it would be if each instant were set by the one before.
+//! A fixed schedule, independent of when earlier events ran: otherwise stalls would be missing from
+//! the figures.
 
 use tautline_proto::time::{LocalTime, Span};
 
@@ -11,7 +11,7 @@ pub struct OpenSchedule {
 }
 
 impl OpenSchedule {
-    /// From `begins` on, before `ends`. A period below a nanosecond counts as one.
+    /// From `begins` until before `ends`; a period is at least a nanosecond.
     pub fn new(begins: LocalTime, period: Span, ends: LocalTime) -> Self {
         Self { due: begins, period: period.max(Span::from_nanos(1)), ends }
     }

@@ -1,5 +1,5 @@
-//! Which scheduler serves sound: the same stream under each, quiet and loaded, and with sender and receiver
-//! on one processor.
+//! Effect of the scheduler on audio: the same stream under each, idle and loaded, and with sender
+//! and receiver on one processor.
 
 use clap::Args;
 use tautline_io::thread::Scheduler;
@@ -54,14 +54,14 @@ pub struct SchedulerFlags {
 pub struct SchedulerCase {
     pub name: String,
     schedulers: [String; 2],
-    /// How long equals share a processor, where that is set.
     slice: Option<Span>,
-    /// Whether the stream is that of the thesis's first test, for which its deadlines are made: periods and
-    /// packets of 20 ms at 100 ms. With shorter ones a thread sleeps until its next period of 16 ms comes.
+    /// Whether to use the stream of the thesis's first test, for which its deadlines are made:
+    /// periods and packets of 20 ms at 100 ms. With shorter ones, a thread sleeps until its next
+    /// period of 16 ms.
     as_thesis: bool,
     together: bool,
     loaded: bool,
-    /// Whether a thread of the same scheduler works beside both, so that slices end.
+    /// Whether a thread of the same scheduler competes with both, so that time slices end.
     rival: bool,
 }
 
@@ -73,7 +73,7 @@ const RIVAL: Scheduler = Scheduler::RoundRobin(70);
 
 const QUIET_AND_LOADED: [&str; 2] = ["", ", loaded"];
 
-/// Those of the thesis, and a deadline that fits a period of sound: a quarter of it.
+/// Those of the thesis, and a deadline of a quarter of the audio period.
 fn classes(period: Span) -> Vec<(String, Option<Span>)> {
     let fitting = format!("deadline:{}/{period}/{period}", Span::from_nanos(period.as_nanos() / 4));
     let slice = |ms| Some(Span::from_millis(ms));
@@ -114,8 +114,8 @@ pub fn cases(period: Span) -> Vec<SchedulerCase> {
             });
         }
     }
-    // A slice ends only where equals are ready to run on one processor. With the thesis's long periods, for
-    // of 1 ms nothing would be left.
+    // A time slice ends only if threads of equal priority compete for one processor. Uses the
+    // thesis's long periods, as a period of 1 ms would have no time left.
     for millis in [25, 100] {
         all.push(SchedulerCase {
             name: format!("one core, rr:70 beside an equal, slices of {millis}ms"),
@@ -175,7 +175,7 @@ fn one(
 ) -> Result<ReportRow, HostError> {
     if let Some(slice) = case.slice {
         ends.sender.round_robin_slice(slice)?;
-        // Two agents of one machine would each take the other's for what was there before.
+        // Two agents of one machine would each restore the other's value.
         if !ends.share_clock()? {
             ends.receiver.round_robin_slice(slice)?;
         }
@@ -216,7 +216,7 @@ fn one(
     Ok(row)
 }
 
-/// What is as urgent as the stream, at both ends where they are on two machines.
+/// A load of the stream's priority, at both ends if they are on two machines.
 fn rival(
     running: &mut RunningBurdens,
     ends: &mut StreamEnds,
@@ -231,7 +231,6 @@ fn rival(
     Ok(())
 }
 
-/// The sender's processor for both; the first where none is named.
 fn together(plan: &LabStream) -> [Vec<usize>; 2] {
     let one = plan.cpus[0].first().copied().unwrap_or(0);
     [vec![one], vec![one]]

@@ -1,4 +1,4 @@
-//! Signals between a program and those that it starts.
+//! Signals between a program and its children.
 
 use std::process::Child;
 
@@ -7,14 +7,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tautline_proto::device::Stop;
 use tautline_ui::failure::Failure;
 
-/// Ends a program as Ctrl-C does. Nothing where it is over already: its number may be another's by now.
+/// Interrupts a child like Ctrl-C. Does nothing after it ended, as its ID may be reused.
 pub(crate) fn interrupt(child: &mut Child) {
     if let (Ok(None), Ok(pid)) = (child.try_wait(), i32::try_from(child.id())) {
         let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::INT));
     }
 }
 
-/// For an agent and its children: no signal that ends a login keeps it from restoring its host.
+/// For an agent and its children: signals of an ending login must not prevent it from restoring its
+/// host.
 pub(crate) fn stop_in_order() -> Result<Stop, Failure> {
     let stop = Stop::default();
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -24,12 +25,12 @@ pub(crate) fn stop_in_order() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// For what an agent starts. From now on this program is told by SIGHUP once what started it is gone, also where that
-/// was killed (PR_SET_PDEATHSIG): what disturbs or watches a host for an experiment does not outlive its agent. Each
-/// thread of what started it says so as it goes, so it comes more than once. One that went before this is not noticed.
+/// For programs started by an agent. The kernel sends SIGHUP when the parent is gone, even if
+/// killed (PR_SET_PDEATHSIG), so loads and monitors do not outlive their agent. It comes once per
+/// parent thread that ends. A parent that ended before this call is not noticed.
 pub(crate) fn stop_with_agent() -> Result<Stop, Failure> {
     let stop = stop_in_order()?;
-    // Where it cannot be, it ends when it is told to.
+    // Without it, the program ends only on request.
     let _ = set_parent_process_death_signal(Some(Signal::HUP));
     Ok(stop)
 }

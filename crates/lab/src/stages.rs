@@ -1,4 +1,4 @@
-//! Where the time of every packet goes: each stage of the ledger, of two hosts on one timeline.
+//! Time of every packet by stage of the ledger, with two hosts on one timeline.
 
 use clap::Args;
 use tautline_ui::failure::Failure;
@@ -36,11 +36,11 @@ pub struct StagesFlags {
     streams: StreamFlags,
 }
 
-/// Fewer packets say little of the tails.
+/// Fewer packets have no useful tail.
 const MANY: u64 = 10_000;
 
-/// Runs one stream and takes it apart; with a load, while that keeps the receiver's host busy.
-/// It ends sooner where somebody asks to stop, with what came until then.
+/// Runs one stream and reports its stages, with the receiver's host busy if a load is given. A stop
+/// ends it early, with a partial report.
 pub(crate) fn run(flags: &StagesFlags) -> Result<(), Failure> {
     let plan = flags.streams.shaped(&flags.shape)?;
     let load = flags.busy.load.as_ref();

@@ -1,9 +1,9 @@
-//! How good this host is: how late each core wakes a thread that asked for an instant, and how often
-//! and how long all of them ran nothing.
+//! Timing quality of this host: wake-up lateness of each core, and number and length of freezes of
+//! all cores.
 //!
-//! A thread on each core, all to one schedule, notes when it woke. What every core missed at once was
-//! the host's doing ([`StallLog`]): nothing watches but these threads, so that no second watch keeps
-//! them waiting. Their cost is told.
+//! A thread per core, all on one schedule, records when it woke. What all cores missed at once was
+//! the host's fault ([`StallLog`]). Only these threads monitor, so that no second monitor delays
+//! them. Their cost is reported.
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +74,6 @@ impl StallFlags {
         if self.cpus.is_empty() { usable_cores() } else { self.cpus.clone() }
     }
 
-    /// Values that are kept in all, of 16 bytes each.
     fn values(&self) -> usize {
         let period = self.period.as_nanos().max(1);
         let each = (self.duration.as_nanos() / period).max(0) as usize + 1;
@@ -89,15 +88,13 @@ struct CoreLog {
     cost: Span,
 }
 
-/// Threads are all there when the schedule begins.
 const AHEAD: Span = Span::from_millis(20);
 
-/// Watches the cores; one whose thread is refused is a void row.
 fn measure(options: &StallFlags, stop: &Stop) -> LabReport {
     let mut report = LabReport::asking("stalls");
     report.notes.extend(lock_memory());
     let went_on = WentOn::listen();
-    // All room is taken first: what one core does for it must not disturb another.
+    // Allocates first: allocation for one core must not disturb another.
     let each = options.values() / options.cores().len().max(1);
     let rooms: Vec<_> = options.cores().iter().map(|_| Series::with_room(each)).collect();
     let begins = now() + AHEAD;
@@ -139,7 +136,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Nothing is allocated, and nothing is written but memory that is there.
+    /// Neither allocates nor writes to new memory.
     fn look(self) -> CoreLog {
         let Self { core, mut schedule, mut late, stop } = self;
         let before = thread_time();
@@ -152,7 +149,6 @@ impl Watch {
     }
 }
 
-/// The rows: one for each core, and what all of them saw.
 fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) {
     let mut stalls: Vec<(usize, Stall)> = Vec::new();
     for (index, log) in logs.iter().enumerate() {
@@ -163,7 +159,7 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
         format!("the program itself was stopped for {length}, which spoilt what came due then")
     }));
     stalls.retain(|(_, stall)| !own(stall));
-    // In order, as the log forgets the oldest.
+    // Sorted, as the log drops the oldest.
     stalls.sort_by_key(|(_, stall)| stall.from);
     let mut common = StallLog::new(logs.len());
     stalls.into_iter().for_each(|(core, stall)| common.record(core, stall));
@@ -192,7 +188,7 @@ fn tell(report: &mut LabReport, logs: &[CoreLog], own: impl Fn(&Stall) -> bool) 
     report.hosts.push(host);
 }
 
-/// What it comes to, in a sentence: how soon a thread runs that is due, and what a stream must ride out.
+/// The conclusion as a sentence: wake-up lateness, and freezes that a stream must survive.
 fn verdict(cores: &[ReportRow], freezes: &StallLog) -> Option<String> {
     let told = |row: &ReportRow| {
         let late = row.measured.as_ref()?;
@@ -226,7 +222,7 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     seen.sort_by_key(|stall| stall.from);
     seen.iter().for_each(|stall| lengths.push(stall.from, stall.length()));
     let mut row = ReportRow::named("freezes of every core").with(&lengths);
-    // From the begin of the run, and not from the first of them.
+    // Relative to the start of the run, not to the first freeze.
     let ahead = lengths.begin().zip(begin).map_or(0, |(first, begin)| (first - begin).as_nanos());
     row.worst.iter_mut().for_each(|worst| worst.at_ns += ahead);
     row.intervals.iter_mut().for_each(|interval| interval.at_ns += ahead);
@@ -236,7 +232,7 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     row
 }
 
-/// The times in which a core did not run what was due: what came due in one of them woke with it.
+/// Intervals in which a core ran nothing: all values due within one share a wake-up.
 fn stalls_of(late: &Series) -> impl Iterator<Item = Stall> + '_ {
     let wakes = late.values().chunk_by(|(a, late_a), (b, late_b)| *a + *late_a == *b + *late_b);
     wakes
@@ -251,7 +247,6 @@ fn period(late: &Series) -> Span {
     }
 }
 
-/// Of the time that was watched, in percent.
 fn share(cost: Span, late: &Series) -> f64 {
     let watched = match (late.values().first(), late.values().last()) {
         (Some((first, _)), Some((last, lateness))) => *last + *lateness - *first,

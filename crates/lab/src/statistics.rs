@@ -1,9 +1,9 @@
-//! What many values say together: exact figures of all of them, a bound on what was missed, and
-//! whether two runs differ by more than chance.
+//! Statistics of series: exact figures, an upper bound of misses, and whether two runs differ by
+//! more than chance.
 //!
-//! Nothing is averaged away: a percentile is a value that was measured, absent where fewer than ten
-//! lie beyond it. Values that follow each other are alike (a busy second spoils hundreds of packets), so
-//! runs are compared by their intervals, never by single values: see [`compare`].
+//! Percentiles are measured values, absent if fewer than ten values lie beyond. Neighbouring values
+//! are correlated (a busy second affects hundreds of packets), so runs are compared by intervals,
+//! never by single values: see [`compare`].
 
 mod compare;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use tautline_report::distribution::Summary;
 pub(crate) use compare::CHANCE;
 pub use compare::{LEAST, Ranked, SeriesComparison, SeriesDifference, compare, median, ranked};
 
-/// Values in the order of the instants they were due at. Room is taken at the start, for a measuring thread.
+/// Values in the order of their due times, in memory preallocated for a measuring thread.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     values: Vec<(LocalTime, Span)>,
@@ -25,14 +25,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// With room for so many values, in memory before the first.
     pub fn with_room(most: usize) -> Self {
         let mut values = vec![(LocalTime::ZERO, Span::ZERO); most];
         values.clear();
         Self { values, unkept: 0 }
     }
 
-    /// Adds a value. Never allocates.
     pub fn push(&mut self, due: LocalTime, value: Span) {
         if self.values.len() < self.values.capacity() {
             self.values.push((due, value));
@@ -57,14 +55,14 @@ impl Series {
         Sorted::of(self.values.iter().map(|(_, value)| *value)).summary()
     }
 
-    /// From the 0.1 % point to the 99.9 % point; `None` if fewer than ten values lie beyond.
+    /// Distance from the 0.1 % to the 99.9 % quantile; `None` if fewer than ten values lie beyond.
     pub fn spread(&self) -> Option<Span> {
         let sorted = |sign: i64| Sorted::of(self.values.iter().map(|(_, value)| value.times(sign)));
         let [most, least] = [sorted(1), sorted(-1)].map(|sorted| sorted.share(0.999));
         Some(Span::from_nanos(most?.saturating_add(least?)))
     }
 
-    /// Figures by intervals of this length from the first value; intervals without values are left out.
+    /// Figures per interval from the first value; intervals without values are left out.
     pub fn intervals(&self, length: Span) -> Vec<Interval> {
         let Some((begin, _)) = self.values.first() else { return Vec::new() };
         let number =
@@ -87,7 +85,8 @@ impl Series {
             .collect()
     }
 
-    /// Bins by their middle, in rising order: 1 ns wide up to 32 ns from the median, beyond it a 32nd of the distance.
+    /// Bins by their middle, in rising order: 1 ns wide up to 32 ns from the median, beyond it 1/32
+    /// of the distance.
     pub fn histogram(&self) -> Vec<Bin> {
         let sorted = Sorted::of(self.values.iter().map(|(_, value)| *value));
         let Some(centre) = sorted.0.get(sorted.0.len() / 2).copied() else { return Vec::new() };
@@ -101,7 +100,7 @@ impl Series {
             .collect()
     }
 
-    /// The greatest values, the worst first, with when they were due.
+    /// The maximum values with their due times, the greatest first.
     pub fn worst(&self, most: usize) -> Vec<(LocalTime, Span)> {
         let mut values = self.values.clone();
         let most = most.min(values.len());
@@ -116,7 +115,7 @@ impl Series {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// From the first value of the run to the interval's begin.
+    /// Begin of the interval since the first value of the run.
     #[serde(default)]
     pub at_ns: i64,
     #[serde(default)]
@@ -129,12 +128,11 @@ pub struct Interval {
     pub max_ns: i64,
 }
 
-/// Older reports lack it: below every median.
+/// For older reports without it: below every median.
 const fn unknown() -> i64 {
     i64::MIN
 }
 
-/// Of a distance, the middle of the bin that it is counted in.
 fn bin(distance: i64) -> i64 {
     const BITS: u32 = 5;
     let far = distance.unsigned_abs();
@@ -159,7 +157,7 @@ impl Sorted {
         Self(values)
     }
 
-    /// The least value that this share of all do not exceed; `None` where fewer than ten lie beyond.
+    /// Quantile; `None` if fewer than ten values lie beyond.
     fn share(&self, share: f64) -> Option<i64> {
         let count = self.0.len() as f64;
         let beyond = (count * (1.0 - share) + 1e-6).floor();
@@ -192,8 +190,8 @@ impl Sorted {
 pub struct Missed {
     pub due: u64,
     pub missed: u64,
-    /// The share that is missed in the long run, at most: with 95 % confidence, if misses are
-    /// independent (Clopper and Pearson, Biometrika 26, 1934; 3/n where none was missed).
+    /// Upper bound of the long-run share of misses, with 95 % confidence, if misses are independent
+    /// (Clopper and Pearson, Biometrika 26, 1934; 3/n without any miss).
     pub at_most: f64,
 }
 
@@ -204,12 +202,10 @@ impl Missed {
     }
 }
 
-/// One-sided, at 95 %.
 fn upper(missed: u64, due: u64) -> f64 {
     if missed >= due {
         return 1.0;
     }
-    // Closed where none was missed.
     if missed == 0 {
         return 1.0 - 0.05_f64.powf(1.0 / due as f64);
     }

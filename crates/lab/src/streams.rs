@@ -1,5 +1,5 @@
-//! A stream from one host to another, run as its users run it: `taut send` and `taut recv`, each with its
-//! report and its ledger.
+//! A stream from one host to another, run as users do: `taut send` and `taut recv`, each with its
+//! report and ledger.
 
 mod alike;
 mod by_second;
@@ -39,37 +39,31 @@ use messages::StreamPath;
 #[derive(Debug, Clone)]
 pub struct LabStream {
     pub rate: u32,
-    /// Frames per wake-up of both devices.
     pub period: u32,
-    /// Periods in their buffers.
     pub periods: u32,
     pub ptime: Span,
     pub latency: Span,
-    /// Of the device threads of sender and receiver; as `taut` has it where it is not said.
+    /// Device thread schedulers of sender and receiver; `None` for the default of `taut`.
     pub schedulers: [Option<String>; 2],
-    /// Receivers at UDP ports of one program, and as many destinations of one sender; all but the first
-    /// are only counted.
+    /// Receivers on UDP ports of one program, and destinations of one sender; copies after the
+    /// first are only counted.
     pub copies: u16,
-    /// Whether the ledgers are kept, which costs: all but the CPU time is measured from them.
+    /// Whether ledgers are kept, at some cost: they are the source of all figures but CPU time.
     pub ledgers: bool,
-    /// How long packets do not count before: the stream begins, servos find their rate. A second and more.
+    /// Time before packets count, while the stream begins and servos lock: at least a second.
     pub settle: Span,
     pub duration: Span,
-    /// What they are sent from; noise on a card without hardware if it is not said.
+    /// Sender's input; by default noise on a virtual card.
     pub input: Option<String>,
-    /// What they are played on; a card without hardware if it is not said.
     pub output: Option<String>,
-    /// What carries it. By Ethernet there are no copies.
     pub wire: LabWire,
-    /// By which address the receiver is reached; found out if it is not said.
+    /// Address of the receiver; detected by default.
     pub at: Option<IpAddr>,
-    /// Processors of the sender and of the receiver; all if there are none.
     pub cpus: [Vec<usize>; 2],
-    /// Rows whose one-way times may be off by more are void; any where it is not said.
+    /// Rows with a greater uncertainty of one-way times are void; `None` accepts any.
     pub max_uncertainty: Option<Span>,
     pub limits: Option<ChildLimits>,
-    /// What of `taut` sends in the place of `taut send`, in words; it is told where to, for how long, and where its
-    /// ledger is to be.
+    /// Arguments of `taut` that replace `taut send`; destination, duration and ledger are added.
     pub instead: Option<Vec<String>>,
     pub send: Vec<String>,
     pub recv: Vec<String>,
@@ -104,17 +98,15 @@ impl Default for LabStream {
 
 #[derive(Debug, Clone)]
 pub struct StreamOutcome {
-    /// The sender's report; of what went instead of `taut send` nothing but its notes.
+    /// The sender's report; with a replaced sender, only its notes.
     pub sent: Report,
     pub heard: Report,
-    /// The sender's packets, in the order of their media time.
+    /// The sender's packets, in order of media time.
     pub departures: Vec<SentPacket>,
-    /// The receiver's, in the order in which they came.
     pub arrivals: Vec<HeardPacket>,
-    /// What sender and receiver used while packets counted; none where that could not be read.
+    /// Usage of sender and receiver while packets counted; `None` if unreadable.
     pub used: [Option<UsedBetween>; 2],
     pub machines: SampledMachines,
-    /// Why a scheduler that was asked for was not had, in the words of who was refused.
     pub refused: Option<String>,
     pub shape: CarriedShape,
     pub settle: Span,
@@ -122,7 +114,6 @@ pub struct StreamOutcome {
 }
 
 impl StreamOutcome {
-    /// The stream that is measured: the receiver's first.
     fn stream(&self) -> Option<&StreamReport> {
         self.heard.streams.first()
     }
@@ -140,34 +131,31 @@ pub struct CarriedShape {
     pub ptime: Span,
 }
 
-/// The two ends of a stream; on one host both are agents of their own.
+/// Both ends of a stream; on one host, each has its own agent.
 pub struct StreamEnds {
     pub sender: LabHost,
     pub receiver: LabHost,
-    /// Freezes that each end's witness saw while streams ran; nothing where none watched.
+    /// Freezes that each end's stall monitor saw during streams; `None` without one.
     stalls: [Option<u64>; 2],
-    /// Whether both read one clock, once that was asked.
     one_clock: Option<bool>,
     ending: StreamEnding,
 }
 
-/// How long a stream settles unless something else is asked for.
 pub const SETTLE: Span = Span::from_secs(2);
-/// So long after the sender is due to end the receiver ends by itself, should no goodbye come.
+/// Time after the sender's end when the receiver ends without a goodbye.
 const TAIL: Span = Span::from_secs(2);
-/// The receiver is there before the sender's first packet.
+/// Head start of the receiver before the sender's first packet.
 const READY: Span = Span::from_millis(700);
-/// What both use is read so long before packets begin and cease to count: the stream runs by then, and does
-/// not end yet.
+/// Usage is read this long before packets begin and stop counting: the stream then runs steadily.
 const SPARE: Span = Span::from_millis(500);
-/// Free ports may be taken until they are used.
+/// A free port may be taken before it is used.
 pub(crate) const TRIES: u32 = 3;
-/// What programs take to start, and to write what they know.
+/// Timeout for programs to start, and to write their reports.
 const WRITING: Duration = Duration::from_secs(20);
 
 impl StreamEnds {
-    /// Whence and whither. Both may be one machine, of which each end's witness sees something else: they are
-    /// told by their part.
+    /// Both ends may be one machine, but each has its own stall monitor, so their names include
+    /// their part.
     pub fn new(sender: LabHost, receiver: LabHost) -> Self {
         let [sender, receiver] =
             [("sender", sender), ("receiver", receiver)].map(|(part, host)| {
@@ -181,19 +169,19 @@ impl StreamEnds {
         Self { sender, receiver, stalls: [None; 2], one_clock: None, ending }
     }
 
-    /// Tells how long the stream still takes that runs when somebody asks to stop.
+    /// Sets a callback for a requested stop; it gets the remaining time of the running stream.
     pub fn tell_ending(&mut self, tell: impl FnOnce(Duration) + 'static) {
         self.ending = StreamEnding::told_to(tell);
     }
 
-    /// The machines, the sender's first, with what the streams so far saw of them.
+    /// The machines, the sender's first, with the freezes seen so far.
     pub fn descriptions(&self) -> Vec<HostDescription> {
         let both = [self.sender.description(), self.receiver.description()];
         let with = |(host, stalls)| HostDescription { stalls, ..host };
         both.into_iter().zip(self.stalls).map(with).collect()
     }
 
-    /// Whether both are one machine, and read one clock. It is asked of the same agents once.
+    /// Whether both are one machine with one clock. Cached, as the agents stay the same.
     pub(crate) fn share_clock(&mut self) -> Result<bool, HostError> {
         if let Some(known) = self.one_clock {
             return Ok(known);
@@ -209,8 +197,8 @@ impl StreamEnds {
         self.receiver.replace_silent()
     }
 
-    /// By which address the receiver is reached, unless it is said, and the first of so many free pairs of
-    /// UDP ports there.
+    /// Address of the receiver, if `at` does not give it, and the first of `pairs` free UDP port
+    /// pairs.
     pub fn reached(&mut self, at: Option<IpAddr>, pairs: u16) -> Result<(IpAddr, u16), HostError> {
         match at {
             Some(address) => Ok((address, self.receiver.ports(pairs)?)),
@@ -218,13 +206,13 @@ impl StreamEnds {
         }
     }
 
-    /// Runs a stream, to its end; at other UDP ports, if somebody took those that were free.
+    /// Runs a stream to its end; chooses other UDP ports if the free ones were taken.
     pub fn run(&mut self, plan: &LabStream) -> Result<StreamOutcome, HostError> {
         self.run_watched(plan, None)
     }
 
-    /// The same for one that is all of an experiment: tells from when on its packets count, and ends it where
-    /// somebody asks to stop. What came until then is its outcome.
+    /// Like [`Self::run`], for an experiment of one stream: reports when packets begin to count,
+    /// and ends early if stop is requested, with a partial outcome.
     pub(crate) fn run_watched(
         &mut self,
         plan: &LabStream,
@@ -257,7 +245,7 @@ impl StreamEnds {
             self.sender.noise("noise.wav", plan.noise(), plan.rate)?;
         }
         let recv = plan.recv_words(lasts, &path);
-        // Its cost is measured with what it is beside: only where packets are told one by one.
+        // Samplers cost time, so they run only with ledgers.
         let samplers = plan.ledgers.then(|| MachineSamplers::start(self, lasts));
         let listening = self.receiver.start_within(&recv, &plan.cpus[1], plan.limits);
         let carried = |listening| self.carried(plan, listening, &path, watch);
@@ -276,7 +264,7 @@ impl StreamEnds {
         let mut sending = None;
         let both = self.carry(plan, listening, &mut sending, path, watch);
         if both.is_err() {
-            // Or they would be heard beside the next. An agent that is silent takes its own with it.
+            // Otherwise they would disturb the next stream. A silent agent ends its own children.
             for (host, child) in
                 [(&mut self.receiver, Some(listening)), (&mut self.sender, sending)]
             {
@@ -321,7 +309,7 @@ impl StreamEnds {
         watch: &mut StreamWatch<'_>,
     ) -> Result<(BothEnded, [Option<UsedBetween>; 2]), HostError> {
         let lasts = plan.settle + plan.duration;
-        // A receiver that could not begin has ended by now, and says why.
+        // A receiver that failed to start has ended by now with an error.
         if let ChildState::Ended(ended) = self.receiver.wait(listening, duration(READY))? {
             return Err(self.receiver.failed("recv", ended));
         }
@@ -347,8 +335,8 @@ impl StreamEnds {
         Ok(((sent, ended(&mut self.receiver, listening, "recv", most)?), used))
     }
 
-    /// Waits so long while a sender runs, which ends sooner if it may where somebody asks to stop; else that tells
-    /// when the stream ends.
+    /// Waits while a sender runs. If stop is requested, ends it if it may, else reports when the
+    /// stream ends.
     fn runs(
         &mut self,
         sending: u32,
@@ -365,7 +353,7 @@ impl StreamEnds {
         })
     }
 
-    /// What both have used so far; one that has ended says why by itself.
+    /// Usage of both so far; a program that ended reports its own error.
     fn usages(
         &mut self,
         [sending, listening]: [u32; 2],
@@ -400,7 +388,6 @@ impl LabStream {
         u32::try_from(lasts.as_nanos() / 1_000_000_000 + 1).unwrap_or(u32::MAX)
     }
 
-    /// Whether it is longer than the noise that is sent where no input is named.
     pub fn outlasts_noise(&self) -> bool {
         self.input.is_none() && self.noise() > LONGEST_NOISE
     }
@@ -424,14 +411,13 @@ fn report(host: &LabHost, ended: &ChildEnded) -> Result<Report, HostError> {
 }
 
 impl LabStream {
-    /// The least latency of a stream of this rate that neither end refuses: a sender that packets take longer to
-    /// fill, a receiver that a packet and its device's buffer take longer.
+    /// Minimum latency at this rate that both ends accept: time to fill a packet at the sender; a
+    /// packet and the device buffer at the receiver.
     pub(crate) fn least_accepted(&self, rate: Rate) -> Span {
         let (format, device) = self.laid(rate);
         least_latency(format.ptime(), &device).max(format.packing_age(device.period))
     }
 
-    /// The packets of a stream and the buffer of both devices, as `taut` lays them out.
     pub(crate) fn laid(&self, rate: Rate) -> (StreamFormat, Settings) {
         let (channels, sample) = (Channels::STEREO, SampleFormat::L24);
         let packet = rate.frames_nearest(self.ptime);

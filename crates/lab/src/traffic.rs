@@ -1,6 +1,5 @@
-//! What the network interfaces of a machine carry, and of which protocols it is: as the kernel counts it,
-//! read a few times per second beside a stream, at either end, and as a tap sees it, frame by frame, where
-//! that is allowed.
+//! Traffic of a machine's network interfaces by protocol: from the kernel's counters, read a few
+//! times per second during a stream, and frame by frame from a tap, if permitted.
 
 mod ambient;
 mod counters;
@@ -60,17 +59,17 @@ pub(crate) fn run(flags: &TrafficFlags) -> Result<(), Failure> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrafficSample {
-    /// On the monotonic clock, right after they were read.
+    /// On the monotonic clock, right after the reading.
     pub at_ns: i64,
     pub interfaces: BTreeMap<String, TrafficInterface>,
-    /// Of the whole network namespace, by protocol and the kernel's own name, such as `UdpInDatagrams`.
+    /// Counters of the network namespace by protocol and kernel name, such as `UdpInDatagrams`.
     pub protocols: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TrafficInterface {
     pub mtu: u32,
-    /// Bytes and packets received; bytes without the frame's checksum.
+    /// Bytes and packets; bytes without the frame's checksum.
     pub received: [u64; 2],
     pub sent: [u64; 2],
 }
@@ -78,7 +77,6 @@ pub struct TrafficInterface {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct WatchedTraffic {
     pub schema: u32,
-    /// The interface of the stream that is watched; absent where none is known.
     pub interface: Option<String>,
     pub samples: Vec<TrafficSample>,
     pub tap: Option<TappedTraffic>,
@@ -91,10 +89,11 @@ pub enum TrafficEnd {
     At(IpAddr),
 }
 
-/// From one sample to the next: the ends of a window are met as closely.
+/// Sampling interval, and so the precision of a window's ends.
 const EVERY: Span = Span::from_millis(200);
 
-/// Reads the counters, and taps the interfaces, until it is asked to stop; says when it has begun.
+/// Samples the counters and taps the interfaces until stop is requested; calls `begun` at the
+/// start.
 pub fn watch(end: TrafficEnd, stop: &Stop, begun: impl FnOnce()) -> WatchedTraffic {
     let (address, interface) = match end {
         TrafficEnd::To(address) => (address, routes::leads_to(address)),
@@ -134,7 +133,6 @@ impl TrafficSample {
     }
 }
 
-/// What went one way: of frames, with their heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CarriedTraffic {
     pub bytes: u64,
@@ -148,8 +146,7 @@ pub struct TrafficWindow<'a> {
 }
 
 impl WatchedTraffic {
-    /// The longest that lies within these instants of the same clock; none where there is less than one
-    /// step of it.
+    /// The longest window within these times of the same clock; `None` for less than one step.
     pub fn within(&self, [begin, end]: [i64; 2]) -> Option<TrafficWindow<'_>> {
         let inside = |sample: &&TrafficSample| (begin..=end).contains(&sample.at_ns);
         let first = self.samples.iter().find(inside)?;
@@ -167,7 +164,7 @@ impl TrafficWindow<'_> {
         count as f64 * 1e9 / (self.last.at_ns - self.first.at_ns) as f64
     }
 
-    /// What went in and out, interface by interface; of those that carried nothing there is none.
+    /// Each interface with received and sent traffic; idle ones are left out.
     pub fn interfaces(&self) -> Vec<(String, TrafficInterface, [CarriedTraffic; 2])> {
         let each = self.last.interfaces.iter().filter_map(|(name, last)| {
             let first = self.first.interfaces.get(name)?;
@@ -190,8 +187,8 @@ impl TrafficWindow<'_> {
 }
 
 impl TrafficWindow<'_> {
-    /// IP packets that came and were for nobody here: to a group that was not joined, or an address that is
-    /// another's. Those handed on to other networks are not among them, and parts count as one packet.
+    /// Received IP packets that this host did not want: to a group that it did not join, or to an
+    /// address of another host. Forwarded packets do not count, and fragments count as one packet.
     pub fn to_nobody(&self) -> u64 {
         let came = ["IpInReceives", "Ip6InReceives", "IpReasmOKs", "Ip6ReasmOKs"];
         let handled = [
@@ -206,10 +203,10 @@ impl TrafficWindow<'_> {
     }
 }
 
-/// A protocol, with the kernel's counters of what came and of what went.
+/// Name, counters of received and counters of sent packets.
 pub type Protocol = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// What a mix is told of, beside [`TrafficWindow::to_nobody`]. Of multicast, what came to a group that was joined.
+/// Protocols of a mix besides [`TrafficWindow::to_nobody`]. Multicast counts only joined groups.
 pub const PROTOCOLS: [Protocol; 4] = [
     (
         "UDP",

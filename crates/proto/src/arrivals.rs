@@ -1,5 +1,5 @@
-//! What the arrivals of one stream say of its latency: the link offset that they ask for, what would
-//! have been late at another, and the cause of each late packet. For an ordinary thread.
+//! Evaluates one stream's packet arrivals, for an ordinary thread: the link offset they need,
+//! packets late at any other offset, and the cause of each late packet.
 
 #[cfg(test)]
 mod tests;
@@ -13,41 +13,41 @@ use crate::ledger::PacketTrace;
 use crate::target_delay::{Advice, CurvePoint, Depth, DepthConfig, Journal, LossTarget};
 use crate::time::{Frames, LocalTime, Span};
 
-/// What is set up before a stream is heard.
+/// Configuration of `Arrivals`.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalsConfig {
-    /// The share of packets that may be late.
+    /// Maximum share of late packets.
     pub loss_target: LossTarget,
-    /// How the device runs that plays it.
+    /// Settings of the playing device.
     pub device: Settings,
-    /// How old packets are when they leave, until their sender says so.
+    /// Maximum age of packets at departure, until the sender announces it.
     pub packing_age: Span,
-    /// The latency until something is measured.
+    /// Latency before the first measurement.
     pub start: Span,
-    /// The longest there is room for.
+    /// Maximum latency that the buffer has room for.
     pub longest: Span,
 }
 
-/// How a stream stands: totals since it began.
+/// A stream's totals since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamTotals {
-    /// As of then.
+    /// Time of these totals.
     pub at: LocalTime,
-    /// Packets that came too late, wholly or in part.
+    /// Packets late, wholly or in part.
     pub late: u64,
-    /// Packets that never came.
+    /// Lost packets.
     pub lost: u64,
-    /// Times that the device starved.
+    /// Device underruns.
     pub starved: u64,
-    /// Datagrams that found a buffer of this host full.
+    /// Datagrams dropped by full buffers of this host.
     pub dropped: u64,
-    /// Packets that were here in time and fell into silence of the device's own.
+    /// Packets in time at whose turn the device played its own silence.
     pub unheard: u64,
-    /// The last step of the sender that made packets late.
+    /// Last step of the sender that made packets late.
     pub step: Option<LateRun>,
-    /// Whether late packets may prove to be late by another.
+    /// Whether recent late packets may turn out to be another step.
     pub may_step: bool,
-    /// What went wrong since the last time, each fault by its own instants.
+    /// Faults since the last status, each with its own times.
     pub faults: Faults,
 }
 
@@ -60,37 +60,37 @@ impl From<&StreamStatus> for StreamTotals {
     }
 }
 
-/// The arrivals of one stream.
+/// Statistics and target delay of one stream's arrivals.
 #[derive(Debug)]
 pub struct Arrivals {
     config: ArrivalsConfig,
     depth: Depth,
     advice: Advice,
     causes: Causes,
-    /// Time after its own departure in which a packet may be brought back.
+    /// Time after its departure within which a packet can be repaired.
     repair: Span,
     look_ahead: Span,
-    /// What the device takes beyond its own buffer.
+    /// Device delay beyond its own buffer.
     beyond: Span,
-    /// Whether transits are reckoned from the mapped clock of the sender.
+    /// Whether transits use the sender's mapped clock.
     mapped: Option<bool>,
-    /// Late packets of which it is not known yet whether the device starved meanwhile.
+    /// Late packets for which a concurrent underrun is not yet ruled out.
     fresh: Vec<PacketTrace>,
-    /// Late packets that wait for the witness's word.
+    /// Late packets that wait for the stall monitor.
     unjudged: Vec<PacketTrace>,
-    /// Packets lost and unheard, and times that the device starved, since the last time.
+    /// Packets lost and unheard, and device underruns, since the last status.
     missed: [u64; 3],
     faults: UnjudgedFaults,
-    /// Times that the device starved while the whole host stood still.
+    /// Device underruns during stalls of the whole host.
     starved_stalled: u64,
     standing: StreamTotals,
 }
 
-/// Late packets that may wait for a status: a second of 1 ms packets.
+/// Maximum number of late packets waiting for a status: 1 s of 1 ms packets.
 const MOST: usize = 1024;
 
 impl Arrivals {
-    /// Nothing has arrived yet. Late packets take room as they come.
+    /// Creates an empty state. Storage for late packets grows as they arrive.
     pub fn new(config: ArrivalsConfig) -> Self {
         let (takes, least) = limits(&config, Span::ZERO);
         let ArrivalsConfig { loss_target, start, longest, .. } = config;
@@ -112,7 +112,7 @@ impl Arrivals {
         }
     }
 
-    /// How old packets are when they leave, by their sender's word.
+    /// Sets the announced age of packets at departure.
     pub fn announce(&mut self, packing_age: Span) {
         self.config.packing_age = packing_age;
         self.lay_out();
@@ -123,7 +123,8 @@ impl Arrivals {
         self.lay_out();
     }
 
-    /// The link offset, which is `offset` as long as nothing is measured.
+    /// Sets the initial link offset and returns the current one: `offset`, until something is
+    /// measured.
     pub(crate) fn start_at(&mut self, offset: Span) -> Span {
         self.depth.start_at(offset);
         self.depth.offset()
@@ -140,18 +141,18 @@ impl Arrivals {
         self.causes.set_schedule(schedule(&self.config, takes));
     }
 
-    /// Another sender is heard: what was measured of the one before holds no more.
+    /// Discards the measurements of the previous sender.
     pub fn forget(&mut self) {
         self.depth.forget();
         self.mapped = None;
     }
 
-    /// Takes one packet, in time or late.
+    /// Adds one packet, in time or late.
     pub fn enter(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
         let mapped = passage.origin.is_some();
         if self.mapped.replace(mapped).is_some_and(|before| before != mapped) {
-            // The path's own delay is in the ones and not in the others.
+            // Transits include the path delay in one case only, so they cannot be mixed.
             self.depth.forget();
             self.advice.forget();
         }
@@ -170,14 +171,16 @@ impl Arrivals {
         self.advice.observe(transit);
     }
 
-    /// Takes how the stream stands. What was late before the last time is judged: a witness has run
-    /// since, and `stalled` tells whether the whole host stood still between two instants.
+    /// Adds the stream's totals. Judges the packets that were late before the previous call: the
+    /// stall monitor has run since. `stalled` returns whether the whole host stalled between two
+    /// instants.
     pub fn stand(
         &mut self,
         standing: StreamTotals,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
     ) {
-        // A stall is blamed for what the way itself does not explain, once that is known.
+        // Blame a stall only for lateness that the path does not explain, which must be known
+        // first.
         if self.causes.knows_the_way() {
             self.judge(&stalled);
         }
@@ -188,17 +191,18 @@ impl Arrivals {
         let unheard = standing.unheard.saturating_sub(before.unheard);
         let starved = standing.starved.saturating_sub(before.starved);
         self.missed = [lost, unheard, starved];
-        // Whether these are jitter or a step is not decided yet.
+        // Jitter or a step: not yet decided.
         if standing.may_step && standing.step == before.step {
             return;
         }
         let room = MOST.saturating_sub(self.unjudged.len());
         let known = self.unjudged.len();
-        // What was read after that is judged next time: packets and standing come by ways of their own.
+        // Packets and totals arrive over different channels: judge packets read after `at` next
+        // time.
         let (fresh, unjudged) = (&mut self.fresh, &mut self.unjudged);
         let read_before = |passage: &mut PacketTrace| passage.read <= standing.at;
         unjudged.extend(fresh.extract_if(.., read_before).take(room));
-        // Neither if the device starved nor if the sender stepped would another latency have helped.
+        // Another latency would not have helped after an underrun or a step of the sender.
         let by_step = |passage: &PacketTrace| {
             let within = |run: LateRun| run.from <= passage.arrival && passage.arrival <= run.to;
             standing.step.is_some_and(within)
@@ -217,7 +221,8 @@ impl Arrivals {
         }
     }
 
-    /// Judges what was missed, and no more of it than is counted: what was lost may have come since.
+    /// Judges the missed packets, at most as many as were counted: some lost ones may have arrived
+    /// since.
     fn close(&mut self, faults: &Faults, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         let [lost, unheard, starved] = core::mem::take(&mut self.missed);
         let of_host = self.faults.take(faults, stalled);
@@ -226,78 +231,78 @@ impl Arrivals {
         self.starved_stalled += starved.min(of_host.starved.into());
     }
 
-    /// The last word: what is not judged yet is.
+    /// Judges all remaining packets.
     pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) {
         self.unjudged.append(&mut self.fresh);
         self.judge(&stalled);
         self.close(&Faults::NONE, stalled);
     }
 
-    /// What packets carry of others may bring a lost one back within `budget` of its own departure;
-    /// so many in 10⁹ do not come by themselves ([`crate::jitter_buffer::JitterBuffer::repair_budget`]).
+    /// Sets the repair `budget`: packets can be repaired within it after their departure. `lost` is
+    /// the number of packets in 10⁹ that need it
+    /// ([`crate::jitter_buffer::JitterBuffer::repair_budget`]).
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.depth.set_repair(budget, lost);
         self.advice.set_repair(budget, lost);
         self.repair = budget;
     }
 
-    /// The least latency at which all that packets carry can still repair, on a network that takes
-    /// no time; `None` where they carry nothing.
+    /// Minimum latency that leaves time for every repair on a network without delay; `None` without
+    /// redundancy.
     pub fn repair_takes(&self) -> Option<Span> {
         let (_, least) = limits(&self.config, self.look_ahead + self.beyond);
         (self.repair > Span::ZERO).then(|| least + self.repair)
     }
 
-    /// Moves the link offset on that arrivals ask for; that is what it says then.
+    /// Updates the link offset from the arrivals and returns it.
     pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Span {
         self.depth.poll(now, quiet);
         self.depth.offset()
     }
 
-    /// The link offset that arrivals ask for, once they were measured.
+    /// Link offset that the arrivals need, once measured.
     pub fn needed(&self) -> Option<Span> {
         self.journal().first.map(|_| self.depth.offset())
     }
 
-    /// What became of that link offset.
+    /// History of that link offset.
     pub fn journal(&self) -> &Journal {
         self.depth.journal()
     }
 
-    /// Every gap under its cause.
+    /// All gaps, by cause.
     pub fn gaps(&self) -> Gaps {
         let StreamTotals { late, lost, dropped, .. } = self.standing;
         self.causes.gaps(late, lost, dropped)
     }
 
-    /// What the host answers for of all that spoils sound: the packets that count as its, and the times that
-    /// the device starved while it stood still.
+    /// Glitches caused by stalls of this host: its packets and the underruns during stalls.
     pub fn host_stalled(&self) -> u64 {
         self.gaps().host_stalled + self.starved_stalled
     }
 
-    /// The latency that would have caught 99 of 100 of those that were late for this cause.
+    /// Latency that would have caught 99 % of the packets late for `cause`.
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
         self.causes.would_catch(cause)
     }
 
-    /// The share of packets that may be late.
+    /// Maximum share of late packets.
     pub fn loss_target(&self) -> LossTarget {
         self.config.loss_target
     }
 
-    /// The least latency at which no more than that would have been late.
+    /// Minimum latency at which the share of late packets meets `Arrivals::loss_target`.
     pub fn advised(&self) -> Option<Span> {
         self.advice.advised(self.config.loss_target)
     }
 
-    /// What would have been late, latency by latency.
+    /// Share of late packets for each latency.
     pub fn curve(&self) -> Vec<CurvePoint> {
         self.advice.curve()
     }
 }
 
-/// What the device takes, and the least latency that it allows.
+/// Delay of the device, and the minimum latency that it allows.
 fn limits(config: &ArrivalsConfig, look_ahead: Span) -> (Span, Span) {
     let Settings { rate, period, periods, .. } = config.device;
     let ring = rate.span_of(Frames::new(period.count() * i64::from(periods)));

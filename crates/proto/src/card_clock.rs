@@ -1,9 +1,8 @@
-//! The arithmetic of a sound card, without time passing: where its converter is, when a period is
-//! ready, and what was missed by a program that came late.
+//! Arithmetic of a sound card without real time: converter position, period wake-ups, and the
+//! frames that a late program misses.
 //!
-//! A card counts frames from its start; frame 0 meets the converter at the start. Everything is
-//! computed from that absolute count in 128-bit integers, so a card that runs for years is as exact
-//! as one that has just started.
+//! A card counts frames from its start, when frame 0 meets the converter. All results come from
+//! that absolute count in 128-bit integers, so no error accumulates over years.
 
 mod joined;
 
@@ -15,10 +14,10 @@ pub use joined::Place;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const WHOLE: i128 = 1_000_000_000_000;
-/// Keeps the products in 128 bits: 16 000 years at 192 kHz.
+/// Keeps the products within 128 bits: 16 000 years at 192 kHz.
 const MOST_FRAMES: i64 = 100_000_000_000_000_000;
 
-/// When which frame meets the converter.
+/// Maps frames of a card to the times they meet the converter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardClock {
     start: LocalTime,
@@ -29,39 +28,39 @@ pub struct CardClock {
 }
 
 impl CardClock {
-    /// How far an instant of this clock is from the truth: it is rounded to whole nanoseconds.
+    /// Error of this clock's instants: they are rounded to whole nanoseconds.
     pub const UNCERTAINTY: Span = Span::from_nanos(1);
 
-    /// A card that starts at `start`, on the host's clock, and runs fast by `error`.
+    /// Creates a card that starts at `start` on the host's clock and runs fast by `error`.
     pub fn new(start: LocalTime, rate: Rate, error: Ppm) -> Self {
         let parts = i128::from(error.as_millionths());
         Self { start, rate, error, speed: i128::from(rate.hertz()) * (WHOLE + parts).max(1) }
     }
 
-    /// The first whole millisecond from `now` on. Kernels tick then, those that tick 1000, 250 or 100 times a second
-    /// (`CONFIG_HZ`; linux commit e9523a0d8189): what departs well between two periods of a card that starts so is held
-    /// up by none.
+    /// First whole millisecond at or after `now`. Kernels with 1000, 250 or 100 ticks per second
+    /// tick then (`CONFIG_HZ`; linux commit e9523a0d8189). Ticks therefore delay no packet that
+    /// departs well between two periods of a card started so.
     pub fn start_at_tick(now: LocalTime) -> LocalTime {
         now.next_of(Span::from_millis(1))
     }
 
-    /// When its frame 0 meets the converter.
+    /// Time at which frame 0 meets the converter.
     pub fn start(&self) -> LocalTime {
         self.start
     }
 
-    /// How fast it runs.
+    /// Rate error of the card.
     pub fn error(&self) -> Ppm {
         self.error
     }
 
-    /// The nominal rate.
+    /// Nominal rate.
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// When `frame` meets the converter: the first whole nanosecond at which `CardClock::frame_at`
-    /// says so.
+    /// Time at which `frame` meets the converter: the first whole nanosecond for which
+    /// `CardClock::frame_at` returns it.
     pub fn instant_of(&self, frame: i64) -> LocalTime {
         let product = i128::from(self.bounded(frame)) * NANOS_PER_SECOND * WHOLE;
         let nanos = -(-product).div_euclid(self.speed);
@@ -73,15 +72,14 @@ impl CardClock {
         frame.clamp(-MOST_FRAMES, MOST_FRAMES)
     }
 
-    /// The frame that meets the converter at `now`, the position of the hardware. Negative before
-    /// the start.
+    /// Frame that meets the converter at `now`: the hardware position, negative before the start.
     pub(crate) fn frame_at(&self, now: LocalTime) -> i64 {
         let product = i128::from((now - self.start).as_nanos()) * self.speed;
         product.div_euclid(NANOS_PER_SECOND * WHOLE) as i64
     }
 }
 
-/// The ring between a program and a card, in frames of the card's own count.
+/// Ring between a program and a card, in frames of the card's count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ring {
     period: i64,
@@ -93,77 +91,76 @@ impl Ring {
         Self { period: settings.period.count().max(1), periods: i64::from(settings.periods).max(2) }
     }
 
-    /// Whole periods that `frames` take, rounded up, in frames.
+    /// Rounds `frames` up to whole periods.
     fn whole_periods(self, frames: i64) -> i64 {
         (frames + self.period - 1).div_euclid(self.period) * self.period
     }
 }
 
-/// What a program finds when it wakes for a period.
+/// The block of one wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// First frame of the block to be filled or taken.
+    /// First frame of the block to fill or take.
     pub frame: i64,
-    /// When that frame meets the converter.
+    /// Time at which that frame meets the converter.
     pub meets: LocalTime,
-    /// Frames between the block before and this one that the program missed: played as silence, or
-    /// lost.
+    /// Frames between the previous block and this one that the program missed: played as silence,
+    /// or lost.
     pub skipped: Frames,
 }
 
 impl Turn {
-    /// Its block as a process sees it.
+    /// The block in the form a process receives.
     pub fn side<'a>(&self, samples: &'a mut [f32]) -> Side<'a> {
         let (meets, skipped) = (self.meets, self.skipped);
         Side { samples, meets, uncertainty: CardClock::UNCERTAINTY, skipped }
     }
 }
 
-/// The playing side: the program keeps ahead of the hardware, or the card starves.
+/// Playback ring: the program stays ahead of the hardware, or the card underruns.
 ///
-/// At the start the ring holds silence but for one period, so the first block meets the DAC
+/// At the start all but one period of the ring holds silence, so the first block meets the DAC
 /// `periods − 1` periods after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaybackRing {
     clock: CardClock,
     ring: Ring,
     program: i64,
-    /// Frames that the program may be late without harm.
+    /// Frames of lateness without effect.
     patience: i64,
 }
 
 impl PlaybackRing {
-    /// An empty ring at the start of `clock`.
+    /// Creates the ring as it is at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let ring = Ring::new(settings);
         Self { clock, ring, program: (ring.periods - 1) * ring.period, patience: 0 }
     }
 
-    /// What no hardware does: waits for a program that is up to `patience` late and takes its
-    /// blocks for the instants they were due at, which have passed by then. A block that was begun
-    /// is taken whole.
+    /// Makes the ring wait for a program up to `patience` late, unlike hardware. It accepts blocks
+    /// for their due times, which are past by then, and accepts a block in progress whole.
     pub fn patient(self, patience: Frames) -> Self {
         Self { patience: patience.count().max(0), ..self }
     }
 
-    /// Frames of silence that the card plays before the program's first block.
+    /// Frames of silence before the program's first block.
     pub fn lead(&self) -> Frames {
         Frames::new((self.ring.periods - 1) * self.ring.period)
     }
 
-    /// The next frame that the program writes.
+    /// Next frame that the program writes.
     pub fn program(&self) -> i64 {
         self.program
     }
 
-    /// When the next period becomes free.
+    /// Time at which the next period becomes free.
     pub fn wakes(&self) -> LocalTime {
         self.clock.instant_of(self.program - self.lead().count())
     }
 
-    /// The program woke at `now`. If the hardware has run past everything that was written, the
-    /// program goes on at the first period that the hardware has not reached; what lies between
-    /// was played as silence.
+    /// Starts the block of a wake-up at `now`. If the hardware has passed everything written, the
+    /// program continues at the first period that the hardware has not reached. The frames between
+    /// were silence.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         let late = self.clock.frame_at(now) - self.program;
         let starved = if late > self.patience { self.ring.whole_periods(late) } else { 0 };
@@ -175,8 +172,8 @@ impl PlaybackRing {
         }
     }
 
-    /// The block was written, which took until `now`. Says how many of its first frames came too
-    /// late: the card played silence for them.
+    /// Ends the block, written until `now`. Returns how many of its first frames were late and
+    /// replaced by silence.
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         let late = self.clock.frame_at(now) - self.program;
         self.program += self.ring.period;
@@ -185,36 +182,36 @@ impl PlaybackRing {
     }
 }
 
-/// The capturing side: the program keeps up with the hardware, or the oldest frames are lost.
+/// Capture ring: the program keeps up with the hardware, or the oldest frames are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureRing {
     clock: CardClock,
     ring: Ring,
     program: i64,
-    /// Frames that are kept for it.
+    /// Frames kept for the program.
     capacity: i64,
 }
 
 impl CaptureRing {
-    /// An empty ring at the start of `clock`.
+    /// Creates an empty ring at the start of `clock`.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let ring = Ring::new(settings);
         Self { clock, ring, program: 0, capacity: ring.period * ring.periods }
     }
 
-    /// Keeps at least `patience` for a program that is late, however small the ring. It costs no
-    /// latency: capture wakes after one period all the same.
+    /// Keeps at least `patience` frames for a late program, even in a small ring. This adds no
+    /// latency, because capture still wakes after one period.
     pub fn patient(self, patience: Frames) -> Self {
         Self { capacity: self.capacity.max(self.ring.whole_periods(patience.count())), ..self }
     }
 
-    /// When the next period is full.
+    /// Time at which the next period is full.
     pub fn wakes(&self) -> LocalTime {
         self.clock.instant_of(self.program + self.ring.period)
     }
 
-    /// The program woke at `now`. If the hardware is ahead by more than the ring, it has
-    /// overwritten the oldest periods.
+    /// Starts the block of a wake-up at `now`. If the hardware is ahead by more than the ring, the
+    /// oldest periods are overwritten.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         let held = self.clock.frame_at(now) - self.program;
         let lost = self.ring.whole_periods((held - self.capacity).max(0));
@@ -229,21 +226,22 @@ impl CaptureRing {
     }
 }
 
-/// The ring of a card without hardware that plays for no converter, whichever way it goes: it waits
-/// up to [`CardRing::PATIENCE`] for a late program, which then loses nothing.
+/// Ring of a card without hardware or converter, in either direction. It waits up to
+/// [`CardRing::PATIENCE`] for a late program, which then loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardRing {
-    /// It captures.
+    /// Capture.
     Capture(CaptureRing),
-    /// It plays.
+    /// Playback.
     Playback(PlaybackRing),
 }
 
 impl CardRing {
-    /// A host that freezes is back by then, and a program that is not there will not come.
+    /// Timeout for a late program: a frozen host is back by then, and an absent program does not
+    /// return.
     pub const PATIENCE: Span = Span::from_secs(1);
 
-    /// An empty ring at the start of `clock`.
+    /// Creates the ring as it is at the start of `clock`.
     pub fn new(direction: Direction, clock: CardClock, settings: &Settings) -> Self {
         let patience = settings.rate.frames_within(Self::PATIENCE);
         match direction {
@@ -256,7 +254,7 @@ impl CardRing {
         }
     }
 
-    /// When the next period is full, or free.
+    /// Time at which the next period is full or free.
     pub fn wakes(&self) -> LocalTime {
         match self {
             Self::Capture(ring) => ring.wakes(),
@@ -264,7 +262,7 @@ impl CardRing {
         }
     }
 
-    /// The program woke at `now`.
+    /// Starts the block of a wake-up at `now`.
     pub fn begin(&mut self, now: LocalTime) -> Turn {
         match self {
             Self::Capture(ring) => ring.begin(now),
@@ -272,21 +270,20 @@ impl CardRing {
         }
     }
 
-    /// The block was taken, or written, which took until `now`.
+    /// Ends the block, taken or written until `now`.
     pub fn finish(&mut self, now: LocalTime) {
         if let Self::Playback(ring) = self {
-            // Whole, since a patient ring takes late blocks.
+            // Returns zero: a patient ring accepts late blocks.
             ring.finish(now);
         }
     }
 }
 
-/// Both sides of a card: it wakes its program once a period, with a period to be taken and one to
-/// be written.
+/// Both sides of a card: each wake-up has one period to take and one to write.
 ///
-/// At the start the playing side is full of silence, so the first block meets the DAC `periods`
-/// periods after the start, and `periods − 1` after the wake-up for which it was written. Both
-/// rings hold as many periods, so a program that comes late misses as many on either side.
+/// At the start the playback side is full of silence. The first block meets the DAC `periods`
+/// periods after the start, and `periods − 1` after the wake-up that wrote it. Both rings have the
+/// same size, so a late program misses the same number of frames on each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DuplexRing {
     capture: CaptureRing,
@@ -294,29 +291,29 @@ pub struct DuplexRing {
 }
 
 impl DuplexRing {
-    /// Rings at the start of `clock`: an empty one and a full one.
+    /// Creates the rings at the start of `clock`: capture empty, playback full.
     pub fn new(clock: CardClock, settings: &Settings) -> Self {
         let mut playback = PlaybackRing::new(clock, settings);
         playback.program += Ring::new(settings).period;
         Self { capture: CaptureRing::new(clock, settings), playback }
     }
 
-    /// When the next period is full on the one side, and free on the other.
+    /// Time at which the next period is full for capture and free for playback.
     pub fn wakes(&self) -> LocalTime {
         self.capture.wakes()
     }
 
-    /// Frames of silence that the card plays before the program's first block.
+    /// Frames of silence before the program's first block.
     pub fn lead(&self) -> Frames {
         Frames::new(self.playback.program())
     }
 
-    /// The program woke at `now`: what it captured, and what it is to play.
+    /// Starts the blocks of a wake-up at `now`: the captured one and the one to play.
     pub fn begin(&mut self, now: LocalTime) -> (Turn, Turn) {
         (self.capture.begin(now), self.playback.begin(now))
     }
 
-    /// As [`PlaybackRing::finish`].
+    /// Ends the playback block; see [`PlaybackRing::finish`].
     pub fn finish(&mut self, now: LocalTime) -> Frames {
         self.playback.finish(now)
     }
@@ -384,12 +381,12 @@ mod tests {
         let mut ring = PlaybackRing::new(clock(0.0), &settings(48, 2));
         ring.begin(at(0));
         ring.finish(at(1));
-        // Written up to 96; one frame past it the card has played one frame of silence.
+        // Written up to 96; one frame beyond, the card has played one frame of silence.
         assert_eq!(ring.begin(at(96)).skipped, Frames::ZERO);
         let turn = ring.begin(at(97));
         assert_eq!((turn.frame, turn.skipped), (144, Frames::new(48)));
         assert_eq!(ring.finish(at(144)), Frames::ZERO);
-        // The ring is empty but for that block, so the next period is free at once.
+        // The ring holds only that block, so the next period is free at once.
         assert_eq!(ring.wakes(), at(144));
         assert_eq!(ring.begin(at(144)).frame, 192);
     }
@@ -409,7 +406,7 @@ mod tests {
         ring.begin(at(0));
         assert_eq!(ring.finish(at(100)), Frames::ZERO, "a block that was begun is taken whole");
         for frame in (96..).step_by(48).take(100) {
-            // The program woke once, as late as may be, and makes up for it.
+            // One wake-up, late by the maximum.
             let turn = ring.begin(at(96 + 4800));
             assert_eq!((turn.frame, turn.meets, turn.skipped), (frame, at(frame), Frames::ZERO));
             assert_eq!(ring.finish(at(96 + 4800)), Frames::ZERO);

@@ -1,42 +1,42 @@
-//! When the frames of a real card meet its converter: a line through readings of its position, each
-//! with the instant at which it was read.
+//! Times at which a real card's frames meet its converter: a line through position readings, each
+//! with its time.
 //!
-//! Whatever goes wrong with a reading makes it late: the interrupt waits, the host freezes, the
-//! position moves in steps and is older than its stamp. So of each round of readings the one that is
-//! earliest by the line counts, and a filter of two states makes offset and rate of those. No clock
-//! is asked here: readings are arguments.
+//! Every disturbance makes a reading late: delayed interrupts, host freezes, and positions that
+//! move in steps and are older than their timestamp. So only the earliest reading of each round
+//! counts, by the line. A two-state filter estimates offset and rate from those. Readings are
+//! arguments; this module reads no clock.
 
 use crate::clock::{Belief, Line, Odd, Round};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 
-/// When a block meets the converter.
+/// Time at which a block meets the converter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
-    /// Its first frame.
+    /// Time of its first frame.
     pub meets: LocalTime,
-    /// How far that may be from the truth, either way.
+    /// Maximum error, either way.
     pub uncertainty: Span,
-    /// Frames between the block before and this one: the card was started anew meanwhile.
+    /// Frames between the previous block and this one, if the card was restarted.
     pub skipped: Frames,
 }
 
-/// The line of one card.
+/// Line that fits one card's position readings.
 ///
-/// Frames are counted from the card's start. Instants never run backwards: a block begins where the
-/// one before ends, or as much as an eighth of itself before that, should the line have moved down.
+/// Frames are counted from the card's start. Times never run backwards. A block begins at the end
+/// of the previous one, or up to an eighth of its length earlier if the line moved down.
 #[derive(Debug, Clone)]
 pub struct CardLine {
     rate: Rate,
-    /// How old a position may be when it is stamped.
+    /// Maximum age of a position at its timestamp.
     grain: Span,
-    /// Nominal time of the frames against local time.
+    /// Maps nominal time of the frames to local time.
     line: Option<Line>,
-    /// The rate by which the line ran before the card was started anew.
+    /// Rate of the line before the card was restarted.
     ran: f64,
     round: Round,
     rounds: u32,
-    /// The last error, and half the mean square of what errors differ by: the variance of readings.
+    /// Last error, and half the mean square of error differences: the variance of readings.
     jitter: (f64, f64),
     odd: Odd,
     given: Given,
@@ -46,33 +46,35 @@ pub struct CardLine {
 enum Given {
     Nothing,
     Until(LocalTime),
-    /// And the card was started anew since.
+    /// The card was restarted since.
     Before(LocalTime),
 }
 
 impl CardLine {
-    /// A round takes this long and so many readings at least: the earliest of twenty is late by a
-    /// twentieth of what one is on average.
+    /// Minimum duration and readings of a round: the earliest of twenty readings is late by a
+    /// twentieth of the average.
     const ROUND: i64 = 20_000_000;
     const LEAST: u32 = 8;
-    /// Rounds at the beginning in which the line is followed down at once.
+    /// Rounds at the beginning in which the line follows early readings at once.
     const SOUGHT: u32 = 3;
-    /// Cards are within 300 ppm of a host's clock, and wander by 0.1 ppm in the root of a second.
+    /// Cards stay within 300 ppm of the host's clock and wander by 0.1 ppm per square root of a
+    /// second.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.1e-6 };
-    /// Standard deviation of the first reading: some cards take a millisecond to get going.
+    /// Standard deviation of the first reading: some cards take a millisecond to start.
     const START: f64 = 1_000_000.0;
-    /// The same of the earliest of a round, at least: a timer's interrupt on a quiet machine.
+    /// Minimum standard deviation of a round's earliest reading: a timer interrupt on a quiet
+    /// machine.
     const READING: f64 = 1_000.0;
-    /// A round this far beside the line is odd, at least.
+    /// Minimum distance from the line for a round to count as odd.
     const LEAST_ODD: f64 = 100_000.0;
-    /// Odd rounds that move the line, as they must be its new place: late ones, where the host may
-    /// just be busy, and early ones, which nothing but the card can bring about.
+    /// Odd rounds after which the line moves. Late rounds need more, because the host may be busy;
+    /// only the card can cause early ones.
     const LATER: u32 = 8;
     const EARLIER: u32 = 2;
-    /// Rounds are judged over this time whether the card's rate has become another.
+    /// Time over which rounds decide whether the card's rate changed.
     const JUDGED: f64 = 1e9;
 
-    /// Knows nothing yet. A position may be `grain` old when it is stamped.
+    /// Creates a line without readings. A position may be `grain` old at its timestamp.
     pub fn new(rate: Rate, grain: Span) -> Self {
         Self {
             rate,
@@ -87,12 +89,12 @@ impl CardLine {
         }
     }
 
-    /// Positions are `grain` old at most from now on.
+    /// Sets the maximum age of positions.
     pub fn set_grain(&mut self, grain: Span) {
         self.grain = grain;
     }
 
-    /// The card is started anew and counts from 0 again. Its rate stays.
+    /// Restarts the frame count at 0 after a restart of the card; keeps the rate.
     pub fn restart(&mut self) {
         self.ran = self.line.map_or(self.ran, |line| line.rate());
         self.line = None;
@@ -103,7 +105,7 @@ impl CardLine {
         }
     }
 
-    /// `frame` was at the converter at `at`, or somewhat earlier.
+    /// Adds a reading: `frame` was at the converter at `at` or somewhat earlier.
     pub fn observe(&mut self, frame: i64, at: LocalTime) {
         let (first, second) = (self.nominal(frame), at.as_nanos());
         let Some(line) = &mut self.line else {
@@ -145,7 +147,8 @@ impl CardLine {
         line.correct(error, noise, weight, Self::JUDGED.max(since));
     }
 
-    /// When `frame` meets the converter, by the line as it is now; `None` before the first reading.
+    /// Time at which `frame` meets the converter by the current line; `None` before the first
+    /// reading.
     pub fn instant_of(&self, frame: i64) -> Option<LocalTime> {
         let line = self.line?;
         let since = self.nominal(frame).saturating_sub(line.at());
@@ -154,8 +157,8 @@ impl CardLine {
         Some(LocalTime::from_nanos(nanos))
     }
 
-    /// When the block of `count` frames from `frame` on meets the converter. Blocks are asked for in
-    /// their order. Before the first reading that is `otherwise`.
+    /// Time at which the block of `count` frames from `frame` meets the converter; `otherwise`
+    /// before the first reading. Call in block order.
     pub fn meet(&mut self, frame: i64, count: Frames, otherwise: LocalTime) -> Met {
         let length = self.rate.span_of(count);
         let line = self.instant_of(frame).unwrap_or(otherwise);
@@ -171,7 +174,7 @@ impl CardLine {
         Met { meets, uncertainty: self.uncertainty() + (meets - line).abs(), skipped }
     }
 
-    /// When the last block ends.
+    /// Time at which the last block ends.
     pub fn end(&self) -> Option<LocalTime> {
         match self.given {
             Given::Nothing => None,
@@ -179,8 +182,8 @@ impl CardLine {
         }
     }
 
-    /// How far the line may be from the truth: twice the deviations of its place and of a reading,
-    /// and the age of a position.
+    /// Maximum error of the line: twice the deviations of its position and of a reading, plus the
+    /// age of a position.
     fn uncertainty(&self) -> Span {
         let place = self.line.map_or(Self::START, |line| line.deviation());
         let reading = self.jitter.1.sqrt().max(Self::READING);

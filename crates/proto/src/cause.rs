@@ -1,10 +1,10 @@
-//! Why a packet was not there at its turn: each gap has one cause, and each cause its own remedy.
+//! Finds why a packet missed its turn: each gap has one cause, and each cause its own remedy.
 //!
-//! A packet that came late was late already when it left, or lost time on the way, or lay here in
-//! time and was not taken, or fell into a silence of the device, or had no time for its way at all,
-//! since the device here takes what the latency is. A packet that never came was dropped by a full
-//! socket buffer of this host, or lost before. What a stall of the whole host overlaps counts as the
-//! host's alone, but for what the fastest way would have made late as well.
+//! A late packet left late, lost time on the network, or arrived in time and was not read. Or the
+//! device played its own silence, or the device's delay leaves no time for the network. A packet
+//! that did not arrive was dropped by a full socket buffer of this host, or lost before. A packet
+//! that overlaps a stall of the whole host counts as the host's, unless the fastest path would also
+//! have made it late.
 
 #[cfg(test)]
 mod tests;
@@ -13,77 +13,77 @@ use crate::ledger::PacketTrace;
 use crate::target_delay::Histogram;
 use crate::time::{LocalTime, Span};
 
-/// Why a packet that came was late.
+/// Cause of a late packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// Its sender handed it to the kernel later than packing takes.
+    /// The sender passed it to the kernel later than packing takes.
     Sender,
-    /// It left in time and took longer than the fastest of late; also where the sender does not say
-    /// when a packet left.
+    /// It left in time but took longer than the recent fastest. Also used if the departure is
+    /// unknown.
     Network,
-    /// It was here in time and was read or taken too late, or the buffer of the device here takes
-    /// so much of the latency that the fastest way is too long.
+    /// It arrived in time but was read late. Or this host's device buffer takes so much of the
+    /// latency that even the fastest path is too slow.
     Receiver,
-    /// The whole host stood still while it was under way.
+    /// The whole host stalled while the packet was under way.
     HostStalled,
 }
 
-/// What the causes of late packets are told by.
+/// Times used to find the causes of late packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// How old the first frame of a packet is at most when it leaves, by its sender's word.
+    /// Announced maximum age of a packet's first frame at departure.
     pub packing_age: Span,
-    /// From arrival to DAC at most, if this device is in time: its ring and the resampler's
+    /// Maximum time from arrival to DAC for a device in time: its ring and the resampler's
     /// look-ahead.
     pub takes: Span,
     /// Time between two wake-ups of this device.
     pub period: Span,
 }
 
-/// Packets that were not heard at their turn, by cause. The sum is `late`, `lost` and `unheard` of
+/// Packets missed at their turn, by cause. The sum equals `late`, `lost` and `unheard` of
 /// [`crate::counters::Counters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gaps {
-    /// Late: the sender handed them over late.
+    /// Late: sent late.
     pub late_sender: u64,
-    /// Late: the network took long.
+    /// Late: the network was slow.
     pub late_network: u64,
-    /// Late: this program read or took them late, or its device starved at their turn.
+    /// Late: read late, or the device was in underrun.
     pub late_receiver: u64,
-    /// Missed while the whole host stood still.
+    /// Missed during a stall of the whole host.
     pub host_stalled: u64,
-    /// Never came.
+    /// Lost.
     pub lost: u64,
-    /// Came, and were dropped since a buffer of this host was full.
+    /// Dropped by a full buffer of this host.
     pub discarded: u64,
 }
 
-/// Tells the causes of late packets apart, and counts them.
+/// Finds and counts the causes of late packets.
 #[derive(Debug, Clone)]
 pub struct Causes {
     schedule: Schedule,
-    /// The shortest times on the way, of the present stretch of time and of the one before.
+    /// Shortest network times of the present and the previous stretch.
     fastest: [Option<Span>; 2],
     opened: LocalTime,
-    /// When the newest packet came, and whether the sender's clock says how long its way was.
+    /// Arrival of the newest packet, and whether network times use the sender's clock.
     newest: LocalTime,
     mapped: bool,
     late: [u64; 4],
-    /// Transits of packets that were late at the sender, on the way, or at a latency too short for
-    /// the device: what would have caught them.
+    /// Transits of packets late at the sender, on the network, or because the latency is too short
+    /// for the device: the latency that would have caught them.
     transits: [Histogram; 3],
     lost_stalled: u64,
-    /// Unheard ones: while this program did not run, and while nothing did.
+    /// Unheard packets: while only this program was stopped, and during stalls of the whole host.
     unheard: [u64; 2],
 }
 
 impl Causes {
-    /// The fastest way of this long, or twice, stands for what the path takes when it is free.
+    /// The fastest packet of one to two stretches measures the unloaded path.
     const STRETCH: Span = Span::from_secs(30);
-    /// No host stands still for so long: 119 ms is the most that was seen of one that others share.
+    /// Longer than any host stall: the maximum seen on a shared host is 119 ms.
     const STALLED: Span = Span::from_millis(250);
 
-    /// Has seen nothing yet. Allocates; nothing later does.
+    /// Creates an empty state. Allocates here only.
     pub fn new(schedule: Schedule) -> Self {
         Self {
             schedule,
@@ -102,12 +102,12 @@ impl Causes {
         self.schedule = schedule;
     }
 
-    /// Takes a packet, whether in time or late: how fast the path is.
+    /// Adds a packet, in time or late, to measure the fastest path.
     pub fn observe(&mut self, passage: &PacketTrace) {
         let Some(network_time) = network_time(passage) else { return };
         let mapped = passage.origin.is_some();
         if self.mapped != mapped || self.fastest == [None; 2] {
-            // How fast the path was is measured otherwise from here on.
+            // Network times are measured differently from now on.
             (self.mapped, self.fastest, self.opened) = (mapped, [None; 2], passage.arrival);
         }
         self.newest = passage.arrival;
@@ -118,15 +118,15 @@ impl Causes {
             Some(self.fastest[0].map_or(network_time, |fastest| fastest.min(network_time)));
     }
 
-    /// Finds the cause of a late packet, and counts it. `stalled` tells whether the whole host stood
-    /// still at some time between two instants.
+    /// Finds the cause of a late packet and counts it. `stalled` returns whether the whole host
+    /// stalled between two instants.
     pub fn judge(
         &mut self,
         passage: &PacketTrace,
         stalled: impl FnOnce(LocalTime, LocalTime) -> bool,
     ) -> Late {
         let began = passage.reference.unwrap_or(passage.arrival).min(passage.arrival);
-        // What would have been late on the fastest way is not late for a stall.
+        // A packet late even on the fastest path is not late because of a stall.
         let measured = self.knows_the_way() && passage.origin.is_some() == self.mapped;
         let too_short = measured && self.is_too_short(passage);
         let of_host = !too_short && stalled(began, passage.read);
@@ -145,7 +145,7 @@ impl Causes {
         cause
     }
 
-    /// Whether the latency is too short, and the device takes more of it than anything else.
+    /// Whether the latency is too short and the device takes the largest part.
     fn leaves_nothing(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
@@ -153,19 +153,19 @@ impl Causes {
         self.is_too_short(passage) && longest < takes
     }
 
-    /// Whether some packet so far was in no stall, so that the fastest says what the path takes.
+    /// Whether the observation exceeds any host stall, so the fastest packet measures the path.
     pub(crate) fn knows_the_way(&self) -> bool {
         self.fastest[1].is_some() || self.newest - self.opened >= Self::STALLED
     }
 
-    /// Whether the latency has no time for the fastest way.
+    /// Whether the latency leaves no time for the fastest path.
     fn is_too_short(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
         let Some(captured) = passage.reference else { return false };
         if passage.arrival <= passage.dac - takes {
             return false;
         }
-        // Where the sender does not say when a packet left, its way begins with its first frame.
+        // With an unknown departure, the network time begins with the packet's first frame.
         let packing = passage.departed_after().map_or(Span::ZERO, |_| packing_age);
         let fastest = self.fastest.into_iter().flatten().min().unwrap_or(Span::ZERO);
         passage.dac - captured - takes - packing <= fastest
@@ -183,10 +183,10 @@ impl Causes {
             (Some(network_time), Some(fastest)) => network_time - fastest,
             _ => Span::ZERO,
         };
-        // It may have to wait for the next wake-up: that is no delay.
+        // Waiting for the next wake-up is no delay.
         let receiver = passage.read - passage.arrival - period;
-        // A cause is named only if it explains at least half of what was missing, and a latency too
-        // short for a path at its best is a matter of the network.
+        // A cause must explain at least half of the missing time. A latency too short for the
+        // fastest path counts as the network's.
         let most = network.max(short.half());
         if receiver > sender.max(most) {
             Late::Receiver
@@ -197,24 +197,24 @@ impl Causes {
         }
     }
 
-    /// Takes how many packets were lost while the whole host stood still, and how many of those that
-    /// had been counted lost came late after all.
+    /// Adds packets lost during stalls of the whole host, and subtracts those that arrived late
+    /// after all.
     pub fn lose(&mut self, stalled: u64, found: u64) {
         self.lost_stalled = (self.lost_stalled + stalled).saturating_sub(found);
     }
 
-    /// Takes how many packets were unheard, and of how many the whole host stood still meanwhile.
+    /// Adds unheard packets, and how many of them fell into stalls of the whole host.
     pub(crate) fn starve(&mut self, unheard: u64, stalled: u64) {
         self.unheard[0] += unheard - stalled.min(unheard);
         self.unheard[1] += stalled.min(unheard);
     }
 
-    /// Attributes what the receiver counted, `late` and `lost`, to their causes. `dropped` datagrams found a
-    /// buffer of this host full; they cannot be more gaps than there are.
+    /// Attributes the receiver's `late` and `lost` counts to causes. `dropped` datagrams found a
+    /// buffer of this host full; at most the number of gaps is used.
     pub fn gaps(&self, late: u64, lost: u64, dropped: u64) -> Gaps {
         let [sender, network, receiver, stalled] = self.late;
-        // A late packet whose line found no room in the ledger's ring was not judged, and one may be judged
-        // before it is counted: the cause with the most makes up for both.
+        // Late packets missing from the full ledger ring were not judged; others are judged before
+        // they are counted. The most frequent cause absorbs both differences.
         let judged = sender + network + receiver + stalled;
         let most = sender.max(network).max(receiver).max(stalled);
         let lost_stalled = self.lost_stalled.min(lost);
@@ -237,12 +237,12 @@ impl Causes {
         gaps
     }
 
-    /// The latency that would have caught 99 of 100 of those that were late for this cause; `None`
-    /// where a longer one helps nothing, or none was.
+    /// Latency that would have caught 99 % of the packets late for `cause`; `None` if there were
+    /// none or a longer latency does not help.
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
         let transits = match cause {
             Late::Sender | Late::Network => &self.transits[cause as usize],
-            // Of those that were not taken in time, and unheard ones, a longer latency saves none.
+            // A longer latency helps neither packets read late nor unheard ones.
             Late::Receiver => {
                 let too_short = &self.transits[cause as usize];
                 let all = self.late[cause as usize] + self.unheard[0];
@@ -257,7 +257,7 @@ impl Causes {
     }
 }
 
-/// Time on the way: from the launch, where that is known, else from what stands for the capture.
+/// Network time from the launch if known, else from the capture or its estimate.
 fn network_time(passage: &PacketTrace) -> Option<Span> {
     let launched = passage.origin.and_then(|origin| origin.sender).map(|sender| sender.launched);
     launched.or(passage.reference).map(|left| passage.arrival - left)

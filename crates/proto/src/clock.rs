@@ -1,10 +1,9 @@
-//! Mapping one clock to another: a peer's wall clock to ours by timed exchanges, and a stream's
-//! media time to the clock of its sender.
+//! Maps one clock to another: a peer's wall clock to ours by timed exchanges, and a stream's media
+//! time to its sender's clock.
 //!
-//! A mapping is a value with an offset, a rate and an **uncertainty**. The uncertainty is a bound,
-//! not a guess: half the round trip of the exchanges it came from at least, because the asymmetry of
-//! a path cannot be seen from its ends, plus what the peer's reply was rounded to, plus what two
-//! clocks may drift apart while the exchanges age.
+//! A mapping has an offset, a rate and an **uncertainty**. The uncertainty is a bound: at least
+//! half the round trip of the exchanges, because the path's asymmetry is invisible from its ends.
+//! The rounding of the peer's reply and the drift since the exchange are added.
 
 mod disciplined;
 mod estimator;
@@ -31,30 +30,29 @@ pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 /// One question and answer between two hosts (RFC 3611 §4.4 and §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// Our question left, by our clock.
+    /// Departure of our question, on our clock.
     pub asked: LocalTime,
-    /// It arrived at the peer, by the peer's clock.
+    /// Its arrival, on the peer's clock.
     pub peer_received: WallTime,
-    /// The peer's answer left, by the peer's clock.
+    /// Departure of the peer's answer, on the peer's clock.
     pub peer_answered: WallTime,
-    /// It arrived here, by our clock.
+    /// Its arrival, on our clock.
     pub answered: LocalTime,
-    /// What the four readings together may be wrong by through rounding and stamping, either way.
-    /// In full, not halved: an error that moves the offset by half of itself may shorten the round
-    /// trip, and so the bound, by the other half.
+    /// Maximum total error of the four readings from rounding and timestamping, either way. Not
+    /// halved: an error that moves the offset by half may shorten the round trip, and so the bound,
+    /// by the other half.
     pub reading_error: Span,
 }
 
 impl Exchange {
-    /// Time on the way, there and back, without the peer's own delay. Never below zero.
+    /// Network time of both legs, without the peer's own delay; at least 0.
     pub fn round_trip(&self) -> Span {
         let span = (self.answered - self.asked) - (self.peer_answered - self.peer_received);
         span.max(Span::ZERO)
     }
 
-    /// Whether such an exchange can have been: nothing arrives before it left, and no clock makes of
-    /// a wait of the peer's more than it was by a thousandth. What took an hour or is a century away
-    /// was never asked.
+    /// Returns `false` if packets arrive before they leave, the peer's wait is too long by more
+    /// than a thousandth, the exchange takes an hour, or a time is a century away.
     fn is_possible(&self) -> bool {
         const CENTURY: u64 = 100 * 366 * 86_400 * 1_000_000_000;
         let (asked, sent) = (self.asked.as_nanos(), self.peer_answered.as_unix_nanos());

@@ -1,8 +1,9 @@
-//! Codings of whole packets: what compresses a packet's frames together, and may remember those before.
+//! Codings of whole packets: a codec compresses a packet's frames together and may remember earlier
+//! packets.
 //!
-//! A [`Codec`] names one and knows what its payloads hold; what codes ([`Encode`]) and what gives back
-//! ([`Decode`]) is made elsewhere and handed down, so that nothing here links a library. A coding of
-//! single samples needs none of this: [`SampleFormat`]. A [`Coding`] is either.
+//! A [`Codec`] names one and knows its payloads. Encoders ([`Encode`]) and decoders ([`Decode`])
+//! are created elsewhere and passed in, so this crate links no library. [`SampleFormat`] codes
+//! single samples without a codec. A [`Coding`] is either.
 
 use core::fmt::Debug;
 
@@ -11,56 +12,57 @@ use tautline_dsp::format::SampleFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
-/// What compresses the frames of a packet.
+/// Codec that compresses the frames of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// Opus (RFC 6716, in RTP by RFC 7587).
     Opus(Opus),
-    /// Without loss: prediction and Rice's code, of whole numbers as the stream's `sample` has them.
+    /// Lossless: prediction and Rice coding of integers in the stream's `sample` format.
     Lossless,
 }
 
-/// How a sender codes by Opus; receivers need not know it.
+/// Opus parameters of the sender; receivers do not need them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opus {
-    /// What it is tuned for.
+    /// Intended sound.
     pub tuning: OpusTuning,
-    /// Bits per second of payload. It is constant, so that all packets are as long as each other and can be
-    /// summed for redundancy.
+    /// Payload bits per second. Constant, so that all packets have equal length and can be summed
+    /// for redundancy.
     pub bitrate: u32,
 }
 
-/// What Opus is tuned for.
+/// Kind of sound that Opus is tuned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpusTuning {
-    /// Any sound, with the least look-ahead: the CELT layer alone (RFC 6716 §2.1.7).
+    /// Any sound, with minimum look-ahead: the CELT layer alone (RFC 6716 §2.1.7).
     #[default]
     Music,
-    /// Speech: the SILK layer with a coarser copy of each packet in the next (in-band FEC, RFC 6716 §2.1.7).
+    /// Speech: the SILK layer, with a coarser copy of each packet in the next (in-band FEC, RFC
+    /// 6716 §2.1.7).
     Voice,
 }
 
 impl Opus {
-    /// Rates of bits that Opus takes here: RFC 6716 §2 has 6 to 510 kbit/s.
+    /// Minimum and maximum bitrate: RFC 6716 §2 has 6 to 510 kbit/s.
     pub const BITRATES: (u32, u32) = (6_000, 510_000);
-    /// The one rate of frames: RTP counts Opus by a clock of 48 kHz (RFC 7587 §4.1).
+    /// The only sample rate: RTP uses a 48 kHz clock for Opus (RFC 7587 §4.1).
     pub const RATE: Rate = Rate::HZ_48000;
-    /// Sound in one packet: what Opus takes of what streams may have (RFC 6716 §2.1.4).
+    /// Packet times that both Opus (RFC 6716 §2.1.4) and streams support.
     pub const PTIMES: [Span; 4] = [
         Span::from_micros(2_500),
         Span::from_millis(5),
         Span::from_millis(10),
         Span::from_millis(20),
     ];
-    /// The longest frame of Opus in bytes (RFC 6716 §3.2.1).
+    /// Maximum bytes of an Opus frame (RFC 6716 §3.2.1).
     const MOST_BYTES: u64 = 1275;
-    /// The shortest packet in bytes that libopus puts sound in (`opus_encode_native`).
+    /// Minimum bytes of a packet with sound from libopus (`opus_encode_native`).
     const LEAST_BYTES: u64 = 3;
-    /// The longest packet: 120 ms (RFC 6716 §3.2.5, R5).
+    /// Maximum frames of a packet: 120 ms (RFC 6716 §3.2.5, R5).
     pub const MOST_FRAMES: Frames = Frames::new(5760);
 
-    /// The usual: 96 kbit/s for each channel of music, where 5 ms packets are hard to tell from the original,
-    /// and 32 kbit/s for speech.
+    /// Default parameters. Music has 96 kbit/s per channel, where 5 ms packets are hard to
+    /// distinguish from the original. Speech has 32 kbit/s.
     pub const fn usual(tuning: OpusTuning, channels: Channels) -> Self {
         let bitrate = match tuning {
             OpusTuning::Music => 96_000 * channels.count() as u32,
@@ -70,12 +72,12 @@ impl Opus {
     }
 }
 
-/// How sound is coded: single samples, and what compresses those of a packet, if anything does.
+/// Coding of sound: the sample format and an optional codec for whole packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coding {
-    /// Coding of one sample, of which a coder takes the whole number.
+    /// Sample format; a codec uses its integers.
     pub sample: SampleFormat,
-    /// What compresses them.
+    /// Codec, if any.
     pub coder: Option<Codec>,
 }
 
@@ -85,39 +87,40 @@ impl From<SampleFormat> for Coding {
     }
 }
 
-/// What stands for a coding, and what is usual for it.
+/// Names and defaults of a coding.
 #[derive(Debug, Clone, Copy)]
 pub struct CodingRow {
-    /// The word for it in reports and for `--format`.
+    /// Name in reports and for `--format`.
     pub name: &'static str,
-    /// What it is, in a line of help.
+    /// One-line help.
     pub help: &'static str,
-    /// RTP payload type by convention: dynamic (RFC 3551 §6), so a `.sdp` may say otherwise. Codings that one decoder reads
-    /// share it.
+    /// Conventional RTP payload type: dynamic (RFC 3551 §6), so an `.sdp` file may differ. Codings
+    /// with the same decoder share it.
     pub payload_type: u8,
-    /// Encoding name in session descriptions (RFC 8866 §6.6). Those that begin with `x-` are private: none is registered.
+    /// Encoding name in session descriptions (RFC 8866 §6.6); names with `x-` are private and
+    /// unregistered.
     pub encoding: &'static str,
     /// Number in an [`Announcement`](crate::wire::rtcp::Announcement).
     pub number: u8,
-    /// Sound in one packet, by default.
+    /// Default packet time.
     pub ptime: Span,
-    /// Place among the codings that a call offers, the better first.
+    /// Rank among the codings that a call offers, best first.
     pub rank: u8,
-    /// The shortest packets in which a call that chooses its coding tries it: with few bits, headers are not to be more than
-    /// sound. `None` if it never tries it.
+    /// Minimum packet time at which an adaptive call uses this coding, so that headers do not
+    /// exceed sound at low bitrates. `None`: never used.
     pub adapts_from: Option<Span>,
-    /// Whether such a call may begin with it: all networks carry it, and it is good for any sound.
+    /// Whether such a call may start with it: it suits all networks and any sound.
     pub begins: bool,
 }
 
-/// Makes [`Coding::ALL`] and [`Coding::row`] of one table.
+/// Generates [`Coding::ALL`] and [`Coding::row`] from one table.
 macro_rules! codings {
     ($($coding:expr, $pattern:pat => $($field:ident: $value:expr),+;)+) => {
         impl Coding {
-            /// Each that there is. Of those that share a payload type the first is what a receiver knows.
+            /// All codings. Receivers use the first of those that share a payload type.
             pub const ALL: [Self; [$(stringify!($coding)),+].len()] = [$($coding),+];
 
-            /// Its row of the table.
+            /// Names and defaults of this coding.
             pub const fn row(self) -> CodingRow {
                 match (self.coder, self.sample) {
                     $($pattern => CodingRow { $($field: $value),+ },)+
@@ -163,181 +166,172 @@ codings! {
 }
 
 impl Coding {
-    /// Opus for any sound, as far as both ends agree on it: in how many bits is the sender's choice.
+    /// Opus for any sound, as both ends agree on it; the sender chooses the bitrate.
     pub const OPUS: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::OPUS) };
     /// Opus for speech.
     pub const OPUS_VOICE: Self = Self {
         sample: SampleFormat::L24,
         coder: Some(Codec::Opus(Opus::usual(OpusTuning::Voice, Channels::STEREO))),
     };
-    /// 16 bits without loss.
+    /// 16-bit lossless.
     pub const LOSSLESS_16: Self = Self { sample: SampleFormat::L16, coder: Some(Codec::Lossless) };
-    /// 24 bits without loss.
+    /// 24-bit lossless.
     pub const LOSSLESS_24: Self = Self { sample: SampleFormat::L24, coder: Some(Codec::Lossless) };
 
-    /// Of single samples.
+    /// Coding of single samples.
     pub const fn of(sample: SampleFormat) -> Self {
         Self { sample, coder: None }
     }
 
-    /// The first for whose row that is so.
+    /// First coding whose row matches.
     pub fn find(is: impl Fn(&CodingRow) -> bool) -> Option<Self> {
         Self::ALL.into_iter().find(|coding| is(&coding.row()))
     }
 
-    /// The coding of that name.
+    /// Coding with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::find(|row| row.name == name)
     }
 
-    /// All that a coder is part of.
+    /// All codings with a codec.
     pub fn compressed() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|coding| coding.coder.is_some())
     }
 
-    /// The same in so many bits per second; those that are always as many stay as they are.
+    /// Returns the coding with this bitrate; unchanged if its bitrate cannot be chosen.
     #[must_use]
     pub fn at_bitrate(mut self, bitrate: u32) -> Self {
         self.coder = self.coder.map(|coder| coder.rules().at_bitrate(bitrate).unwrap_or(coder));
         self
     }
 
-    /// The same in the usual bits for so many channels.
+    /// Returns the coding with the default bitrate for `channels`.
     #[must_use]
     pub fn usual_for(self, channels: Channels) -> Self {
         let usual = self.coder.and_then(|coder| coder.rules().usual_bitrate(channels));
         usual.map_or(self, |bitrate| self.at_bitrate(bitrate))
     }
 
-    /// Its bits per second, where they are chosen and not what its sound takes.
+    /// Bits per second, if they can be chosen.
     pub fn bitrate(self) -> Option<u32> {
         self.coder?.rules().bitrate()
     }
 
-    /// Whether both are made by one coder, in whatever bits.
+    /// Whether both use the same codec, at any bitrate.
     pub fn is_coded_as(self, other: Self) -> bool {
         self.at_bitrate(0) == other.at_bitrate(0)
     }
 
-    /// The word for it: in reports, and for `--format`.
+    /// Name in reports and for `--format`.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Whether it carries whole numbers of `needs` as they are.
+    /// Whether it carries integers of the format `needs` exactly.
     pub fn is_exact_for(self, needs: SampleFormat) -> bool {
         self.bitrate().is_none() && self.sample.bytes() >= needs.bytes()
     }
 }
 
-/// What a coder does not take: one sentence that ends with the mend.
+/// Parameter that a codec does not support; the message ends with the fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCoded {
-    /// Another rate than its own.
+    /// Unsupported sample rate.
     #[error(
         "Opus over RTP has a clock of 48000 Hz alone, and this stream is of {0}; use --rate 48000"
     )]
     Rate(Rate),
-    /// More channels than it has.
+    /// Too many channels.
     #[error(
         "Opus codes one channel or two, and this stream has {0}; use --map, or --format lossless24"
     )]
     Channels(Channels),
-    /// A packet time that it does not have.
+    /// Unsupported packet time.
     #[error("Opus has packets of 2.5, 5, 10 and 20 ms; use --ptime 5ms")]
     Packet(Frames),
-    /// A packet time that speech is not coded in.
+    /// Packet time unsupported for speech.
     #[error("Opus codes speech in packets of 10 and 20 ms; use --ptime 10ms, or --format opus")]
     VoicePacket(Frames),
-    /// Fewer or more bits than it has.
+    /// Bitrate out of range.
     #[error("Opus takes 6 to 510 kbit/s, and not {0} bit/s; use --bitrate 96k")]
     Bitrate(u32),
-    /// Fewer bits for each packet than sound takes: libopus would send packets of silence.
+    /// Too few bits per packet for sound: libopus would send silence.
     #[error(
         "{0} bit/s are too few for Opus in packets of {packet}: less than 3 bytes each; use a greater --bitrate or a longer --ptime",
         packet = Opus::RATE.span_of(*.1)
     )]
     FewBits(u32, Frames),
-    /// A frame or two, for which its head would be longer than the sound.
+    /// So few frames that the header would be longer than the sound.
     #[error("packets of {0} frames are too short to be compressed; use a longer --ptime")]
     TooShort(Frames),
 }
 
-/// What a coder takes and makes.
+/// Properties of a codec.
 pub(crate) trait CodecRules {
-    /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
-    /// need know beforehand.
     fn check_shape(&self, _rate: Rate, _channels: Channels) -> Result<(), NotCoded> {
         Ok(())
     }
 
-    /// Whether it codes packets of so many frames.
     fn check_packet(&self, packet: Frames) -> Result<(), NotCoded>;
 
-    /// The lengths of packets that it has; `None` where it has any.
     fn ptimes(&self) -> Option<&'static [Span]> {
         None
     }
 
-    /// Frames from what goes in to what comes out beyond the packet itself.
     fn delay(&self) -> Frames {
         Frames::ZERO
     }
 
-    /// Bytes of a packet of so many frames that are `raw` bytes of samples, at most.
+    /// Maximum bytes of a packet of `packet` frames, which are `raw` bytes of samples.
     fn payload_bytes(&self, channels: Channels, packet: Frames, raw: usize) -> usize;
 
-    /// The usual bits per second, where they are chosen and not what its sound takes.
+    /// Default bits per second, if they can be chosen.
     fn usual_bitrate(&self, _channels: Channels) -> Option<u32> {
         None
     }
 
-    /// The least and greatest bits per second that a call chooses by the network, if they can be chosen.
+    /// Minimum and maximum bits per second for an adaptive call, if they can be chosen.
     fn adapted_bitrates(&self, _channels: Channels) -> Option<(u32, u32)> {
         None
     }
 
-    /// Its bits per second, if they can be chosen.
     fn bitrate(&self) -> Option<u32> {
         None
     }
 
-    /// The same coder with so many bits per second, if they can be chosen.
     fn at_bitrate(&self, _bitrate: u32) -> Option<Codec> {
         None
     }
 
-    /// The bits per second of a payload of this size, if they can be chosen.
     fn bitrate_of(&self, _payload_bytes: usize, _frames: Frames) -> Option<u32> {
         None
     }
 
-    /// The share of [`Self::payload_bytes`] that a packet takes on average.
+    /// Average share of [`Self::payload_bytes`] that a packet takes.
     fn mean_share(&self) -> f64 {
         1.0
     }
 
-    /// Whether packets carry a copy of the sound of the packet before.
+    /// Whether packets carry a copy of the previous packet's sound.
     fn has_copies(&self) -> bool {
         false
     }
 
-    /// The clock rate and the channels that its `rtpmap` has (RFC 8866 §6.6).
+    /// Clock rate and channels of its `rtpmap` (RFC 8866 §6.6).
     fn rtpmap(&self, rate: Rate, channels: Channels) -> (Rate, usize) {
         (rate, channels.count())
     }
 
-    /// The parameters of its `fmtp` (RFC 8866 §6.15), if it has any.
+    /// Parameters of its `fmtp` (RFC 8866 §6.15), if any.
     fn fmtp(&self, _channels: Channels) -> Option<String> {
         None
     }
 
-    /// The parameter by which a sender declares mono, if the `rtpmap` does not.
+    /// Parameter that declares mono, if the `rtpmap` does not.
     fn mono_parameter(&self) -> Option<&'static str> {
         None
     }
 
-    /// How many frames a payload holds, as it says itself.
     fn frames(&self, payload: &[u8]) -> Option<i64>;
 }
 
@@ -368,7 +362,8 @@ impl CodecRules for Opus {
         Some(&Self::PTIMES)
     }
 
-    /// What `OPUS_GET_LOOKAHEAD` tells, 2.5 ms without look-ahead and 6.5 ms with (libopus, `opus_encoder.c`).
+    /// Value of `OPUS_GET_LOOKAHEAD`: 2.5 ms without look-ahead and 6.5 ms with (libopus,
+    /// `opus_encoder.c`).
     fn delay(&self) -> Frames {
         match self.tuning {
             OpusTuning::Music => Frames::new(120),
@@ -376,7 +371,7 @@ impl CodecRules for Opus {
         }
     }
 
-    /// All packets are as long as each other.
+    /// All packets have equal length.
     fn payload_bytes(&self, _: Channels, packet: Frames, _: usize) -> usize {
         let bits = u64::from(self.bitrate) * packet.count().max(0).unsigned_abs();
         (bits / 8 / u64::from(Self::RATE.hertz())).clamp(Self::LEAST_BYTES, Self::MOST_BYTES)
@@ -387,8 +382,9 @@ impl CodecRules for Opus {
         Some(Self::usual(self.tuning, channels).bitrate)
     }
 
-    /// With fewer bits, short packets of CELT are worse than the layer for speech, and more are not heard. SILK still has all
-    /// of speech at 12 kbit/s (RFC 6716 §2.1.1: 8 to 12 kbit/s is narrowband speech).
+    /// At fewer bits, short CELT packets are worse than the speech layer; more bits make no audible
+    /// difference. SILK still carries all speech at 12 kbit/s (RFC 6716 §2.1.1: 8 to 12 kbit/s is
+    /// narrowband speech).
     fn adapted_bitrates(&self, channels: Channels) -> Option<(u32, u32)> {
         let channels = channels.count() as u32;
         Some(match self.tuning {
@@ -414,12 +410,12 @@ impl CodecRules for Opus {
         self.tuning == OpusTuning::Voice
     }
 
-    /// Whatever is in it, its clock is of 48 kHz and its channels are two (RFC 7587 §4.1, §7).
+    /// Always a 48 kHz clock and two channels (RFC 7587 §4.1, §7).
     fn rtpmap(&self, _: Rate, _: Channels) -> (Rate, usize) {
         (Self::RATE, 2)
     }
 
-    /// What RFC 7587 §6.1 has a sender say.
+    /// Sender parameters of RFC 7587 §6.1.
     fn fmtp(&self, channels: Channels) -> Option<String> {
         let stereo = u8::from(channels.count() > 1);
         let fec = u8::from(self.tuning == OpusTuning::Voice);
@@ -435,7 +431,7 @@ impl CodecRules for Opus {
     }
 }
 
-/// The rules of [`Codec::Lossless`].
+/// Properties of [`Codec::Lossless`].
 struct Lossless;
 
 impl CodecRules for Lossless {
@@ -448,7 +444,7 @@ impl CodecRules for Lossless {
         raw + Codec::LOSSLESS_HEAD + channels.count()
     }
 
-    /// Two thirds (docs/codecs.md, of 24 bits in packets of 2.5 ms).
+    /// Two thirds (docs/codecs.md: 24 bits in 2.5 ms packets).
     fn mean_share(&self) -> f64 {
         0.66
     }
@@ -459,11 +455,11 @@ impl CodecRules for Lossless {
 }
 
 impl Codec {
-    /// Opus as far as a receiver needs to know it.
+    /// Opus as a receiver needs to know it.
     pub const OPUS: Self = Self::Opus(Opus::usual(OpusTuning::Music, Channels::STEREO));
-    /// Compressed packets hold no fewer frames.
+    /// Minimum frames of a compressed packet.
     pub const LEAST_FRAMES: Frames = Frames::new(4);
-    /// What stands before the sound of a payload without loss: its number of frames, in 16 bits.
+    /// Bytes before the sound in a lossless payload: its number of frames, in 16 bits.
     pub const LOSSLESS_HEAD: usize = 2;
 
     pub(crate) fn rules(&self) -> &dyn CodecRules {
@@ -473,58 +469,59 @@ impl Codec {
         }
     }
 
-    /// Whether both are read by the same decoder.
+    /// Whether the same decoder reads both.
     pub fn is_read_as(self, other: Self) -> bool {
         core::mem::discriminant(&self) == core::mem::discriminant(&other)
     }
 
-    /// Whether a stream of this rate and these channels can be of it, whatever its packets are: all that a receiver
-    /// need know beforehand.
+    /// Checks rate and channels of a stream, for any packet time: all that a receiver must know
+    /// beforehand.
     pub fn check_shape(self, rate: Rate, channels: Channels) -> Result<(), NotCoded> {
         self.rules().check_shape(rate, channels)
     }
 
-    /// Whether it codes a stream of this rate and these channels in packets of so many frames.
+    /// Checks rate, channels and packet time of a stream.
     pub fn check(self, (rate, channels): (Rate, Channels), packet: Frames) -> Result<(), NotCoded> {
         self.check_shape(rate, channels)?;
         self.rules().check_packet(packet)
     }
 
-    /// The lengths of packets that it has; `None` where it has any.
+    /// Supported packet times; `None` for any.
     pub fn ptimes(self) -> Option<&'static [Span]> {
         self.rules().ptimes()
     }
 
-    /// Frames from what goes in to what comes out beyond the packet itself. A sender numbers its packets by what comes
-    /// out, so that a receiver of any kind places it right.
+    /// Frames of delay through the codec, beyond the packet itself. A sender numbers packets by
+    /// decoder output, so that any receiver places them correctly.
     pub fn delay(self) -> Frames {
         self.rules().delay()
     }
 
-    /// Bytes of a packet of so many frames that are `raw` bytes of samples: where it is constant all are so long, else none
-    /// is longer.
+    /// Bytes of a packet of these frames, which are `raw` bytes of samples: the exact size at a
+    /// constant bitrate, otherwise the maximum.
     pub fn payload_bytes(self, (channels, packet): (Channels, Frames), raw: usize) -> usize {
         self.rules().payload_bytes(channels, packet, raw)
     }
 
-    /// Whether all packets of a length in frames have one length in bytes.
+    /// Whether packets with equal frames have equal bytes.
     pub fn is_constant(self) -> bool {
         self.rules().bitrate().is_some()
     }
 
-    /// The bits per second of which a payload so long is, where that is chosen and not what its sound takes.
+    /// Bits per second for a payload of this length, if they can be chosen.
     pub fn bitrate_of(self, payload_bytes: usize, frames: Frames) -> Option<u32> {
         self.rules().bitrate_of(payload_bytes, frames)
     }
 
-    /// How many frames a payload holds, as it says itself; `None` if that is not so or it is no payload.
+    /// Number of frames that a payload reports; `None` if it is invalid.
     pub fn frames(self, payload: &[u8]) -> Option<Frames> {
         let frames = self.rules().frames(payload)?;
         (frames >= Self::LEAST_FRAMES.count()).then_some(Frames::new(frames))
     }
 }
 
-/// What the first byte says, and the second where that counts the frames (RFC 6716 §3.1, §3.2.5): at 48 kHz.
+/// Frames at 48 kHz by the first byte, and by the second if it holds the frame count (RFC 6716
+/// §3.1, §3.2.5).
 fn opus_frames(payload: &[u8]) -> Option<i64> {
     let toc = *payload.first()?;
     let each = match toc >> 3 {
@@ -541,57 +538,58 @@ fn opus_frames(payload: &[u8]) -> Option<i64> {
     (frames <= Opus::MOST_FRAMES.count()).then_some(frames)
 }
 
-/// Codes packets. Made before the stream begins; allocates nothing later.
+/// Encoder of packets. Created before the stream starts; allocates nothing later.
 pub trait Encode: Debug + Send {
-    /// What comes of it.
+    /// Coding of its output.
     fn coding(&self) -> Coding;
 
-    /// Codes interleaved samples, a packet's worth as [`Codec::check`] has it, to the start of `room`; how many bytes
-    /// that took, or `None` if it cannot be.
+    /// Encodes one packet of interleaved samples ([`Codec::check`]) to the start of `room`. Returns
+    /// the number of bytes, or `None` on failure.
     fn encode(&mut self, samples: &[f32], room: &mut [u8]) -> Option<usize>;
 
-    /// Codes what follows in so many bits per second, without a break; nothing where it takes what its sound takes. Neither
-    /// allocates nor waits.
+    /// Sets the bitrate of the following packets without a break; no effect at a variable bitrate.
+    /// Neither allocates nor blocks.
     fn set_bitrate(&mut self, _bitrate: u32) {}
 
-    /// So many per cent of packets are lost: what carries copies of earlier sound makes as many as pay. Neither allocates
-    /// nor waits.
+    /// Sets the expected packet loss, which determines the number of copies of earlier sound.
+    /// Neither allocates nor blocks.
     fn expect_loss(&mut self, _percent: u8) {}
 
-    /// What follows does not follow what was.
+    /// Resets the state: the next packet does not continue the previous one.
     fn reset(&mut self);
 }
 
-/// A payload that is none.
+/// Error for an invalid payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the payload does not hold what it says")]
 pub struct Undecodable;
 
-/// Gives packets back, in order. Made before the stream begins; allocates nothing later, and is sent whatever a network
-/// brings.
+/// Decoder of packets, in order. Created before the stream starts, allocates nothing later, and
+/// accepts any data from the network.
 pub trait Decode: Debug + Send {
-    /// What it reads.
+    /// Codec that it reads.
     fn coder(&self) -> Codec;
 
-    /// Fills `out` with the frames that the payload holds: as many as [`Codec::frames`] says.
+    /// Fills `out` with the payload's frames: [`Codec::frames`] of them.
     fn decode(&mut self, payload: &[u8], out: &mut [f32]) -> Result<(), Undecodable>;
 
-    /// Fills `out` with lost frames from the copy of them in `next`, which begins `ahead` frames after the end of `out`;
-    /// returns false if `next` carries no copy of them.
+    /// Fills `out` with lost frames from their copy in `next`, which begins `ahead` frames after
+    /// the end of `out`. Returns `false` if `next` has no copy.
     fn recover(&mut self, _next: &[u8], _ahead: Frames, _out: &mut [f32]) -> bool {
         false
     }
 
-    /// Fills `out` with what stands for frames that did not come; false if it has nothing, and others are to.
+    /// Fills `out` with concealment for missing frames. Returns `false` if the decoder has none and
+    /// the caller must conceal.
     fn conceal(&mut self, _out: &mut [f32]) -> bool {
         false
     }
 
-    /// What follows does not follow what was.
+    /// Resets the state: the next packet does not continue the previous one.
     fn reset(&mut self);
 }
 
-/// Makes what reads a stream of such a coder, rate and channels; `None` where it has none.
+/// Creates a decoder for this codec, rate and channels; `None` if there is none.
 pub type MakeDecoder = fn(Codec, (Rate, Channels)) -> Option<Box<dyn Decode>>;
 
 #[cfg(test)]

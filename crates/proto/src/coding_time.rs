@@ -1,17 +1,18 @@
-//! Whether a device's thread has the time to code.
+//! Checks whether a device thread has enough time for its codec.
 //!
-//! A packet that is compressed is coded whole in the period that completes it, and decoded whole in the one that plays its
-//! first frame, on the thread that the device calls: however many periods a packet holds, one of them has all the work of
-//! it. What that takes is measured by whoever has a clock; here is decided whether it is too much.
+//! The device thread encodes a compressed packet in the period that completes it, and decodes it in
+//! the period that plays its first frame. So one period has all the work of a packet, however many
+//! periods it spans. A caller with a clock measures the time; this module decides whether it is too
+//! long.
 
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
-/// Coding may take a period's time divided by this: the rest is for what else is done in it, and for sound that takes
-/// longer, on a core that runs slower, than what was measured.
+/// Divisor of the period for coding. The rest is for other work, and for sound or slower cores that
+/// take longer than measured.
 const PARTS: i64 = 2;
 
-/// Periods that are proposed, the shortest first.
+/// Periods to propose, in ascending order.
 const USUAL_PERIODS: [Span; 7] = [
     Span::from_micros(250),
     Span::from_micros(500),
@@ -25,16 +26,17 @@ const USUAL_PERIODS: [Span; 7] = [
 /// Coding that takes more than half of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongCoding {
-    /// What it takes in a period that has to code: of all packets that one period may complete.
+    /// Coding time in the worst period: of all packets that it may complete.
     pub takes: Span,
-    /// What the period lasts.
+    /// Duration of the period.
     pub period: Span,
-    /// A longer period, in frames, in which it takes no more than half; `None` where no usual one is long enough.
+    /// Longer period, in frames, in which coding takes at most half; `None` if no usual period
+    /// suffices.
     pub enough: Option<Frames>,
 }
 
-/// Whether coding takes too much of a period of so many frames, where a packet takes `each` and so many streams of this
-/// format are coded on one thread. Their packets may all be complete in the same period.
+/// Checks whether coding takes too much of a period. A packet takes `each`, and one thread codes
+/// `streams` streams of this format, whose packets may all complete in the same period.
 pub fn long_coding(
     each: Span,
     streams: usize,
@@ -43,7 +45,7 @@ pub fn long_coding(
 ) -> Option<LongCoding> {
     let streams = i64::try_from(streams).unwrap_or(i64::MAX);
     let takes_in = |period: Frames| {
-        // A period that is no multiple of packets completes one more now and then.
+        // A period that is not a multiple of packets sometimes completes one more.
         let packets = (period.count().max(1) - 1) / format.packet.count().max(1) + 1;
         Span::from_nanos(each.as_nanos().saturating_mul(packets).saturating_mul(streams))
     };
@@ -66,7 +68,7 @@ mod tests {
     use crate::codec::Codec;
     use crate::units::{Channels, Rate};
 
-    /// Stereo at 48 kHz in packets of so many frames.
+    /// 48 kHz stereo in packets of `packet` frames.
     fn of(packet: i64) -> StreamFormat {
         StreamFormat {
             rate: Rate::HZ_48000,
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_packet_of_many_periods_is_coded_in_one_of_them_and_may_take_half_of_it() {
-        // 20 ms in periods of 0.5 ms: what it takes on the average is nothing.
+        // 20 ms in periods of 0.5 ms: negligible on average.
         assert_eq!(long(250, 1, 960, 24), None);
         let told = LongCoding {
             takes: Span::from_micros(251),
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(enough(1_250, 960, 12), Some(Frames::new(120)));
         assert_eq!(enough(1_251, 960, 12), Some(Frames::new(240)));
         assert_eq!(enough(10_001, 960, 12), None);
-        // Packets of 1 ms that take 0.6 ms each: a period that is longer has as many more of them.
+        // Packets of 1 ms that take 0.6 ms each: a longer period has proportionally more.
         assert_eq!(enough(600, 48, 48), None);
     }
 
@@ -110,7 +112,7 @@ mod tests {
         let takes = |packet, period| long(400, 1, packet, period).map(|long| long.takes);
         assert_eq!(takes(48, 48), None);
         assert_eq!(takes(48, 96), None);
-        // Two periods of 36 frames in three complete a packet of 24 frames twice.
+        // Two of three periods of 36 frames complete a 24-frame packet twice.
         assert_eq!(takes(24, 36), Some(Span::from_micros(800)));
         assert_eq!(takes(24, 24), Some(Span::from_micros(400)));
     }

@@ -1,15 +1,14 @@
-//! All that is counted of one matter, such as a stream, in one table: a new counter is one line there, and the place
-//! that counts it. Reports, JSON and people are told of each from this table.
+//! Counters of one subject, such as a stream, in one table. A new counter needs one line there and
+//! the place that counts. Reports, JSON and messages read this table.
 
-/// One counter as it is told.
+/// One counter for output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub name: &'static str,
-    /// What people are told after the number, for several and for one; `None` where a line of its own
-    /// tells it.
+    /// Text after the number, plural and singular; `None` if another line reports it.
     pub words: Option<(&'static str, &'static str)>,
-    /// How many.
+    /// Count.
     pub count: u64,
 }
 
@@ -25,17 +24,17 @@ macro_rules! counters {
         }
 
         impl $table {
-            /// Counters with these counts, by their names.
+            /// Counters from a function of their names.
             pub fn of(count: impl Fn(&str) -> u64) -> Self {
                 Self { $($field: count($name),)+ }
             }
 
-            /// The same, if each has a count.
+            /// Counters from a function of their names; `None` if one is unknown.
             pub fn known(count: impl Fn(&str) -> Option<u64>) -> Option<Self> {
                 Some(Self { $($field: count($name)?,)+ })
             }
 
-            /// Each counter, in the order in which they are told.
+            /// All counters, in report order.
             pub fn each(&self) -> impl Iterator<Item = $crate::counters::Counted> + use<> {
                 [$($crate::counters::Counted {
                     name: $name,
@@ -58,98 +57,94 @@ pub(crate) const fn words(
 }
 
 counters! {
-    /// What was counted of one stream since it began, each by whoever saw it: the receiver, its
-    /// link and its device, the conversation with the sender.
+    /// Counters of one stream since its start, from the receiver, its link, its device, and the
+    /// RTCP session.
     Counters:
-    /// Packets that left.
+    /// Packets sent.
     sent: "packets_sent";
-    /// Datagrams that were packets of the stream, duplicates and late ones included.
+    /// Valid packets of the stream, including duplicates and late ones.
     received: "packets_received";
-    /// Packets that had not come when their turn came. A late one is taken off again.
+    /// Packets missing at their turn; those that arrive late are subtracted again.
     lost: "lost";
-    /// Packets that came after their turn, wholly or in part.
+    /// Packets after their turn, wholly or in part.
     late: "late";
-    /// Packets that came after a later one.
+    /// Packets after a later one.
     reordered: "reordered", "reordered", "reordered";
-    /// Packets that had come before, or that were sent so long before the newest that nobody knows any
-    /// more whether they had.
+    /// Packets received before, or too old to check.
     duplicate: "duplicate", "duplicate", "duplicate";
-    /// Packets that were rebuilt from what others carried, in time to be played. One that comes in
-    /// person afterwards is counted as reordered.
+    /// Packets rebuilt from redundancy in time. The packet itself then counts as reordered.
     repaired: "repaired", "repaired", "repaired";
-    /// Packets whose sound was good and what they carried of others was not.
+    /// Packets with valid sound but invalid redundancy.
     damaged: "damaged", "damaged", "damaged";
-    /// Packets in time whose sound could not be decoded: the coding is another, or they were damaged.
+    /// Packets in time that were not decodable: damaged, or of another coding.
     undecodable: "undecodable", "not decodable", "not decodable";
-    /// Packets further in the future than there is room for.
+    /// Packets too far in the future for the buffer.
     early: "early", "early", "early";
-    /// Datagrams that were no packet, whatever the reason.
+    /// Datagrams that are not valid packets, for any reason.
     invalid: "invalid", "invalid", "invalid";
-    /// Packets of another sender, or with this one's name from another place, while this one is heard.
+    /// Packets of another sender, or with this one's name from another source address.
     foreign: "foreign", "foreign", "foreign";
     /// Reports in the sender's name from another host.
     foreign_reports: "foreign_reports", "foreign reports", "foreign report";
-    /// Packets of senders for whom there was no place at a link that they share.
+    /// Packets of senders without a place on a shared link.
     unplaced: "unplaced", "without a place", "without a place";
-    /// Datagrams that were not sealed as the link opens them.
+    /// Datagrams that failed authentication.
     unopened: "unopened", "not sealed as asked", "not sealed as asked";
-    /// Packets that did not fit the timeline and that no other confirmed yet.
+    /// Packets off the timeline, not yet confirmed by another.
     doubted: "doubted", "doubted", "doubted";
-    /// Reports of the sender that did not fit the timeline and that no other confirmed yet.
+    /// Sender reports off the timeline, not yet confirmed by another.
     doubted_reports: "doubted_reports", "reports doubted", "report doubted";
-    /// Answers about the sender's clock that were not believed.
+    /// Rejected exchanges with the sender's clock.
     refused_exchanges: "refused_exchanges", "exchanges refused", "exchange refused";
-    /// Times that the sender's clock was stepped.
+    /// Steps of the sender's clock.
     clock_steps: "clock_steps", "clock steps", "clock step";
-    /// Packets whose sender says that the clock of their presentation times is not to be relied upon.
+    /// Packets whose sender marks its presentation clock as uncertain.
     uncertain: "uncertain", "presented by an uncertain clock", "presented by an uncertain clock";
-    /// Packets for whose line the statistics had no room.
+    /// Packets missing from the statistics because the ring was full.
     unbooked: "unbooked", "not booked", "not booked";
-    /// Packets that were here in time and were not heard, as the device played silence of its own at
-    /// their turn.
+    /// Packets in time at whose turn the device played its own silence.
     unheard: "unheard", "unheard", "unheard";
-    /// Packets that came, and whose turn was over before the device asked for the first block of their
-    /// stream: it was being opened.
+    /// Packets whose turn passed before the device requested the stream's first block: it was still
+    /// opening.
     unasked: "unasked", "before the device asked for any", "before the device asked for any";
-    /// Times that a receiver stopped reporting without a goodbye, at a sender.
+    /// Receivers that stopped reporting without a goodbye, at a sender.
     receivers_lost: "receivers_lost", "receivers lost", "receiver lost";
-    /// Datagrams that found a buffer of this host full.
+    /// Datagrams dropped by full buffers of this host.
     socket_drops: "socket_drops", "dropped by a full socket", "dropped by a full socket";
-    /// Datagrams that the system refused, or that there was no room for.
+    /// Datagrams rejected by the system, or without room.
     send_errors: "send_errors", "send errors", "send error";
-    /// Packets that were dropped since a connection did not take them in time.
+    /// Packets dropped because a connection did not accept them in time.
     overdue: "overdue", "not taken by the connection in time", "not taken by the connection in time";
-    /// Times that the device starved, or nobody fetched what it captured.
+    /// Device underruns and overruns.
     xruns: "xruns", "xruns", "xrun";
-    /// Times the playout was laid anew: as another sender is heard, as the one that is heard paused or
-    /// began again, or as what was due moved.
+    /// Resynchronisations: another sender, a pause or restart of the sender, or a move of the due
+    /// position.
     resyncs: "resyncs", "resyncs", "resync";
-    /// Times that the sender said that its media clock restarted (`mr` of AVTP), as after an xrun of its own: each is
+    /// Announced restarts of the sender's media clock (`mr` of AVTP), as after an xrun; each causes
     /// a resync.
     restarts: "restarts", "restarts of the talker's media clock", "restart of the talker's media clock";
-    /// Frames that were due and had not come, while the stream ran.
+    /// Frames missing at their turn while the stream ran.
     missing_frames: "missing_frames", "frames missing", "frame missing";
-    /// Of those, frames in whose place the sound before went on; the others were silent.
+    /// Missing frames that were concealed; the others were silent.
     concealed_frames: "concealed_frames", "of them concealed", "of them concealed";
-    /// Of the missing ones, frames between two packets whose numbers follow each other: nothing was
-    /// lost on the way, the sender's card did not deliver them.
+    /// Missing frames between packets with consecutive numbers: not lost, but not delivered by the
+    /// sender's card.
     skipped_frames: "skipped_frames", "frames the sender's card did not deliver",
         "frame the sender's card did not deliver";
-    /// Frames played that were resampled, to stay in time with a card of another rate; all others
-    /// were played as they came.
+    /// Frames played resampled, to follow a card of another rate; all others were copied.
     resampled_frames: "resampled_frames", "frames resampled", "frame resampled";
-    /// Of all these, what happened while the whole host stood still.
+    /// Glitches among all these during stalls of the whole host.
     host_stalled: "host_stalled", "of all these the host's", "of these the host's";
 }
 
 counters! {
-    /// What receivers report of a stream to its sender.
+    /// Receivers' reports to the sender of a stream.
     ReceiverCounters:
-    /// Packets that were due at them so far.
+    /// Packets due at the receivers.
     expected: "receiver_expected";
-    /// Of those, packets that they miss.
+    /// Packets missing at the receivers.
     lost: "receiver_lost";
-    /// Of those, packets that came after their turn.
+    /// Packets late at the receivers.
     late: "receiver_late";
 }
 

@@ -1,9 +1,9 @@
-//! A media clock that a talker of CRF tells of (IEEE 1722-2016 §10): how fast it runs against TAI.
+//! Follows the media clock of a CRF talker (IEEE 1722-2016 §10): its rate against TAI.
 //!
-//! The times say when every so many-th sample was, so that two packets suffice for the rate, whenever they come and
-//! whatever is lost between: how many intervals lie between two times is told by the times themselves, as no clock of
-//! samples strays by half of one. When the talker is silent, or says that its times are not to be relied upon, the rate
-//! is held, and is less sure with each second.
+//! CRF reports the time of every Nth sample, so any two packets give the rate, despite loss and
+//! delay. The times also show how many intervals lie between them, because no sample clock strays
+//! by half an interval. While the talker is silent or uncertain, the rate is held with growing
+//! uncertainty.
 
 mod news;
 
@@ -17,104 +17,105 @@ use crate::wire::avtp::crf::{CrfHead, CrfInvalid, CrfPacket};
 
 pub use news::{CrfLack, CrfNews, CrfNote};
 
-/// Follows one talker.
+/// Follower of one talker.
 #[derive(Debug, Clone)]
 pub struct CrfFollower {
     encapsulation: Encapsulation,
-    /// The one stream that is followed, where that is settled; else the first that comes.
+    /// Stream to follow; `None` follows the first one.
     only: Option<StreamId>,
-    /// Of the streams that are to be played by it.
+    /// Sample rate of the streams that use this clock.
     rate: Rate,
     heard: Option<HeardCrf>,
-    /// The last rate that was known well, and when.
+    /// Last well-known rate, and its time.
     held: Option<(ToldRate, LocalTime)>,
     counters: CrfCounters,
     invalid: [u64; CrfInvalid::COUNT],
 }
 
 counters! {
-    /// What came. All are totals.
+    /// Counters of received packets, all totals.
     CrfCounters:
     /// Packets of the talker.
     received: "packets_received";
-    /// Those of its that never came.
+    /// Lost packets of the talker.
     lost: "lost";
-    /// Those that came after one with a higher number: they tell nothing new.
+    /// Packets after one with a higher number; ignored.
     reordered: "reordered", "reordered", "reordered";
-    /// Those that came again.
+    /// Duplicates.
     duplicates: "duplicates", "duplicates", "duplicate";
-    /// Those that say that their times are not to be relied upon (`tu`).
+    /// Packets that mark their times as uncertain (`tu`).
     uncertain: "uncertain", "said to be uncertain", "said to be uncertain";
-    /// Those that did not fit what was told before; the next like it begins the line anew.
+    /// Packets off the line; another like it restarts the line.
     doubted: "doubted", "doubted", "doubted";
-    /// How often the times jumped.
+    /// Jumps of the times.
     jumps: "jumps", "jumps", "jump";
-    /// How often the media clock began anew (`mr`).
+    /// Restarts of the media clock (`mr`).
     restarts: "restarts", "restarts", "restart";
 }
 
-/// Whether a clock that is told of is heard.
+/// Reception state of an announced clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfState {
-    /// Nothing has come yet that tells of it.
+    /// Nothing usable received yet.
     Unheard,
-    /// It is.
+    /// Received.
     Heard,
-    /// It was, and nothing has come that tells of it: its rate is held.
+    /// No longer received; its rate is held.
     Held {
-        /// Since then.
+        /// Start of the interruption.
         since: LocalTime,
-        /// Whether its talker's packets come, and are not to be relied upon; else none do.
+        /// Whether packets arrive but are uncertain; `false` if none arrive.
         comes: bool,
     },
 }
 
-/// How a clock that is told of stands.
+/// Status of an announced clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrfStanding {
-    /// The talker's stream, once one was heard.
+    /// The talker's stream, once received.
     pub stream: Option<StreamId>,
-    /// How fast the media clock runs against TAI, and how sure that is by now.
+    /// Rate of the media clock against TAI, with its present deviation.
     pub told: Option<ToldRate>,
-    /// Whether it is heard.
+    /// Reception state.
     pub state: CrfState,
-    /// What came.
+    /// Counters of received packets.
     pub counters: CrfCounters,
-    /// Of what told nothing, how much for which reason, by [`CrfInvalid::index`].
+    /// Invalid packets by reason ([`CrfInvalid::index`]).
     pub invalid: [u64; CrfInvalid::COUNT],
 }
 
 #[derive(Debug, Clone, Copy)]
 struct HeardCrf {
     head: CrfHead,
-    /// Its first time, and how many times it had.
+    /// First time of the newest packet, and its number of times.
     first: WallTime,
     times: i64,
-    /// When it came, and when the last came that the line was corrected by.
+    /// Arrival of the newest packet, and of the last one used to correct the line.
     arrived: LocalTime,
     told: LocalTime,
-    /// Intervals since it began, nominally in nanoseconds, against TAI; and how many to the newest first time.
+    /// Line from nominal nanoseconds of the intervals since the start to TAI, and the intervals up
+    /// to the newest first time.
     line: Line,
     intervals: i64,
-    /// The last error, and the mean of half the squares of what errors differ by from the one before.
+    /// Last error, and mean half square of the differences of successive errors.
     jitter: (f64, f64),
-    /// How far away the last was that did not fit.
+    /// Error of the last packet off the line.
     doubt: Option<f64>,
 }
 
 impl CrfFollower {
-    /// Silent are talkers from here on, or when three packets did not come that are longer.
+    /// Timeout of a talker, or three packets if those are longer.
     const SILENT: Span = Span::from_millis(500);
-    /// Relied on is a rate that is known to this standard deviation.
+    /// Maximum standard deviation of a usable rate.
     const KNOWN: Ppm = Ppm::from_millionths(1_000_000);
 
-    /// Follows `only`, or the first that comes, for streams of this rate.
+    /// Creates a follower of `only`, or of the first stream received, for streams of this rate.
     pub fn new(encapsulation: Encapsulation, only: Option<StreamId>, rate: Rate) -> Self {
         let (counters, invalid) = (CrfCounters::default(), [0; CrfInvalid::COUNT]);
         Self { encapsulation, only, rate, heard: None, held: None, counters, invalid }
     }
 
-    /// Takes what came.
+    /// Handles a datagram.
     pub fn handle(&mut self, datagram: &[u8], arrival: LocalTime) {
         match self.take(datagram, arrival) {
             Ok(()) => self.counters.received += 1,
@@ -125,7 +126,7 @@ impl CrfFollower {
     fn take(&mut self, datagram: &[u8], arrival: LocalTime) -> Result<(), CrfInvalid> {
         let packet = CrfPacket::read(self.encapsulation, datagram)?;
         let head = packet.head;
-        // A talker that is gone makes room for another, unless one was asked for.
+        // Another talker may replace a silent one, unless one was requested.
         let heard = self.heard.filter(|heard| {
             heard.head.stream == head.stream || !heard.is_silent(arrival - heard.arrived)
         });
@@ -159,13 +160,13 @@ impl CrfFollower {
             counters.duplicates += 1;
             return;
         }
-        // By less than half of what its number counts: beyond that it is a talker that began anew.
+        // Reordered by less than half the number's range; more means a restarted talker.
         if ahead < 0 && (-heard.period().times(128)..Span::ZERO).contains(&since) {
             (counters.reordered, counters.lost) =
                 (counters.reordered + 1, counters.lost.saturating_sub(1));
             return;
         }
-        // So long an outage it would have been here, too; what is longer is another time.
+        // In an outage the local clock advances equally; a larger gap is a jump to another time.
         let most = (arrival - heard.arrived).times(2) + Span::from_secs(1);
         counters.lost += heard.lost(ahead, since.min(most));
         (heard.head.number, heard.first, heard.arrived) = (head.number, first, arrival);
@@ -175,7 +176,7 @@ impl CrfFollower {
             counters.uncertain += 1;
         } else if restarts || heard.is_silent(arrival - heard.told) {
             counters.restarts += u64::from(restarts);
-            // What was known of it bridges the time until the line is as sure.
+            // The held rate bridges the time until the new line is as certain.
             heard = HeardCrf::begin(packet, arrival);
         } else {
             match heard.read(packet) {
@@ -193,11 +194,11 @@ impl CrfFollower {
         self.heard = Some(heard);
     }
 
-    /// Keeps what the line says, where that is surer than what is held.
+    /// Stores the line's rate if it is more certain than the held one.
     fn keep(&mut self, heard: &HeardCrf, now: LocalTime) {
         let slope = heard.line.rate();
         let told = ToldRate {
-            // The more of TAI an interval takes, the slower the clock.
+            // The more TAI per interval, the slower the clock.
             rate: Ppm::from_f64(-slope / (1.0 + slope) * 1e6),
             deviation: Ppm::from_f64(heard.line.rate_deviation() * 1e6),
         };
@@ -207,7 +208,7 @@ impl CrfFollower {
         }
     }
 
-    /// How fast the clock runs, and how sure that still is; `None` before that was known.
+    /// Rate of the clock with its present deviation; `None` before it is known.
     pub fn told(&self, now: LocalTime) -> Option<ToldRate> {
         let (told, at) = self.held?;
         let seconds = (now - at).max(Span::ZERO).as_nanos() as f64 / 1e9;
@@ -216,7 +217,7 @@ impl CrfFollower {
         Some(ToldRate { deviation, ..told })
     }
 
-    /// How it stands.
+    /// Status of the clock.
     pub fn standing(&self, now: LocalTime) -> CrfStanding {
         let state = match self.heard {
             None => CrfState::Unheard,
@@ -237,13 +238,13 @@ impl CrfFollower {
 }
 
 impl HeardCrf {
-    /// Standard deviation of times of which nothing is known yet, in nanoseconds: what clocks of PTP are apart by (IEEE
-    /// 802.1AS), so that a step of 8 us is none. And the least: that of a counter of 8 MHz.
+    /// Initial standard deviation of times in nanoseconds, the distance of PTP clocks (IEEE
+    /// 802.1AS), so that 8 µs is no step; and the minimum, that of an 8 MHz counter.
     const JITTER: f64 = 1000.0;
     const LEAST_JITTER: f64 = 125.0;
-    /// So many standard deviations are no step.
+    /// Standard deviations below which there is no step.
     const NOISE: f64 = 8.0;
-    /// Readings are judged over so many nanoseconds whether the rate has become another.
+    /// Time over which readings decide whether the rate changed, in nanoseconds.
     const JUDGED: f64 = 0.25e9;
 
     fn begin(packet: &CrfPacket<'_>, arrival: LocalTime) -> Self {
@@ -261,13 +262,12 @@ impl HeardCrf {
         }
     }
 
-    /// Whether a packet goes on with the same clock.
+    /// Whether the packet continues the same clock.
     fn is_alike(&self, head: &CrfHead) -> bool {
         let shape = |head: &CrfHead| (head.stream, head.nominal, head.interval);
         shape(&self.head) == shape(head)
     }
 
-    /// From one packet to the next, nominally.
     fn period(&self) -> Span {
         self.head.nominal_span(self.times)
     }
@@ -276,8 +276,8 @@ impl HeardCrf {
         since > CrfFollower::SILENT.max(self.period().times(3))
     }
 
-    /// Packets that did not come before one that is so much ahead of the newest, by its number and by its times. The
-    /// times tell how often the number came round meanwhile; where both do not agree, times jumped.
+    /// Lost packets before one that is `ahead` of the newest by number and `since` by time. The
+    /// times count the wraps of the number; if they disagree with it, the times jumped.
     fn lost(&self, ahead: i8, since: Span) -> u64 {
         let by_number = ahead.cast_unsigned();
         let period = self.period().as_nanos().max(1);
@@ -289,7 +289,7 @@ impl HeardCrf {
     fn read(&mut self, packet: &CrfPacket<'_>) -> ReadingOutcome {
         let interval = self.head.nominal_span(1).as_nanos().max(1) as f64;
         let first = self.first.as_unix_nanos();
-        // Whole intervals from where the line holds, by the line.
+        // Whole intervals by the line, from its states.
         let passed = self.line.error(self.line.at(), first);
         let passed = (passed / (interval * (1.0 + self.line.rate()))).round() as i64;
         let newest = self.intervals.saturating_add(passed);

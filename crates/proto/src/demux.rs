@@ -1,9 +1,8 @@
-//! Several senders at one link, told apart by where they send from and the name of their stream: who
-//! has a place, for how long, and who found none. For the device's thread: nothing here allocates after
-//! set-up.
+//! Assigns the senders on one link to places, by source address and stream name. For the device
+//! thread: allocates only at set-up.
 //!
-//! A datagram's sender is looked for first ([`Senders::find`]); one that is not known gets the next free
-//! place ([`Senders::admit`]) and keeps it until it is over ([`Senders::is_over`], [`Senders::leave`]).
+//! A datagram's sender is looked up first ([`Senders::find`]). An unknown sender gets the next free
+//! place ([`Senders::admit`]) until it ends ([`Senders::is_over`], [`Senders::leave`]).
 
 #[cfg(test)]
 mod tests;
@@ -22,36 +21,36 @@ struct ListedSender {
     packets: u64,
 }
 
-/// Who sent what found no place.
+/// Packets of senders without a place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unplaced {
-    /// Packets of senders without a place.
+    /// Number of packets.
     pub packets: u64,
-    /// From where the newest came.
+    /// Source of the newest one.
     pub from: Option<Endpoint>,
 }
 
-/// The senders at one link, each at a place that is numbered from 0.
+/// Senders on one link, each at a numbered place from 0.
 #[derive(Debug)]
 pub struct Senders {
     places: Box<[Option<ListedSender>]>,
-    /// The streams that have places, by name, and where; room for all.
+    /// Streams with places, sorted by name; capacity for all.
     by_name: Vec<(StreamId, usize)>,
-    /// By place: whose packet came after one of this sender's the last time. Packets of senders that
-    /// are as long come in turn.
+    /// By place: place of the next packet's sender after the last packet of this one. Senders with
+    /// equal packet times alternate.
     after: Box<[usize]>,
     last: usize,
     unplaced: Unplaced,
 }
 
 impl Senders {
-    /// A sender of one packet alone was none: whoever sends goes on within this time, which is longer
-    /// than a busy wireless network holds packets up.
+    /// Timeout for a sender of a single packet: a real sender continues within it, even on a busy
+    /// wireless network.
     const STRAY: Span = Span::from_millis(250);
-    /// What comes after a goodbye is held up by less.
+    /// Maximum delay of packets after a goodbye.
     const REST: Span = Span::from_millis(100);
 
-    /// Nobody has come yet; `most` may be there at once. Allocates; nothing later does.
+    /// Creates `most` free places. Allocates here only.
     pub fn new(most: usize) -> Self {
         Self {
             places: vec![None; most].into_boxed_slice(),
@@ -62,23 +61,23 @@ impl Senders {
         }
     }
 
-    /// How many have a place.
+    /// Number of occupied places.
     pub fn count(&self) -> usize {
         self.by_name.len()
     }
 
-    /// What found no place.
+    /// Packets without a place.
     pub const fn unplaced(&self) -> Unplaced {
         self.unplaced
     }
 
-    /// How many packets the sender at this place has sent.
+    /// Packets received from the sender at this place.
     pub fn packets(&self, place: usize) -> u64 {
         self.places.get(place).copied().flatten().map_or(0, |sender| sender.packets)
     }
 
-    /// Finds the place of the sender of a packet of `stream` that came from there, and notes that it
-    /// came. `None` where it has none.
+    /// Returns the place of a packet's sender and records the packet; `None` if the sender is
+    /// unknown.
     #[inline]
     pub fn find(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
         let next = self.after.get(self.last).copied()?;
@@ -98,13 +97,13 @@ impl Senders {
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
         let same = self.by_name[named..].iter().take_while(|(name, _)| *name == stream);
         let same = same.filter_map(|(_, place)| Some((*place, self.places[*place].as_ref()?)));
-        // The very one, or else the one that may come from there too.
+        // Prefer an exact match over a sender that may have this address too.
         let exact = same.clone().find(|(_, sender)| sender.from == from);
         let found = exact.or_else(|| same.clone().find(|(_, s)| s.may_be_at(from, arrival)));
         found.map(|(place, _)| place)
     }
 
-    /// Gives the sender of a packet that [`Self::find`] does not know a place. `None` if none is free.
+    /// Assigns a place to an unknown sender; `None` if all are occupied.
     pub fn admit(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
         let Some(free) = self.places.iter().position(Option::is_none) else {
             self.turn_away(from);
@@ -112,7 +111,7 @@ impl Senders {
         };
         self.places[free] = Some(ListedSender { stream, from, heard: arrival, packets: 1 });
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
-        // There is room for all places; asked here for the compiler to see that none is made.
+        // Always true; the check shows the compiler that no allocation happens.
         if self.by_name.len() < self.by_name.capacity() {
             self.by_name.insert(named, (stream, free));
         }
@@ -121,14 +120,14 @@ impl Senders {
         Some(free)
     }
 
-    /// Counts a packet for whose sender nothing is laid out.
+    /// Counts a packet of a sender without a place.
     pub fn turn_away(&mut self, from: Endpoint) {
         self.unplaced.packets += 1;
         self.unplaced.from = Some(from);
     }
 
-    /// Whether the sender at this place is over: it said goodbye and all that it sent was played at its
-    /// `latency`, it sends no more, or it was a stray packet.
+    /// Whether the sender at this place has ended: it said goodbye and everything has played at its
+    /// `latency`, it is silent, or it sent a single stray packet.
     pub fn is_over(&self, place: usize, now: LocalTime, goodbye: bool, latency: Span) -> bool {
         let Some(sender) = self.places.get(place).copied().flatten() else { return false };
         let silent = now - sender.heard;
@@ -146,8 +145,8 @@ impl Senders {
 }
 
 impl ListedSender {
-    /// Whether its packets may come from there, too, or by now: by a second network, or as it moved.
-    /// Its receiver judges whether they are the same.
+    /// Whether its packets may also come from this address: via a second network, or after a move.
+    /// Its receiver checks their identity.
     fn may_be_at(&self, from: Endpoint, arrival: LocalTime) -> bool {
         let other_network = from.network() != self.from.network();
         other_network || arrival - self.heard > Source::MOVED

@@ -1,12 +1,12 @@
-//! Where datagrams come from and go to. The name of a source is known to every member of a group and
-//! proves nothing; its address is what others on the network cannot write without forging it.
+//! Sources and destinations of datagrams. Every group member knows a source's name, which proves
+//! nothing; other hosts would have to forge its address.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::time::{LocalTime, Span};
 
-/// A host as its network names it: by the address, without what tells its senders apart.
+/// A host by its network address, without ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host(Name);
 
@@ -18,14 +18,14 @@ enum Name {
     Memory(u64),
 }
 
-/// The lowest bit of an Ethernet address's first byte marks a group (IEEE 802 §8.2.2).
+/// Group bit of an Ethernet address's first byte (IEEE 802 §8.2.2).
 const ETHERNET_GROUP: u8 = 1;
 
 impl Host {
-    /// Where nobody says which it is.
+    /// Unknown host.
     pub const UNKNOWN: Self = Self(Name::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
 
-    /// Whether it is no host but a group that any number of hosts are in.
+    /// Whether the address is a multicast group.
     pub const fn is_group(&self) -> bool {
         match self.0 {
             Name::Ip(address) => address.is_multicast(),
@@ -36,7 +36,7 @@ impl Host {
 }
 
 impl From<IpAddr> for Host {
-    /// An IPv4 address that a socket of IPv6 gives is the same host.
+    /// IPv4 addresses from an IPv6 socket become the same host.
     fn from(address: IpAddr) -> Self {
         Self(Name::Ip(address.to_canonical()))
     }
@@ -55,40 +55,40 @@ impl fmt::Display for Host {
     }
 }
 
-/// A place that datagrams come from or go to, on whatever network.
+/// Address of datagrams on any network.
 #[derive(Debug, Clone, Copy)]
 pub enum Endpoint {
-    /// By IP.
+    /// IP.
     Ip {
         /// Address and UDP port.
         address: SocketAddr,
-        /// The local interface by which it is heard; 0 where nobody says which.
+        /// Index of the local interface it is received on; 0 if unknown.
         network: u32,
     },
-    /// By Ethernet alone.
+    /// Ethernet.
     Ethernet {
-        /// The address (EUI-48).
+        /// Address (EUI-48).
         address: [u8; 6],
-        /// The local interface by which it is heard or reached.
+        /// Index of the local interface.
         network: u32,
     },
-    /// The far end of a connection, by the number that the link gave it.
+    /// Peer of a connection, by the link's number.
     Connection(u64),
-    /// Memory that is shared with something on this machine, by its number.
+    /// Shared memory on this machine, by its number.
     Memory(u64),
 }
 
 impl Endpoint {
-    /// Where nobody says which it is.
+    /// Unknown address.
     pub const UNKNOWN: Self =
         Self::Ip { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), network: 0 };
 
-    /// The place with this address, heard by the interface with this index.
+    /// Endpoint with this address, received on the interface with this index.
     pub const fn new(address: SocketAddr, network: u32) -> Self {
         Self::Ip { address, network }
     }
 
-    /// The host.
+    /// Host of the endpoint.
     pub fn host(&self) -> Host {
         match *self {
             Self::Ip { address, .. } => address.ip().into(),
@@ -98,8 +98,7 @@ impl Endpoint {
         }
     }
 
-    /// The index of the local interface by which it is heard; 0 where nobody says which, or there is
-    /// none.
+    /// Index of the local interface it is received on; 0 if unknown or absent.
     pub const fn network(&self) -> u32 {
         match *self {
             Self::Ip { network, .. } | Self::Ethernet { network, .. } => network,
@@ -107,7 +106,7 @@ impl Endpoint {
         }
     }
 
-    /// Its IP address and UDP port, if it is reached by them.
+    /// IP address and UDP port, if any.
     pub const fn socket_address(&self) -> Option<SocketAddr> {
         match *self {
             Self::Ip { address, .. } => Some(address),
@@ -115,13 +114,13 @@ impl Endpoint {
         }
     }
 
-    /// What the host's senders are told apart by: the UDP port.
+    /// Distinguishes the senders of a host: the UDP port.
     fn port(&self) -> Option<u16> {
         self.socket_address().map(|address| address.port())
     }
 
-    /// Whether both are the same, however they are written. A function of its own, for what asks first
-    /// to be laid into its callers.
+    /// Whether both are the same endpoint in different notation. Not inlined, so that the caller's
+    /// first check is.
     #[inline(never)]
     fn is_other_name_of(&self, other: &Self) -> bool {
         (self.host(), self.port()) == (other.host(), other.port())
@@ -134,12 +133,12 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// The same place is the same by whichever network it is heard.
+/// Ignores the local interface.
 impl PartialEq for Endpoint {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            // What nearly all are, without asking what else may be the same host.
+            // Fast path for nearly all endpoints.
             (
                 Self::Ip { address: SocketAddr::V4(one), .. },
                 Self::Ip { address: SocketAddr::V4(other), .. },
@@ -163,51 +162,52 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A source as its host speaks for it: another host that takes its name is another author.
+/// A source together with its host, so that other hosts cannot take its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Author {
-    /// The synchronisation source.
+    /// Synchronisation source (SSRC).
     pub ssrc: u32,
-    /// Who says it.
+    /// Host that sends under it.
     pub host: Host,
 }
 
 impl Author {
-    /// One whose host nobody names, as [`Endpoint::UNKNOWN`] has it.
+    /// Author on an unknown host ([`Endpoint::UNKNOWN`]).
     pub const fn of(ssrc: u32) -> Self {
         Self { ssrc, host: Host::UNKNOWN }
     }
 }
 
-/// From where and when a datagram came.
+/// Source and times of a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Who sent it, and by which interface it came where the kernel says that.
+    /// Sender, with the receiving interface if the kernel reports it.
     pub from: Endpoint,
-    /// Kernel software stamp on the monotonic clock; equals [`Self::read`], and is never after it, without one.
+    /// Kernel software timestamp on the monotonic clock, never after [`Self::read`]; equal to it
+    /// without a kernel timestamp.
     pub at: LocalTime,
-    /// Uncertainty of `at` by the mapping between the clocks; [`Span::MAX`] without a kernel stamp.
+    /// Error of `at` from the clock mapping; [`Span::MAX`] without a kernel timestamp.
     pub uncertainty: Span,
-    /// When the program read it from the socket: one reading for all datagrams of a batch.
+    /// Time at which the program read it from the socket, one for all datagrams of a batch.
     pub read: LocalTime,
 }
 
 impl Arrival {
-    /// With an exact stamp.
+    /// Arrival with an exact timestamp.
     pub const fn exact(from: Endpoint, at: LocalTime, read: LocalTime) -> Self {
         Self { from, at, uncertainty: Span::ZERO, read }
     }
 }
 
-/// Networks by which a stream may come at a time; what comes by more is not heard.
+/// Maximum number of networks for one stream; further ones are ignored.
 const MOST_PATHS: usize = 4;
 
-/// From where the packets of one source come: from one place on each network.
+/// Addresses from which one source sends: one on each network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceEndpoints([Option<Endpoint>; MOST_PATHS]);
 
 impl SourceEndpoints {
-    /// From one place.
+    /// A single address.
     pub const fn only(from: Endpoint) -> Self {
         Self([Some(from), None, None, None])
     }
@@ -216,27 +216,25 @@ impl SourceEndpoints {
         self.0.iter().flatten()
     }
 
-    /// The place from which the first packet came.
+    /// Address of the first packet.
     pub const fn first(&self) -> Option<Endpoint> {
         self.0[0]
     }
 
-    /// Whether the first packet came from this place.
     pub(crate) fn begin_at(&self, from: &Endpoint) -> bool {
         self.0[0].as_ref() == Some(from)
     }
 
-    /// Whether packets come from this place.
+    /// Whether packets come from this address.
     pub fn has(&self, from: Endpoint) -> bool {
         self.places().any(|place| *place == from)
     }
 
-    /// Whether it is one of the hosts from which packets come.
     pub(crate) fn are_of(&self, host: Host) -> bool {
         self.places().any(|place| place.host() == host)
     }
 
-    /// The same with a place on a network by which nothing came so far, if this is one.
+    /// Adds an address on a network without one so far; `None` if that is not possible.
     #[must_use]
     pub fn with(mut self, from: Endpoint) -> Option<Self> {
         let known = self.places().any(|place| place.network() == from.network());

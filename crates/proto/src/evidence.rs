@@ -1,5 +1,6 @@
-//! What the packets of a sender prove about its format when nothing announces it: bytes per frame, because timestamps
-//! count frames (RFC 3550 §5.1), and the rate, because packets arrive as fast as they are captured.
+//! Evidence about a sender's format without an announcement. Timestamps count frames (RFC 3550
+//! §5.1), so they prove the bytes per frame. Packets arrive as fast as they are captured, which
+//! proves the rate.
 
 mod plausible;
 
@@ -14,28 +15,28 @@ use crate::time::{Frames, LocalTime, Span};
 use crate::units::{Channels, Rate};
 use crate::wrap::Unwrapper;
 
-/// What is proven.
+/// Proven properties of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
-    /// Bytes of one frame.
+    /// Bytes per frame.
     pub frame_bytes: usize,
     /// Frames of the newest packet.
     pub packet: Frames,
-    /// The payload type of the newest packet.
+    /// Payload type of the newest packet.
     pub payload_type: u8,
-    /// Frames per second; `None` if packets did not come evenly enough yet, or fit no usual rate.
+    /// Frames per second; `None` if packets arrived too unevenly so far or match no usual rate.
     pub rate: Option<Rate>,
-    /// The sample formats in which the samples can be sound.
+    /// Sample formats in which the samples can be sound.
     plausible: Plausible,
 }
 
 impl Proof {
-    /// The likeliest stream, with so many channels, or one that is played on all of them, if that is known; `None` if no
-    /// sample format fits them. A rate that is not proven is `rate`, or 48 kHz.
+    /// Most likely stream format, with `channels` or with mono to play on all of them; `None` if no
+    /// sample format matches. Without a proven rate, `rate` or 48 kHz is used.
     pub fn format(&self, rate: Option<Rate>, channels: Option<Channels>) -> Option<StreamFormat> {
         let mut fitting = Self::fitting(self.frame_bytes);
         let usual = |sample| StreamFormat::default_payload_type(sample) == self.payload_type;
-        // Stable: the order of likelihood stays within each group.
+        // Stable sort: keeps the order of likelihood in each group.
         fitting.sort_by_key(|(sample, _)| (!self.plausible.allows(*sample), !usual(*sample)));
         let wanted = |wanted| fitting.iter().find(move |(_, fits)| *fits == wanted);
         let (sample, channels) = *match channels {
@@ -52,8 +53,9 @@ impl Proof {
         })
     }
 
-    /// The sample formats and channel counts with so many bytes per frame, the most likely first: stereo before mono
-    /// before more channels, 24 bits before 16 before floats. Integers of 32 bits are seldom sent, and come last.
+    /// Sample formats and channel counts with this frame size, most likely first. Stereo precedes
+    /// mono and more channels; 24 bits precede 16 and floats. 32-bit integers are rare and come
+    /// last.
     pub fn fitting(frame_bytes: usize) -> Vec<(SampleFormat, Channels)> {
         let mut fitting: Vec<_> = Plausible::FORMATS
             .into_iter()
@@ -63,7 +65,7 @@ impl Proof {
                 Some((sample, Channels::new(count).ok()?))
             })
             .collect();
-        // Stable: the order of the sample formats stays within each group.
+        // Stable sort: keeps the order of sample formats in each group.
         fitting.sort_by_key(|(sample, channels)| match (sample, channels.count()) {
             (SampleFormat::L32, _) => 3,
             (_, 2) => 0,
@@ -74,7 +76,7 @@ impl Proof {
     }
 }
 
-/// Collects the evidence of the first sender that is heard.
+/// Collects evidence about the first sender received.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence(Option<Seen>);
 
@@ -84,28 +86,28 @@ struct Seen {
     numbers: Unwrapper,
     timeline: Unwrapper,
     pace: Pace,
-    /// Bytes of the newest packet, and its payload type.
+    /// Bytes and payload type of the newest packet.
     packet: (usize, u8),
     frame_bytes: usize,
     frames: Frames,
-    /// Packets in a row that agree on the bytes per frame.
+    /// Consecutive packets with equal bytes per frame.
     agreeing: u32,
     sound: Vec<u8>,
 }
 
 impl Evidence {
-    /// Bytes of sound that are kept, to tell sample formats by.
+    /// Maximum bytes of sound kept to distinguish sample formats.
     const SOUND: usize = 1 << 15;
-    /// Packets that must agree: none of the senders known changes its format between eight.
+    /// Packets that must agree: no known sender changes its format within eight.
     const AGREEING: u32 = 8;
-    /// A rate of senders that streams here cannot have: it must not be taken for 11,025 Hz.
+    /// Unsupported sender rate that must not be taken for 11,025 Hz.
     const UNSUPPORTED: u32 = 12_000;
     /// Frames of the longest packet at the highest rate.
     const MAX_FRAMES: i64 = 192_000 * PTIME_RANGE.1.as_nanos() / 1_000_000_000;
-    /// How far a card may be off its rate, in parts of a thousand.
+    /// Maximum rate error of a card: 0.2 %.
     const TOLERANCE: f64 = 2e-3;
 
-    /// Takes a packet, and its arrival. Packets of other senders than the first say nothing.
+    /// Adds a packet and its arrival. Ignores all senders but the first.
     pub fn observe(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let head = &packet.head;
         let Some(seen) = &mut self.0 else {
@@ -127,7 +129,7 @@ impl Evidence {
         }
     }
 
-    /// What is proven by now.
+    /// Current proof, if any.
     pub fn proof(&self) -> Option<Proof> {
         let seen = self.0.as_ref().filter(|seen| seen.agreeing >= Self::AGREEING)?;
         Some(Proof {
@@ -152,7 +154,7 @@ impl Seen {
         let step = media - self.timeline.highest();
         let most = (number - next + 1).saturating_mul(Evidence::MAX_FRAMES);
         if !(1..=most).contains(&step) {
-            // It began again: so does the evidence.
+            // Restart of the stream: restart the evidence.
             (self.pace, self.agreeing) = (Pace::from(media, arrival), 0);
             self.sound.clear();
         } else if number == next {
@@ -176,22 +178,21 @@ impl Seen {
     }
 }
 
-/// How fast timestamps advance.
+/// Rate at which timestamps advance.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     first: (LocalTime, i64),
     newest: (LocalTime, i64),
-    /// The longest time between two packets.
     gap: Span,
 }
 
 impl Pace {
-    /// Begins with a packet whose first frame is `media`.
+    /// Starts with a packet whose first frame is `media`.
     pub const fn from(media: i64, arrival: LocalTime) -> Self {
         Self { first: (arrival, media), newest: (arrival, media), gap: Span::ZERO }
     }
 
-    /// Takes a packet that is newer than those before.
+    /// Adds a packet if it is newer.
     pub fn observe(&mut self, media: i64, arrival: LocalTime) {
         if media > self.newest.1 {
             self.gap = self.gap.max(arrival - self.newest.0);
@@ -199,20 +200,21 @@ impl Pace {
         }
     }
 
-    /// Whether packets came evenly enough to tell usual rates apart: none are closer than 8.8 %.
+    /// Whether arrivals were even enough to distinguish usual rates, which differ by at least 8.8
+    /// %.
     pub(crate) fn is_precise(&self) -> bool {
         self.gap.times(20) <= self.took()
     }
 
-    /// From the first packet to the newest.
+    /// Time from the first packet to the newest.
     pub fn took(&self) -> Span {
         self.newest.0 - self.first.0
     }
 
-    /// The only usual rate at which so many frames take so long, give or take the longest time between two packets: each
-    /// may have waited for the next.
+    /// The only usual rate that fits the frames and the time. The tolerance is the longest gap,
+    /// because the first and the newest packet may each have waited that long.
     pub fn rate(&self) -> Option<Rate> {
-        // In floats, as hostile times and timestamps may be any.
+        // Floats, because hostile times and timestamps may have any value.
         let (took, gap) = (self.took().as_nanos() as f64, self.gap.as_nanos() as f64);
         let frames = (self.newest.1 as f64 - self.first.1 as f64) * 1e9;
         if took <= gap {
@@ -231,14 +233,14 @@ impl Pace {
     }
 }
 
-/// What packets prove against the format that they are played in.
+/// Contradiction between packets and the format they are played in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contradiction {
-    /// They have another number of bytes per frame.
+    /// Different number of bytes per frame.
     FrameBytes(usize),
-    /// Their samples cannot be of that sample format.
+    /// Samples impossible in the sample format.
     Samples,
-    /// They come at another rate.
+    /// Different rate.
     Rate(Rate),
 }
 
@@ -248,7 +250,7 @@ mod tests {
     use crate::packet::PacketHead;
     use crate::wrap::Wrapped;
 
-    /// Packets of so many frames and bytes, which arrive as far apart as `rate` says, by the handful.
+    /// Evidence from packets of these frames and bytes, arriving at `rate` in bursts of `handful`.
     fn evidence(frames: u32, bytes: usize, rate: u64, handful: u32, packets: u32) -> Evidence {
         let mut evidence = Evidence::default();
         let payload = vec![0; bytes];
@@ -295,13 +297,13 @@ mod tests {
             let proof = evidence(frames, frames as usize * 4, hertz.into(), 1, 60).proof().unwrap();
             assert_eq!(proof.rate, Rate::new(hertz).ok(), "{hertz}");
         }
-        // As PipeWire sends that wakes every 1024 frames: known within half a second, never wrong.
+        // PipeWire sender that wakes every 1024 frames: known within half a second, never wrong.
         for packets in 9..150 {
             let proof = evidence(320, 320 * 4, 44_100, 3, packets).proof().unwrap();
             assert!(proof.rate.is_none_or(|rate| rate.hertz() == 44_100), "{packets}: {proof:?}");
             assert!(packets < 75 || proof.rate.is_some(), "{packets}");
         }
-        // A rate that is none of those.
+        // Not a usual rate.
         assert_eq!(evidence(46, 46 * 4, 46_000, 1, 100).proof().unwrap().rate, None);
     }
 

@@ -1,26 +1,26 @@
-//! When packets were late or lost or a device starved, each by its own instants: a host that stood
-//! still answers for what its stall overlaps, and for nothing else.
+//! Late and lost packets and device underruns, each with its own times: a stall of the host counts
+//! only for faults that it overlaps.
 
 use core::ops::AddAssign;
 
 use crate::counters::Counters;
 use crate::time::{LocalTime, Span};
 
-/// How often what went wrong.
+/// Counts of glitches by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Harm {
-    /// Packets that came too late.
+    /// Late packets.
     pub late: u32,
-    /// Packets that had not come at their turn.
+    /// Packets missing at their turn.
     pub lost: u32,
-    /// Packets that were here in time and fell into silence of the device's own.
+    /// Packets in time at whose turn the device played its own silence.
     pub unheard: u32,
-    /// Times that the device starved.
+    /// Device underruns.
     pub starved: u32,
 }
 
 impl Harm {
-    /// The packets that were lost and unheard between two counts.
+    /// Packets lost and unheard between two counts.
     pub fn missed(before: &Counters, after: &Counters) -> Self {
         let more = |before: u64, after: u64| after.saturating_sub(before) as u32;
         let lost = more(before.lost, after.lost);
@@ -37,24 +37,24 @@ impl AddAssign for Harm {
     }
 }
 
-/// Something that went wrong, or several alike: from its cause to the sign of it.
+/// One or several similar glitches, from cause to effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// When its cause may have begun.
+    /// Earliest start of the cause.
     pub from: LocalTime,
-    /// When it was noticed.
+    /// Time of the effect.
     pub to: LocalTime,
-    /// How often.
+    /// Counts.
     pub harm: Harm,
 }
 
-/// Faults that are told apart between two looks at a stream. A freeze of 30 ms makes as many as last
-/// [`ALIKE`] each; of a longer one nearly all are the host's.
+/// Maximum faults between two status reports: a freeze of 30 ms causes about this many of [`ALIKE`]
+/// each. Longer freezes belong to the host almost entirely.
 const MOST: usize = 16;
-/// Faults that begin and end together within this are one: a stall that is told is longer.
+/// Faults whose starts and ends lie within this span are one; reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);
 
-/// Faults in the order in which they were seen. Never allocates: a device's thread notes them.
+/// Faults in order of detection. Never allocates: for a device thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
     kept: [Fault; MOST],
@@ -68,7 +68,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Nothing went wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         kept: [Fault {
             from: LocalTime::ZERO,
@@ -78,7 +78,7 @@ impl Faults {
         len: 0,
     };
 
-    /// Notes what came about between these two.
+    /// Adds a fault between two times.
     pub fn add(&mut self, from: LocalTime, to: LocalTime, harm: Harm) {
         let full = self.len == MOST;
         if let Some(last) = self.kept[..self.len].last_mut() {
@@ -97,12 +97,12 @@ impl Faults {
         self.len += 1;
     }
 
-    /// Each, in the order in which they were noted.
+    /// All faults in order of detection.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.kept[..self.len].iter()
     }
 
-    /// What came about in those that `overlaps` says yes of.
+    /// Total harm of the faults for which `overlaps` returns `true`.
     pub(crate) fn harm_of(&self, overlaps: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
         let mut harm = Harm::default();
         let those = self.iter().filter(|fault| overlaps(fault.from, fault.to));
@@ -111,14 +111,15 @@ impl Faults {
     }
 }
 
-/// Faults that wait for a witness's word: it wakes as late as the device does, so what was told last is judged
-/// when the next is told.
+/// Faults that wait for the stall monitor. It may wake as late as the device, so the last faults
+/// are judged when the next arrive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnjudgedFaults(Faults);
 
 impl UnjudgedFaults {
-    /// Keeps what went wrong since the last time; of what was told then, that which the host answers for:
-    /// `stalled` tells whether all of it stood still between two instants. Each fault is judged once.
+    /// Stores the new faults and returns the harm of the previous ones that the host caused.
+    /// `stalled` returns whether the whole host stalled between two instants. Each fault is judged
+    /// once.
     pub fn take(
         &mut self,
         faults: &Faults,
@@ -127,7 +128,7 @@ impl UnjudgedFaults {
         core::mem::replace(&mut self.0, *faults).harm_of(stalled)
     }
 
-    /// The last word: nothing follows.
+    /// Judges the last faults.
     pub fn finish(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> Harm {
         self.take(&Faults::NONE, stalled)
     }
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(told[MOST - 1], (150_000, 190_001, 5));
     }
 
-    /// Each the xruns of a card that woke before and noticed them then.
+    /// Device xruns, each from the previous wake-up to its detection.
     fn xruns(all: &[(i64, i64, u32)]) -> Faults {
         let mut faults = Faults::NONE;
         for (woke, noticed, starved) in all {
@@ -184,7 +185,7 @@ mod tests {
         faults
     }
 
-    /// All cores stood still between these.
+    /// A stall of all cores.
     fn stall(begin: i64, end: i64) -> impl Fn(LocalTime, LocalTime) -> bool {
         move |from, to| at(begin * 1000) <= to && from <= at(end * 1000)
     }

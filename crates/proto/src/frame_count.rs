@@ -1,73 +1,71 @@
-//! Media time of packets that say when they are to be presented, and count no frames (AVTP).
+//! Media time of packets with presentation times instead of frame counts (AVTP).
 //!
-//! By their numbers: the frames of one follow those of the one before, whatever its time says, which is of
-//! another clock than the sound's and may be stepped. Times tell only what so few bits cannot, how often
-//! the numbers came round in an outage, and where the talker began anew.
+//! Sequence numbers place packets: their frames follow the previous ones, regardless of their times,
+//! whose clock may differ and step. Times only show how often the short numbers wrapped
+//! during an outage, and where the talker restarted.
 //!
-//! An outage and a pause look alike, as nothing comes in either. What tells them apart is that a talker which
-//! goes on unheard goes on numbering: after an outage the number is, of all 256, the one that the time asks for, and
-//! the time is a whole number of packets on, as near as its times ever were. After a pause the number
-//! goes on from before it, or begins anew, and so do its times, wherever between two packets.
+//! During an outage and a pause nothing arrives. After an outage, the number among all 256 matches
+//! the time, which is a whole number of packets later, as precisely as before. After a pause, the
+//! number continues or restarts, and the times resume anywhere between two packets.
 //!
-//! By UDP packets have two numbers, their own of 8 bits and one of 32 that stands before them. The latter tells more,
-//! but some talkers leave it at zero, and some count by it what they send of several streams: it is gone by while it
-//! moves in step with the former.
+//! Over UDP, packets have two numbers: their own with 8 bits and one with 32 bits before them. The
+//! latter carries more, but some talkers leave it at zero or count several streams with it. It is
+//! used while it moves in step with the former.
 
 use crate::packet::{PacketHead, PresentationTime, Presented, StreamId};
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 use crate::wrap::{Unwrapper, Wrapped};
 
-/// Counts the frames of the stream that is heard.
+/// Frame counter of the playing stream.
 #[derive(Debug, Clone)]
 pub struct FrameCounter {
     tolerance: Span,
     heard: Option<CountedPacket>,
-    /// One that does not follow from it, until the next tells.
+    /// Packet that does not follow, pending the next one.
     doubted: Option<CountedPacket>,
 }
 
-/// A packet and its place.
+/// A packet and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedPacket {
     stream: StreamId,
-    /// The number that it goes by.
     number: Wrapped,
-    /// The one that it carries, and its own.
+    /// Carried 32-bit number, and the packet's own.
     carried: Wrapped,
     own: Wrapped,
-    /// Whether the one that it carries has moved as its own has.
+    /// Whether the carried number moves in step with the own one.
     in_step: bool,
     restarts: bool,
     frames: Frames,
     media: i64,
-    /// The last time that was told, of which frame, and when it came: times are sparse in some streams.
+    /// Last presentation time, its frame, and its arrival: some streams carry times sparsely.
     told: Option<(PresentationTime, i64, LocalTime)>,
-    /// How far the times of late were from where the numbers put them.
+    /// Recent distance of the times from the positions by number.
     uneven: Span,
     sequel: Sequel,
 }
 
-/// How a packet comes after those that were heard.
+/// Relation of a packet to the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequel {
-    /// It goes on from them; what its number leaves out did not come.
+    /// Continues; packets missing by number are lost.
     GoesOn,
-    /// Its talker paused or began anew, by its number and its time: there was nothing between.
+    /// The talker paused or restarted, by number and time: nothing is lost between.
     Anew,
-    /// The same, and the talker says so (`mr`), with a time as far ahead as it ever was: one packet that lies
-    /// cuts no sound.
+    /// Like `Anew`, and announced by the talker (`mr`) with a time as far ahead as before. A single
+    /// false packet thus cuts no sound.
     SaidAnew,
 }
 
 impl CountedPacket {
-    /// The media time of its first frame, as packets carry it.
+    /// Media time of the first frame, as packets carry it.
     pub const fn media(&self) -> Wrapped {
         Wrapped::of(self.media, 32)
     }
 
-    /// Its number: the one that it carries, or, where that does not count the packets of the stream, as many after
-    /// the one before as its own says and its time.
+    /// Sequence number: the carried one. If that does not count the stream's packets, derived from
+    /// its own number and time.
     pub const fn number(&self) -> Wrapped {
         self.number
     }
@@ -79,42 +77,42 @@ impl CountedPacket {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
-    /// Its number and its time, if it has one, agree, but for so much.
+    /// Number and time, if any, agree up to this distance.
     Agreed(i64, Span),
-    /// They do not: by its time.
+    /// They do not: position by time.
     Astray(i64),
 }
 
-/// How far a packet is ahead of another, by its number.
+/// Distance between packets by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     packets: i64,
-    /// Of the number that says so: beyond, it comes round.
+    /// Width of the number used, after which it wraps.
     bits: u32,
-    /// Whether the number that the packet carries still moves as its own does.
+    /// Whether the carried number still moves in step with the own one.
     in_step: bool,
 }
 
 impl FrameCounter {
-    /// The default of how far a presentation time may be from where the sequence number places its packet. Beyond it
-    /// the talker has begun anew. Less than what makes a [source](crate::source) doubt, more than disciplined clocks
-    /// are stepped by.
+    /// Default maximum distance of a presentation time from the position by number; beyond it the
+    /// talker restarted. Less than the doubt limit of a [source](crate::source), more than the
+    /// steps of disciplined clocks.
     pub(crate) const TOLERANCE: Span = Span::from_millis(20);
-    /// What times are off by at the most that tell an outage from a pause: talkers round them, and some take them
-    /// from when they woke.
+    /// Maximum error of times used to distinguish an outage from a pause: talkers round them, and
+    /// some use their wake-up times.
     const NEAR: Span = Span::from_millis(1);
-    /// What the clock of the sound and that of the times may part by in an outage, as a part of it.
+    /// Divisor of an outage: maximum drift between the sound's clock and the times' clock.
     const DRIFT: i64 = 2000;
-    /// Numbers tell an outage from a pause while what times may be off by is less than this part of a round: else
-    /// a number would fit by chance.
+    /// Divisor of the number's range: if times err by more, numbers cannot distinguish outage and
+    /// pause, because one may match by chance.
     const CHANCE: i64 = 16;
 
-    /// With such a tolerance for presentation times (`Self::TOLERANCE` is the default).
+    /// Creates a counter with this tolerance for presentation times (default `Self::TOLERANCE`).
     pub const fn new(tolerance: Span) -> Self {
         Self { tolerance, heard: None, doubted: None }
     }
 
-    /// The place of a packet of so many frames that came at `arrival`.
+    /// Position of a packet of `frames` frames that arrived at `arrival`.
     pub fn count(
         &mut self,
         head: &PacketHead,
@@ -147,7 +145,7 @@ impl FrameCounter {
             | (_, Some((Follows::Agreed(media, off), steps, before))) => {
                 (media, off, Some((steps, before)))
             }
-            // Who begins anew may number as he did not before.
+            // A restarted talker may number differently than before.
             (Some((Follows::Astray(media), steps, before)), _)
             | (None, Some((Follows::Astray(media), steps, before))) => {
                 (media, Span::ZERO, Some((Steps { in_step: true, ..steps }, before)))
@@ -177,7 +175,7 @@ impl FrameCounter {
         counted
     }
 
-    /// The packet was admitted: the next is counted from there, if it is the newest.
+    /// Records an admitted packet; if it is the newest, later ones count from it.
     pub fn follow(&mut self, packet: CountedPacket) {
         let newer = |heard: &CountedPacket| {
             heard.stream != packet.stream
@@ -190,14 +188,14 @@ impl FrameCounter {
         }
     }
 
-    /// Another stream may follow, from wherever it counts.
+    /// Accepts another stream, from any position.
     pub fn forget(&mut self) {
         *self = Self::new(self.tolerance);
     }
 }
 
 impl CountedPacket {
-    /// By the number that it carries, or by its own from where that does not move in step.
+    /// Uses the carried number, or the own one if they are not in step.
     fn steps_to(&self, next: &Self) -> Steps {
         let ahead = |from: Wrapped, to: Wrapped| {
             Unwrapper::starting_at(from).peek(to.value) - i64::from(from.value)
@@ -226,7 +224,7 @@ impl CountedPacket {
         let drift = passed.abs().divided(FrameCounter::DRIFT);
         let frame = rate.span_of(Frames::new(1));
         let near = FrameCounter::NEAR.min(self.uneven.times(2)) + frame + drift;
-        // An older packet, that was held up, has the older word.
+        // A delayed older packet has the older flag.
         if self.restarts != next.restarts && by_time > self.media && off(by_number) > near {
             return (Follows::Astray(by_time), steps);
         }
@@ -241,7 +239,7 @@ impl CountedPacket {
                 false => (Follows::Astray(by_time), steps),
             };
         }
-        // A clock that is stepped is heard all the while, a talker that pauses is not.
+        // During a clock step packets keep arriving, during a pause they do not.
         let waited = |media: i64| (passed - rate.span_of(Frames::new(media - at))).abs();
         let paused = steps.packets != 1
             && off(by_number) > FrameCounter::NEAR.min(tolerance) + drift
@@ -253,7 +251,7 @@ impl CountedPacket {
         (follows, steps)
     }
 
-    /// Whether the next is to be presented as long after it came as this one.
+    /// Whether the time from arrival to presentation equals this packet's.
     fn leads_alike(&self, next: &Self, tolerance: Span) -> bool {
         let (Some((before, _, came)), Some((time, _, arrived))) = (self.told, next.told) else {
             return false;
@@ -263,12 +261,12 @@ impl CountedPacket {
         led.abs() <= tolerance + passed.abs().divided(FrameCounter::DRIFT)
     }
 
-    /// How far times are off of late, where the next one is off by so much.
+    /// Recent error of times, updated with this one.
     fn uneven_with(&self, off: Span) -> Span {
         (self.uneven - self.uneven.divided(256)).max(off.min(FrameCounter::NEAR))
     }
 
-    /// Times come round every 4.295 s: the one of these that is nearest to what passed.
+    /// Times wrap every 4.295 s: returns the one nearest to the elapsed time.
     fn unwrapped(since: Span, passed: Span) -> Span {
         const ROUND: i64 = 1 << 32;
         let rounds = ((passed - since).as_nanos() + ROUND / 2).div_euclid(ROUND);

@@ -1,13 +1,13 @@
-//! Which frames of a block had not come.
+//! Missing frames of a block.
 
 use core::ops::Range;
 
 use crate::time::{Frames, MediaTime};
 
-/// Runs that are told apart in one block; the last takes in what lies between it and those after.
+/// Maximum runs in a block; the last one covers all later runs and the frames between.
 const MOST: usize = 16;
 
-/// Runs of frames that had not come, in the order of the stream. Never allocates.
+/// Runs of missing frames, in stream order. Never allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holes {
     runs: [(MediaTime, Frames); MOST],
@@ -21,7 +21,7 @@ impl Default for Holes {
 }
 
 impl Holes {
-    /// Notes frames that had not come; none before what was noted before.
+    /// Adds missing frames, in stream order.
     pub(crate) fn add(&mut self, first: MediaTime, frames: Frames) {
         let full = self.len == MOST;
         if let Some((start, length)) = self.runs[..self.len].last_mut()
@@ -38,7 +38,7 @@ impl Holes {
         self.len = 0;
     }
 
-    /// Each run.
+    /// All runs.
     pub fn iter(&self) -> impl Iterator<Item = Range<MediaTime>> + '_ {
         self.runs[..self.len].iter().map(|(start, frames)| *start..*start + *frames)
     }

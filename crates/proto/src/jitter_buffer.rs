@@ -1,8 +1,8 @@
-//! The receiver machine of one stream: datagrams in, frames for the DAC out. Without I/O.
+//! Jitter buffer of one stream: takes datagrams, returns frames for the DAC. Does no I/O.
 //!
-//! Drive it from the device's thread, once per period: [`JitterBuffer::handle`] every datagram that
-//! has arrived, then [`JitterBuffer::pull`] the period's frames. What an ordinary thread learns of the
-//! sender's clock comes in as values ([`JitterBuffer::set_clock`], [`JitterBuffer::observe_report`]).
+//! The device's thread drives it once per period: [`JitterBuffer::handle`] for every datagram that
+//! has arrived, then [`JitterBuffer::pull`] for the period's frames. An ordinary thread passes the
+//! sender's clock as values ([`JitterBuffer::set_clock`], [`JitterBuffer::observe_report`]).
 
 mod config;
 mod format_proof;
@@ -45,96 +45,87 @@ pub use step::LateRun;
 use step::StepFinder;
 use turns::Turns;
 
-/// Whether frames are being given out.
+/// Whether frames are being played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing was pulled since the stream began.
+    /// No frame was pulled since the stream began.
     Waiting(Option<Resync>),
-    /// The cursor of the playout is the truth.
+    /// The playout cursor gives the position.
     Playing,
 }
 
-/// Receives one stream.
+/// Jitter buffer of one stream.
 #[derive(Debug)]
 pub struct JitterBuffer {
     config: JitterBufferConfig,
     format: StreamFormat,
-    /// Channels that packets hold: those of the format, or one that is played on all of them.
+    /// Channels in packets: all, or one that is played on all.
     carried: Channels,
-    /// Bits per second of the newest packet, where they are chosen.
+    /// Bits per second of the newest packet, if the sender chooses them.
     bitrate: Option<u32>,
     source: Option<Source>,
-    /// Of packets that count no frames.
+    /// Counts frames of packets without media time.
     counter: FrameCounter,
-    /// The last mapping heard of, and whose clock it maps.
+    /// Newest clock mapping and its sender.
     clock: Option<(Author, ClockMapping)>,
-    /// The clock of this host by which packets are presented that say when.
+    /// Clock of this host for packets that carry presentation times.
     presentation_clock: Option<ClockMapping>,
-    /// Capture to the presentation that packets tell, by their sender's word.
+    /// Capture to the presentation time that packets carry, as announced by the sender.
     presented_after: Option<Span>,
-    /// What sets the pace of a sender's card, and whose: the last that was heard of.
+    /// Newest known clock of a sender's card, and the sender.
     card: Option<(Author, ClockId)>,
     placement: Placement,
     renderer: Renderer,
     phase: Phase,
-    /// Whether the block that is asked for is the first of the stream.
     begins: bool,
-    /// Whether any block has been asked for.
     begun: bool,
-    /// What was due before now was given up since the last block, as the device stood still.
+    /// Overdue frames were given up since the last block, because the device stood still.
     caught_up: bool,
-    /// The clock by which packets are to be presented was set.
+    /// The presentation clock was set.
     stepped: bool,
-    /// Frames that may be given out before it is looked again at what is due, and when the next of them
-    /// meets the DAC, if the device goes on as it does.
+    /// Frames until the next check of the due position, and the predicted DAC time of the first.
     unlooked: (Frames, LocalTime),
-    /// What the last block was placed by.
     basis: Option<Basis>,
-    /// How the cards stood to each other then.
+    /// Relation of the two cards at that time.
     cards: Cards,
-    /// Whether the sender's clock has been known while this stream played.
     was_mapped: bool,
     turns: Turns,
-    /// `None` while nobody lends one: see [`JitterBuffer::borrow_repairer`].
+    /// `None` while not lent: see [`JitterBuffer::borrow_repairer`].
     repairer: Option<Box<Repairer>>,
     tally: Tally,
-    /// Of a sender that wants feedback on its path.
     transit: Option<TransitMeter>,
-    /// Of a sender that announces nothing.
     measuring: Option<Measuring>,
     proof: FormatProof,
     step: StepFinder,
-    /// The late packets that proved the last one.
+    /// Late packets that proved the last step.
     stepped_by: Option<LateRun>,
-    /// Frames that were due after the newest packet: missing if the stream goes on, nothing if it
-    /// ended there.
+    /// Frames due after the newest packet: missing if the stream continues, not counted if it
+    /// ended.
     tail_missing: u64,
     tail_concealed: u64,
     counters: Counters,
-    /// Of the invalid datagrams, how many for which reason, by [`Invalid::index`].
+    /// Invalid datagrams per reason, indexed by [`Invalid::index`].
     invalid: [u64; Invalid::COUNT],
     stranger: Option<Stranger>,
     others: OtherTypes,
     muted: bool,
 }
 
-/// The longest latency for which there is so much room: half of it, less than what senders run ahead.
+/// Maximum latency: half the capacity, after a reserve for senders that run ahead.
 fn longest(room: Span) -> Span {
     (room - JitterBuffer::ROOM.divided(2)).divided(2)
 }
 
-/// The longest latency that there is room for in a receiver that is made for this one.
+/// Maximum latency that a jitter buffer created for `link_offset` has room for.
 pub fn room_for(link_offset: Span, rate: Rate) -> Span {
     longest(rate.span_of(JitterBuffer::frames_for(link_offset, rate)))
 }
 
 impl JitterBuffer {
-    /// Room for this much sound beyond the link offset: senders that run ahead, spare for a change
-    /// of latency while playing.
+    /// Additional capacity, for senders that run ahead and latency changes while playing.
     const ROOM: Span = Span::from_millis(250);
 
-    /// A receiver with room for twice the link offset and a quarter second more. Allocates;
-    /// nothing later does.
+    /// Creates a jitter buffer for twice the link offset plus 250 ms. Only this allocates.
     pub fn new(config: JitterBufferConfig) -> Self {
         Self { repairer: Some(Box::default()), ..Self::without_repairer(config) }
     }
@@ -143,7 +134,7 @@ impl JitterBuffer {
         rate.frames_within(link_offset.times(2) + Self::ROOM)
     }
 
-    /// The same, but for a repairer, which is lent to it: most streams never need one.
+    /// Creates a jitter buffer without a repairer. The caller lends one: most streams need none.
     pub fn without_repairer(config: JitterBufferConfig) -> Self {
         let rate = config.format.rate;
         let frames = Self::frames_for(config.link_offset, rate);
@@ -152,7 +143,7 @@ impl JitterBuffer {
         if !decoders.is_empty() {
             renderer.playout.decode_by(rate, decoders);
         }
-        // In flight are at most those of the longest latency, and of what a sender runs ahead.
+        // Packets of the maximum latency and of a sender that runs ahead.
         let in_flight = longest(rate.span_of(renderer.playout.capacity())) + Self::ROOM.divided(8);
         let shortest = rate.frames_within(crate::stream::PTIME_RANGE.0).count().max(1);
         let packets = rate.frames_within(in_flight).count() / shortest + 64;
@@ -201,30 +192,30 @@ impl JitterBuffer {
         }
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Who sent the newest packet that was foreign; one that takes the source's name stays before one
-    /// that does not.
+    /// Sender of the newest foreign packet. A sender that uses the source's stream id takes
+    /// precedence over another.
     pub fn stranger(&self) -> Option<Stranger> {
-        // A sender that moved was one until it was followed.
+        // Packets of a sender that moved were foreign until it was followed.
         let own = |from| self.source.as_ref().is_some_and(|source| source.endpoints().has(from));
         self.stranger.filter(|stranger| !own(stranger.from))
     }
 
-    /// The payload type that most of the packets had which were not taken for theirs.
+    /// Payload type of most packets that were rejected because of it.
     pub fn other_type(&self) -> Option<OtherType> {
         self.others.most()
     }
 
-    /// What did not come, before any repair.
+    /// Losses before any repair.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// What its reports tell of losses, if anything is heard.
+    /// Losses for receiver reports; `None` without a source.
     pub fn losses(&self) -> Option<LossReport> {
         let Counters { repaired, lost, late, .. } = self.counters;
         self.source.as_ref().map(|s| LossReport {
@@ -236,49 +227,48 @@ impl JitterBuffer {
         })
     }
 
-    /// The stream as its packets say it is.
+    /// Format of the stream, according to its packets.
     pub const fn format(&self) -> &StreamFormat {
         &self.format
     }
 
-    /// Whom it hears, if anyone.
+    /// Current source.
     pub const fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// When frames play.
+    /// Mapping of media time to presentation time.
     pub const fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// The longest latency there is room for.
+    /// Maximum latency for the capacity.
     pub fn longest_link_offset(&self) -> Span {
         longest(self.format.rate.span_of(self.renderer.playout.capacity()))
     }
 
-    /// Takes a newer mapping of the wall clock of the sender `author`, whether or not it is heard
-    /// yet.
+    /// Sets a newer mapping of the wall clock of the sender `author`, even if it is not the current
+    /// source yet.
     pub fn set_clock(&mut self, author: Author, clock: ClockMapping) {
         self.clock = Some((author, clock));
         self.apply_clock();
     }
 
-    /// Takes the clock of this host by which packets are presented that say when: it stands for that of any
-    /// sender which does not tell its own.
+    /// Sets the clock of this host for packets that carry presentation times. Used for senders that
+    /// do not announce their clock.
     pub fn set_presentation_clock(&mut self, clock: ClockMapping) {
         self.presentation_clock = Some(clock);
         self.apply_clock();
     }
 
-    /// Takes how long after its capture sound is to be presented, by its sender's word; `None` where that says
-    /// nothing, and it is as when the stream was opened.
+    /// `None` restores the configured delay from capture to presentation.
     pub(crate) fn set_presented_after(&mut self, presented_after: Option<Span>) {
         self.presented_after = presented_after;
         self.placement.set_captures_told(presented_after.is_some() || self.config.captures_told);
     }
 
-    /// Goes by the mapping if it is that of the sender that is heard. That of packets which tell their presentation holds
-    /// for the first of them, too, which is placed before anybody is heard.
+    /// Applies the current source's mapping. The presentation clock applies earlier, for the first
+    /// packet.
     fn apply_clock(&mut self) {
         let source = self.source.as_ref();
         let heard = |author| source.is_some_and(|source| source.is_told_by(author));
@@ -288,12 +278,12 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes what sets the pace of the card of the sender `author`, whether or not it is heard yet.
+    /// Sets the clock of the card of the sender `author`, even if it is not the current source yet.
     pub fn set_card(&mut self, author: Author, card: Option<ClockId>) {
         self.card = card.map(|card| (author, card));
     }
 
-    /// Whether the card of the sender that is heard goes by this clock, by its own word.
+    /// Whether the current source announced this clock for its card.
     fn shares_clock(&self, clock: ClockId) -> bool {
         let told = |source: &Source| {
             self.card.is_some_and(|(author, card)| card == clock && source.is_told_by(author))
@@ -304,7 +294,7 @@ impl JitterBuffer {
     /// Changes the latency, up to [`JitterBuffer::longest_link_offset`].
     pub fn set_link_offset(&mut self, link_offset: Span) {
         let link_offset = link_offset.min(self.longest_link_offset());
-        // What is due lies so much earlier in the stream.
+        // A shorter latency moves the due position ahead in the stream.
         let moved = self.placement.link_offset() - link_offset;
         if moved != Span::ZERO && self.phase == Phase::Playing {
             self.renderer.retarget(moved);
@@ -312,7 +302,6 @@ impl JitterBuffer {
         self.placement.set_link_offset(link_offset);
     }
 
-    /// Packets hold so many channels from now on; one is played on all.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         let fits = carried == Channels::MONO || carried == self.format.channels;
         if fits && carried != self.carried {
@@ -322,8 +311,8 @@ impl JitterBuffer {
         }
     }
 
-    /// By how many frames timestamps advance per packet, and the bytes per frame which that proves, if packets are read in
-    /// another format.
+    /// Frames by which timestamps advance per packet, and bytes per frame, if they contradict the
+    /// format.
     fn proven_frame(&self) -> Option<(Frames, usize)> {
         let source = self.source.as_ref().filter(|_| self.format.coder.is_none())?;
         let step = source.odd_step()?;
@@ -331,8 +320,8 @@ impl JitterBuffer {
         bytes.is_multiple_of(step.as_len()).then(|| (step, bytes / step.as_len()))
     }
 
-    /// Takes from the packets that they hold one channel, or all of them again. Returns whether that changed: the packet that
-    /// proved it was read wrongly.
+    /// Changes to one channel, or back to all, if packets prove that. Returns whether it changed:
+    /// the packet was then read in the wrong format.
     fn follow_carried(&mut self) -> bool {
         let Some((step, bytes)) = self.proven_frame() else { return false };
         let carries = |channels: &Channels| bytes == self.format.sample.bytes() * channels.count();
@@ -346,7 +335,7 @@ impl JitterBuffer {
         true
     }
 
-    /// The sender `author` left: another may follow at once.
+    /// Ends the current source if it is `author`, which sent a goodbye: another may follow at once.
     pub fn say_goodbye(&mut self, author: Author) {
         if let Some(source) = self.source.as_mut().filter(|source| source.is_told_by(author)) {
             source.say_goodbye();
@@ -354,8 +343,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes the pair of a sender report. Used only when packets carry no capture time, which
-    /// is more precise.
+    /// Adds the timestamp pair of a sender report. Ignored if packets carry capture times, which
+    /// are more precise.
     pub fn observe_report(&mut self, author: Author, rtp_timestamp: u32, wall: WallTime) {
         let told = |source: &&Source| source.is_told_by(author) && !source.stamped();
         let Some(source) = self.source.as_ref().filter(told) else { return };
@@ -367,7 +356,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Lays the playout anew: what was placed is forgotten, the sound fades and comes back.
+    /// Drops placed frames, fades the sound out and in again.
     fn restart(&mut self, reason: Resync) {
         if self.phase == Phase::Playing {
             self.counters.resyncs += 1;

@@ -1,37 +1,37 @@
-//! How long before a block meets the converter a device asks for it, by what it says at each wake-up:
-//! some know it only once they run, and to some another is connected while they do.
+//! Time from a device's request for a block until the block meets the converter, measured at
+//! wake-ups. Some devices know it only while running, and connections may change it.
 
 use crate::device::Settings;
 use crate::time::Span;
 
-/// The longest lead that a device keeps to. For its own thread: a comparison each period.
+/// Longest lead that a device keeps. For its own thread: a comparison per period.
 #[derive(Debug, Clone, Copy)]
 pub struct Lead {
-    /// The least of the latest wake-ups: a thread that wakes late has less, none has more.
+    /// Minimum of the latest wake-ups: late wake-ups shorten the lead, none lengthens it.
     least: Option<Span>,
     wakes: u32,
     kept: Option<Span>,
-    /// The most of all wake-ups of a while that is not over, and how many they are.
+    /// Maximum of the current series of wake-ups, and their count.
     most: Option<Span>,
     while_wakes: u32,
 }
 
 impl Lead {
-    /// Wake-ups after which a lead is one that is kept to.
+    /// Wake-ups needed to confirm a lead.
     const ENOUGH: u32 = 16;
-    /// Wake-ups of which none had more than a lead that has become shorter: on a busy machine so many
-    /// are never all late.
+    /// Wake-ups without a longer lead that confirm a shorter one: even on a busy machine not all of
+    /// these are late.
     const SURE: u32 = 1024;
 
-    /// Of a device that has not run and does not say what it will keep to.
+    /// Device that has not run and has no known lead.
     pub const NONE: Self = Self { least: None, wakes: 0, kept: None, most: None, while_wakes: 0 };
 
-    /// Of a device that is to keep to this by its settings.
+    /// Device whose lead is known from its settings.
     pub fn of(settings: &Settings) -> Self {
         Self { kept: Some(settings.playback_lead()), ..Self::NONE }
     }
 
-    /// It woke, and what it asks for meets the converter so much later.
+    /// Adds a wake-up whose block meets the converter `lead` later.
     pub fn wake(&mut self, lead: Span) {
         self.least = Some(self.least.map_or(lead, |least| least.min(lead)));
         self.wakes += 1;
@@ -48,7 +48,7 @@ impl Lead {
         }
     }
 
-    /// The longest of late, once there were enough.
+    /// Longest recent lead, once confirmed.
     pub const fn kept(&self) -> Option<Span> {
         self.kept
     }
@@ -68,7 +68,7 @@ mod tests {
         };
         wakes(&mut lead, &[21; 15]);
         assert_eq!(lead.kept(), None);
-        // It woke late once.
+        // A late wake-up.
         wakes(&mut lead, &[20]);
         assert_eq!(lead.kept(), Some(Span::from_millis(20)));
         wakes(&mut lead, &[[90; 1].as_slice(), &[5; 15]].concat());
@@ -87,12 +87,12 @@ mod tests {
             periods: 3,
         };
         let mut lead = Lead::of(&settings);
-        // A cable goes from the card to what takes no time, in the middle of a while.
+        // Reconnected mid-series from the card to a destination without delay.
         (0..500).for_each(|_| lead.wake(millis(4)));
         (500..1024 + 1023).for_each(|_| lead.wake(-millis(1)));
         assert_eq!(lead.kept(), Some(millis(4)));
         lead.wake(Span::ZERO);
-        // The one that was on time is the one that counts.
+        // The punctual wake-up counts.
         assert_eq!(lead.kept(), Some(Span::ZERO));
         (0..16).for_each(|_| lead.wake(millis(4)));
         assert_eq!(lead.kept(), Some(millis(4)), "and back, at once");

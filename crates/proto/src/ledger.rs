@@ -1,26 +1,26 @@
-//! The ledger of one packet: every instant of its way, and the stages between them.
+//! Packet traces: all times of a packet and the stages between them.
 //!
-//! All instants are on one clock: the sender's when the sender keeps the ledger, the receiver's when
-//! the receiver does (the sender's instants mapped through [`crate::clock`]). Stages are
-//! differences of neighbouring instants, so they add up to the whole by construction; what makes
-//! the figure honest is that the *measured* latency does not come from here but from the sound.
+//! All times are on the clock of the end that keeps the ledger; a receiver maps the sender's times
+//! with [`crate::clock`]. Stages are differences of neighbouring times, so they sum up to the
+//! total. The
+//! *measured* latency does not come from here but from the sound itself.
 
 use crate::time::{LocalTime, MediaTime, Span};
 
 tautline_dsp::named_enum! {
-    /// One stage of a packet's way, in the order of travel; `docs/stages.md` defines each.
+    /// Stage of a packet, in order of travel; defined in `docs/stages.md`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Stage {
         /// First frame at the ADC → block in the program.
         Capture = "capture",
         /// → packet complete.
         Pack = "pack",
-        /// → handed to the kernel.
+        /// → passed to the kernel.
         Send = "send",
-        /// → let go by the kernel, as it was asked to. There is no such stage where it was not asked.
+        /// → released by the kernel. Absent without a requested launch time.
         Launch = "launch",
-        /// → kernel arrival stamp at the receiver of the datagram that came first: what was lost and sent
-        /// again was under way since it left first.
+        /// → kernel arrival timestamp of the first datagram; time before a retransmission counts
+        /// too.
         Wire = "wire",
         /// → read by the program.
         Wakeup = "wakeup",
@@ -28,42 +28,42 @@ tautline_dsp::named_enum! {
         Buffer = "buffer",
         /// → written to the device.
         Render = "render",
-        /// What the resampler holds it back by, where frames are resampled.
+        /// Resampler delay, if frames are resampled.
         Resample = "resample",
         /// → first frame at the DAC.
         Device = "device",
     }
 }
 
-/// The stage of a packet whose sender reports its capture alone: from there to the arrival.
+/// Name of the stage from capture to arrival, if the sender reports only the capture.
 pub const SENDER_STAGE: &str = "sender";
 
-/// What the sender knows of one packet, on the sender's clock.
+/// The sender's times of one packet, on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
     /// First frame of the packet.
     pub media: MediaTime,
     /// First frame at the ADC.
     pub capture: LocalTime,
-    /// The block that holds the first frame reached the program.
+    /// Block with the first frame in the program.
     pub taken: LocalTime,
     /// Packet complete.
     pub packed: LocalTime,
-    /// When it was meant to leave.
+    /// Due departure.
     pub due: LocalTime,
-    /// Handed to the kernel.
+    /// Passed to the kernel.
     pub handed: LocalTime,
-    /// When the kernel was to let it go: its launch time, or `handed` where it has none.
+    /// Requested release by the kernel: the launch time, or `handed` without one.
     pub launched: LocalTime,
 }
 
 impl Departure {
-    /// Of what is made, handed over and let go at one instant.
+    /// Departure with all times equal.
     pub const fn at_once(media: MediaTime, at: LocalTime) -> Self {
         Self { media, capture: at, taken: at, packed: at, due: at, handed: at, launched: at }
     }
 
-    /// How long the kernel was to hold it, if it was to.
+    /// Requested holding time in the kernel, if any.
     pub fn held(&self) -> Option<Span> {
         held(self.handed, self.launched)
     }
@@ -73,40 +73,39 @@ fn held(handed: LocalTime, launched: LocalTime) -> Option<Span> {
     Some(launched - handed).filter(|held| *held != Span::ZERO)
 }
 
-/// The sender's instants as a receiver knows them, on the receiver's clock.
+/// The sender's times on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// First frame at the ADC.
     pub capture: LocalTime,
-    /// What else the sender said, if it did.
+    /// Other times, if the sender reports them.
     pub sender: Option<SenderInstants>,
 }
 
-/// The instants inside the sender, as its header extension carries them, mapped to the receiver's
-/// clock.
+/// Times within the sender from its header extension, on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderInstants {
-    /// The block that holds the first frame reached the program.
+    /// Block with the first frame in the program.
     pub taken: LocalTime,
     /// Packet complete.
     pub packed: LocalTime,
-    /// Handed to the kernel.
+    /// Passed to the kernel.
     pub handed: LocalTime,
-    /// When the kernel was to let it go: its launch time, or `handed` where it has none.
+    /// Requested release by the kernel: the launch time, or `handed` without one.
     pub launched: LocalTime,
 }
 
-/// What the receiver knows of one packet that was played, on the receiver's clock.
+/// Times of one packet on the receiver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketTrace {
     /// First frame of the packet.
     pub media: MediaTime,
-    /// The sender's side, if the clocks are mapped.
+    /// The sender's times, if the clocks are mapped.
     pub origin: Option<Origin>,
-    /// What its presentation is reckoned from: its capture, or, where no clock is mapped, what stands
-    /// in for that. `None` before either is known.
+    /// Base of the presentation time: the capture, or its estimate without a mapped clock. `None`
+    /// before either is known.
     pub reference: Option<LocalTime>,
-    /// Kernel arrival stamp.
+    /// Kernel arrival timestamp.
     pub arrival: LocalTime,
     /// Read by the program.
     pub read: LocalTime,
@@ -114,36 +113,34 @@ pub struct PacketTrace {
     pub taken: LocalTime,
     /// Written to the device.
     pub written: LocalTime,
-    /// How much later than the frames before the resampler reads ahead it is heard: the delay of its
-    /// kernel. Nothing where frames are played as they came.
+    /// Resampler delay (its kernel's look-ahead); 0 for copied frames.
     pub resample: Span,
-    /// First frame at the DAC, as the device's contract promised it; of a late packet, when it
-    /// should have been there.
+    /// First frame at the DAC as the device promised; of a late packet, its due time.
     pub dac: LocalTime,
-    /// Whether it came after its turn and was not played. Its `device` stage is then below zero
-    /// by what was missing, and more.
+    /// Whether it was too late to play. Its `device` stage is then negative by at least the
+    /// lateness.
     pub late: bool,
 }
 
 impl PacketTrace {
-    /// Capture at the sender to the DAC here, by the ledger; `None` where no clock is mapped.
+    /// Time from capture to DAC by these times; `None` without a mapped clock.
     pub fn total(&self) -> Option<Span> {
         self.origin.map(|origin| self.dac - origin.capture)
     }
 
-    /// What its presentation is reckoned from to its arrival: at a latency of this and what the
-    /// device takes it is in time.
+    /// Time from `reference` to arrival. The packet is in time at a latency of this plus the
+    /// device's delay.
     pub fn transit(&self) -> Option<Span> {
         self.reference.map(|reference| self.arrival - reference)
     }
 
-    /// First frame at the ADC → let go by the kernel, if the sender says so.
+    /// Time from the first frame at the ADC to the release by the kernel, if known.
     pub(crate) fn departed_after(&self) -> Option<Span> {
         let origin = self.origin?;
         origin.sender.map(|sender| sender.launched - origin.capture)
     }
 
-    /// The length of `stage`, if the instants on both its ends are known.
+    /// Duration of `stage`, if both its times are known.
     pub fn stage(&self, stage: Stage) -> Option<Span> {
         let inside = self.origin.and_then(|origin| origin.sender.map(|s| (origin.capture, s)));
         Some(match stage {
@@ -155,15 +152,14 @@ impl PacketTrace {
             Stage::Wakeup => self.read - self.arrival,
             Stage::Buffer => self.taken - self.read,
             Stage::Render => self.written - self.taken,
-            // There is no such stage where frames are played as they came.
+            // Absent for copied frames.
             Stage::Resample if self.resample == Span::ZERO => return None,
             Stage::Resample => self.resample,
             Stage::Device => self.dac - self.written - self.resample,
         })
     }
 
-    /// The one stage that stands for all before the arrival when the sender's instants are unknown
-    /// but its capture time is.
+    /// Single stage before the arrival if only the sender's capture time is known.
     pub fn sender_stage(&self) -> Option<Span> {
         match self.origin {
             Some(Origin { capture, sender: None }) => Some(self.arrival - capture),

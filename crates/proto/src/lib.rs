@@ -1,15 +1,14 @@
-//! Everything of tautline that can be decided without touching the machine.
+//! The parts of tautline that decide without I/O.
 //!
-//! Machines here are plain values: time is an argument, bytes and samples are arguments, and
-//! nothing is allocated after set-up. Their methods are of three kinds: `push`/`handle` take what
-//! happened, `pull`/`poll` give what is to be done, `set`/`observe` take what another thread
-//! learnt. A driver hands in everything that happened, then takes what is to be done, then waits
-//! until the deadline the machine names, if it names one.
+//! All types are plain values: time, bytes and samples are arguments, and nothing is allocated
+//! after set-up. `push` and `handle` take events, `pull` and `poll` return actions, `set` and
+//! `observe` take information from another thread. A driver passes in all events, carries out the
+//! actions, then waits until the returned deadline, if any.
 //!
-//! The path of one frame: [`packetizer`] → a link → [`jitter_buffer`] (whom: [`source`], when:
+//! Path of a frame: [`packetizer`] → a link → [`jitter_buffer`] (which source: [`source`], when:
 //! [`placement`], where: [`playout`]) → the device. Later packets can carry copies of lost ones
-//! ([`redundancy`]). Beside it, on an ordinary thread, [`rtcp_session`]
-//! exchanges reports and maps the clocks ([`clock`]).
+//! ([`redundancy`]). On an ordinary thread, [`rtcp_session`] exchanges reports and maps the clocks
+//! ([`clock`]).
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,47 +1,47 @@
-//! Claims the address of a group for a talker that was given none (MAAP, IEEE 1722-2016 annex B).
+//! Claims a multicast address for a talker without a configured one (MAAP, IEEE 1722-2016 annex B).
 //!
-//! The claimant picks one at random and asks four times whether it is taken; whoever has it says so, and of two
-//! that ask at once the one with the greater address of its own picks another. What nobody objects to it has:
-//! it says so every half minute and to everybody who asks for it.
+//! The claimant picks a random address and probes it four times. The owner defends it; of two that
+//! probe at once, the one with the greater own address picks another. Without an objection the
+//! address is claimed, announced every half minute, and defended against probes.
 
 use crate::time::{LocalTime, Span};
 use crate::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage, POOL};
 
-/// What became of a claim.
+/// Event of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimEvent {
-    /// The address is the claimant's.
+    /// The address is claimed.
     Claimed([u8; 6]),
-    /// It was, and another has it too who has more right to it: the claimant looks for another.
+    /// A claimed address is lost to another owner with priority; the claimant picks another.
     Lost {
-        /// The address.
+        /// Lost address.
         address: [u8; 6],
-        /// Who has it now.
+        /// New owner.
         to: [u8; 6],
     },
 }
 
-/// A claim to one address.
+/// Claim to one address.
 #[derive(Debug, Clone)]
 pub struct AddressClaim {
     own: [u8; 6],
     random: u64,
     address: [u8; 6],
     state: State,
-    /// When the next probe or announcement is due.
+    /// Due time of the next probe or announcement.
     due: LocalTime,
-    /// To whom defences are owed, and of what.
+    /// Pending defences: recipient and probed range.
     owed: [Option<([u8; 6], GroupRange)>; Self::OWED],
-    /// What is to be told, oldest first: a loss, and what followed.
+    /// Pending events, oldest first: a loss and the event after it.
     events: [Option<ClaimEvent>; 2],
-    /// Addresses in a row that somebody had.
+    /// Consecutive addresses that were taken.
     taken: u32,
 }
 
-/// States of annex B (§B.3.1), but for the first, which takes no time.
+/// States of annex B (§B.3.1), except the first, which takes no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Asks: so many probes are left.
+    /// Probing, with this many probes left.
     Probe(u8),
     Defend,
 }
@@ -54,15 +54,15 @@ impl AddressClaim {
     /// `MAAP_ANNOUNCE_INTERVAL_BASE` and `MAAP_ANNOUNCE_INTERVAL_VARIATION` (table B.8).
     const ANNOUNCE_INTERVAL: (Span, Span) = (Span::from_secs(30), Span::from_secs(2));
 
-    /// So many addresses are asked for at once, one after the other; then there is a pause before each, as somebody may
-    /// defend whatever he is asked for (RFC 3927 §9, `MAX_CONFLICTS`).
+    /// Addresses to try without pauses; a host may be defending every address (RFC 3927 §9,
+    /// `MAX_CONFLICTS`).
     const MOST_TAKEN: u32 = 10;
 
-    /// Hosts that may ask before anything is said: with so many addresses two rarely pick the same, and who gets no
-    /// answer asks again (`MAAP_PROBE_RETRANSMITS`).
+    /// Maximum pending defences. Simultaneous probes of one address are rare, and probes are
+    /// repeated (`MAAP_PROBE_RETRANSMITS`).
     const OWED: usize = 4;
 
-    /// Begins for the talker whose own address is `own`. What it picks follows from the seed.
+    /// Starts a claim for the talker with the address `own`; `seed` determines the picks.
     pub fn new(own: [u8; 6], seed: u64, now: LocalTime) -> Self {
         let mut claim = Self {
             own,
@@ -78,23 +78,23 @@ impl AddressClaim {
         claim
     }
 
-    /// The address that is asked for, or held.
+    /// The address that is probed or claimed.
     pub const fn address(&self) -> [u8; 6] {
         self.address
     }
 
-    /// When [`Self::poll`] has something to say, if nobody says anything before.
+    /// Next time at which [`Self::poll`] returns a message, unless one arrives earlier.
     pub const fn deadline(&self) -> LocalTime {
         self.due
     }
 
-    /// Takes what the host with the address `from` said.
+    /// Handles a message from the host with the address `from`.
     pub fn handle(&mut self, message: &MaapMessage, from: [u8; 6], now: LocalTime) {
-        // A network may bring back what was said here.
+        // A network may loop our own messages back.
         if from == self.own {
             return;
         }
-        // A defence names what of the addresses asked for is taken.
+        // A defence contains the conflicting part of the requested range.
         let taken = match message.kind {
             MaapKind::Defend if message.conflict.count > 0 => message.conflict,
             _ => message.requested,
@@ -120,7 +120,7 @@ impl AddressClaim {
         }
     }
 
-    /// What is to be sent now, and where to. Ask until there is nothing more.
+    /// Next message to send and its destination. Call until `None`.
     pub fn poll(&mut self, now: LocalTime) -> Option<([u8; 6], MaapMessage)> {
         let own = GroupRange::only(self.address);
         if let Some((to, requested)) = self.owed.iter_mut().find_map(Option::take) {
@@ -150,14 +150,13 @@ impl AddressClaim {
         Some((GROUP, MaapMessage::about(kind, own)))
     }
 
-    /// What became of the claim, once.
+    /// Next event, if any.
     pub fn poll_event(&mut self) -> Option<ClaimEvent> {
         let [first, second] = &mut self.events;
         core::mem::replace(first, second.take())
     }
 
-    /// What was to be said could not be: nobody was asked, so the claimant asks anew from the first probe on, or says
-    /// a little later what it has.
+    /// Handles a failure to send: restarts the probes, or repeats the announcement soon.
     pub fn unsaid(&mut self, now: LocalTime) {
         if let State::Probe(left) = &mut self.state {
             *left = 1 + Self::PROBES_AGAIN;
@@ -165,7 +164,7 @@ impl AddressClaim {
         self.wait(now, Self::PROBE_INTERVAL);
     }
 
-    /// Whoever asks again before he was answered is owed one answer, to what he asked last.
+    /// Repeated probes of a host get one answer, to the last one.
     fn owe(&mut self, to: [u8; 6], requested: GroupRange) {
         let asked = self.owed.iter().position(|owed| owed.is_some_and(|(who, _)| who == to));
         let free = || self.owed.iter().position(Option::is_none);
@@ -179,7 +178,7 @@ impl AddressClaim {
         *(if first.is_none() { first } else { second }) = Some(event);
     }
 
-    /// Asks for an address of those that are given away, another than before, from the first probe on.
+    /// Picks a new random address of the pool and starts to probe it.
     fn pick(&mut self, now: LocalTime) {
         let before = self.address;
         while self.address == before {
@@ -189,21 +188,21 @@ impl AddressClaim {
         self.owed = [None; Self::OWED];
     }
 
-    /// Whether this talker's own address comes before the other's, compared from the last byte on
-    /// (`compare_MAC`, §B.3.6.4): bytes that tell hosts of one maker apart stand last.
+    /// Whether our own address precedes the other, compared from the last byte (`compare_MAC`,
+    /// §B.3.6.4): the last bytes differ between hosts of one vendor.
     fn precedes(&self, other: [u8; 6]) -> bool {
         self.own.iter().rev().lt(other.iter().rev())
     }
 
-    /// The next is due after the interval, longer by a share of the variation that is neither none nor all of it
-    /// (§B.3.4).
+    /// Sets the next due time: the interval plus a random part of the variation, excluding both
+    /// ends (§B.3.4).
     fn wait(&mut self, now: LocalTime, (base, variation): (Span, Span)) {
         let within = variation.as_nanos().unsigned_abs() - 1;
         self.due = now + base + Span::from_nanos(1 + self.draw(within) as i64);
     }
 
-    /// A number below `below`, by SplitMix64 (Steele, Lea and Flood 2014): what is asked of it is that hosts
-    /// with different seeds draw differently.
+    /// Random number below `below`, by SplitMix64 (Steele, Lea and Flood 2014): hosts with
+    /// different seeds must draw differently.
     fn draw(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

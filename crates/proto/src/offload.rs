@@ -1,13 +1,13 @@
-//! Work handed to other hosts, block by block, and what comes back of it.
+//! Offloading: processing blocks of data on other hosts.
 //!
-//! A master hands out a *set of typed blocks* ([`block`]) once per run of its host, cut into datagrams below the MTU
-//! ([`datagram`]) and kept for a while ([`outbound`]). A worker puts them together and runs them in order, none before the
-//! one before it ([`inbound`]); what it makes of each goes back the same way. [`master`] and [`worker`] are those two,
-//! joined. Nothing of this knows what the bytes are.
+//! A master sends a *set of typed blocks* ([`block`]) per run of its host, in datagrams below the
+//! MTU ([`datagram`]), and keeps it for a while ([`outbound`]). A worker reassembles the blocks and
+//! runs them strictly in order ([`inbound`]); results return the same way. [`master`] and
+//! [`worker`] combine these parts. None of them interprets the bytes.
 //!
-//! For sound there are [`returns`]: answers placed by frame position and given out a constant delay later, whatever
-//! blocks the host makes; [`master::choose_answer`]: which of two workers is played; [`pace`]: whether the host runs in
-//! real time.
+//! For sound, [`returns`] places answers by frame position and plays them after a constant delay,
+//! whatever block sizes the host uses. [`master::choose_answer`] selects one of several workers'
+//! answers. [`pace`] detects whether the host runs in real time.
 
 pub mod block;
 pub mod counters;
@@ -22,27 +22,27 @@ pub mod worker;
 
 use thiserror::Error;
 
-/// The most bytes that one machine keeps of blocks, one way: what an agreement may ask for is bounded.
+/// Maximum bytes of blocks that one machine keeps in one direction: bounds requests in negotiation.
 pub const MOST_KEPT_BYTES: usize = 256 << 20;
 
-/// Why a machine cannot be laid out.
+/// Error of creating a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OffloadError {
-    /// The datagrams are too small.
+    /// Datagram size is too small.
     #[error(
         "a datagram of {0} bytes holds too little of a block: let it be {least} bytes at least",
         least = datagram::LEAST_DATAGRAM_BYTES
     )]
     Datagram(usize),
-    /// What is to be kept is too much.
+    /// Too much data to keep.
     #[error(
         "{blocks} iterations of {bytes} bytes are more than the {MOST_KEPT_BYTES} bytes that are kept: \
          keep fewer of them, or make them shorter"
     )]
     Kept {
-        /// Iterations that were to be kept.
+        /// Number of iterations to keep.
         blocks: usize,
-        /// The longest of them.
+        /// Bytes of the longest iteration.
         bytes: usize,
     },
 }

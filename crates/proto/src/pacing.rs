@@ -1,29 +1,28 @@
-//! How far apart packets need to leave. A burst fills other people's queues; but one that keeps a wire
-//! busy for no longer than a single full frame is what any of them must bear from every sender, and each
-//! wake-up of a thread costs more than the packet that it sends.
+//! Decides which packets need spacing. Bursts fill queues on the path, but every path must accept a
+//! burst as long as one full frame. Each wake-up of a thread costs more than the packet it sends.
 
 use crate::stream::StreamFormat;
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::rtp::STAMPED_HEADER_BYTES;
 
-/// What a full frame of Ethernet keeps its wire busy with: 1500 bytes, and what goes with every frame.
+/// A full Ethernet frame on the wire: 1500 bytes plus framing.
 const FULL_FRAME: usize = 1500 + AROUND_FRAME;
 /// Preamble, header, check sequence and gap (IEEE 802.3 §3.1.1, §4.4.2).
 const AROUND_FRAME: usize = 8 + 14 + 4 + 12;
-/// Headers of UDP and of IPv6, the longer of both.
+/// UDP and IPv6 headers; IPv4 is shorter.
 const AROUND_DATAGRAM: usize = 8 + 40;
-/// What leaves together is due within so long: a wire thread wakes up a thousand times a second at most,
-/// which is a few per cent of a core whatever the length of packets. Those of 1 ms, which are rounded
-/// down to whole frames, leave each at its time.
+/// Maximum span of packets that leave together. It limits a wire thread to about a thousand
+/// wake-ups a second, a few per cent of a core. Packets of 1 ms, rounded down to whole frames,
+/// still leave separately.
 const STEP: Span = Span::from_micros(900);
 
-/// What a datagram of so many bytes keeps a wire busy with.
+/// Bytes on the wire for a datagram.
 const fn on_the_wire(datagram: usize) -> usize {
     datagram + AROUND_DATAGRAM + AROUND_FRAME
 }
 
-/// Whether the packets that a device's period holds are to be spaced: several, unless they are short and
-/// together no burst.
+/// Whether to space the packets of a device period: if there are several, and they are long or
+/// together form a burst.
 pub fn is_spaced(format: &StreamFormat, period: Frames) -> bool {
     let packet = format.packet.count().max(1);
     let packets = period.count().div_euclid(packet) + i64::from(period.count() % packet != 0);
@@ -32,7 +31,7 @@ pub fn is_spaced(format: &StreamFormat, period: Frames) -> bool {
     packets > 1 && (format.ptime() >= STEP || together > FULL_FRAME)
 }
 
-/// Packets that leave together, though not all of them are due yet.
+/// Packets that leave together, some before they are due.
 #[derive(Debug, Clone, Copy)]
 pub struct Together {
     until: LocalTime,
@@ -40,13 +39,13 @@ pub struct Together {
 }
 
 impl Together {
-    /// Begins with a datagram of so many bytes that is due at this instant.
+    /// Starts with a datagram that is due at `due`.
     pub const fn begin(due: LocalTime, datagram: usize) -> Self {
         let until = LocalTime::from_nanos(due.as_nanos() + STEP.as_nanos());
         Self { until, bytes: on_the_wire(datagram) }
     }
 
-    /// Whether one more leaves with them, ahead of its time.
+    /// Adds a datagram if it may leave with them, early; returns whether it may.
     pub fn takes(&mut self, due: LocalTime, datagram: usize) -> bool {
         let bytes = self.bytes + on_the_wire(datagram);
         let takes = due < self.until && bytes <= FULL_FRAME;

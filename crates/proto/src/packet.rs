@@ -1,8 +1,7 @@
-//! A media packet: all that sender and receiver know of one, whatever wire form carries it.
+//! Media packet: everything sender and receiver know about one, independent of the wire form.
 //!
-//! Headers, identifiers and the order of bytes are known to whoever writes and reads them ([`Pack`],
-//! [`Unpack`]: [`crate::wire`] has them) and nowhere else. What a form reads is a view into the
-//! datagram; nothing here allocates.
+//! Only the wire forms ([`Pack`], [`Unpack`], see [`crate::wire`]) know headers, identifiers and
+//! byte order. An unpacked packet is a view into the datagram; nothing here allocates.
 
 mod invalid;
 
@@ -18,13 +17,12 @@ use crate::wrap::Wrapped;
 
 pub use invalid::Invalid;
 
-/// Which stream of its session a packet belongs to: of RTP, the synchronisation source
-/// (RFC 3550 §3).
+/// Stream of a packet within its session: the synchronisation source in RTP (RFC 3550 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
 impl StreamId {
-    /// The synchronisation source that it stands for in a session of RTP.
+    /// Synchronisation source in an RTP session.
     pub const fn ssrc(self) -> u32 {
         self.0 as u32
     }
@@ -36,60 +34,60 @@ impl From<u32> for StreamId {
     }
 }
 
-/// The instants inside the sender as lengths of time since the capture of the packet's first frame.
+/// The sender's times, since the capture of the packet's first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Instants {
-    /// The block that holds the first frame reached the program.
+    /// Block with the first frame in the program.
     pub taken: Span,
     /// Packet complete.
     pub packed: Span,
-    /// Handed to the kernel. Zero until the link fills it in ([`Packed::handed_at`]).
+    /// Passed to the kernel; 0 until the link sets it ([`Packed::handed_at`]).
     pub handed: Span,
-    /// From then to its launch time, if it has one. Zero until the link fills it in.
+    /// From then to the launch time, if any; 0 until the link sets it.
     pub held: Span,
 }
 
-/// What a packet says of itself, beside its audio.
+/// Header fields of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketHead {
-    /// The stream.
+    /// Stream.
     pub stream: StreamId,
-    /// Counts packets.
+    /// Packet number.
     pub number: Wrapped,
-    /// Counts frames: where the stream began, plus the media time of the packet's first frame.
+    /// Frame number: the stream's initial offset plus the media time of the first frame.
     pub media: Wrapped,
-    /// Whether it says that it is the first after a pause (of RTP: the marker, RFC 3551 §4.1).
+    /// Whether it is marked as the first after a pause (RTP marker, RFC 3551 §4.1).
     pub begins: bool,
-    /// What stands for the coding of the audio: of RTP, the payload type (RFC 3551 §6).
+    /// Number of the audio coding: the RTP payload type (RFC 3551 §6).
     pub coding: u8,
-    /// When the first frame met the ADC, on the sender's wall clock, if it says so.
+    /// Capture of the first frame on the sender's wall clock, if present.
     pub capture: Option<WallTime>,
-    /// The sender's further instants, if it tells them; only beside the first.
+    /// Further times of the sender, if present; requires `capture`.
     pub instants: Option<Instants>,
 }
 
-/// What a packet carries of earlier ones: a view into the datagram, where it may lie in pieces.
+/// Redundancy that a packet carries for earlier ones: a view into the datagram, possibly in pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried<'a> {
     rest: &'a [u8],
     next: NextPiece,
 }
 
-/// The next piece, and the rest after it: which begins with a piece, or is empty.
+/// Function that returns the next piece and the rest. The rest begins with a piece or is empty.
 pub type NextPiece = for<'b> fn(&'b [u8]) -> Option<(&'b [u8], &'b [u8])>;
 
 impl<'a> Carried<'a> {
-    /// In one piece.
+    /// Redundancy in one piece.
     pub fn whole(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, next: |bytes| (!bytes.is_empty()).then_some((bytes, &[])) }
     }
 
-    /// In pieces, as `next` finds them.
+    /// Redundancy in pieces, found by `next`.
     pub(crate) fn in_pieces(rest: &'a [u8], next: NextPiece) -> Self {
         Self { rest, next }
     }
 
-    /// Puts it together in `room`; `None` if it does not fit.
+    /// Copies the pieces to `room`; `None` if they do not fit.
     pub fn gather<'b>(&self, room: &'b mut [u8]) -> Option<&'b [u8]> {
         let (mut rest, mut len) = (self.rest, 0);
         while let Some((piece, after)) = (self.next)(rest) {
@@ -100,7 +98,7 @@ impl<'a> Carried<'a> {
     }
 }
 
-/// By where it lies.
+/// Compares position, not content.
 impl PartialEq for Carried<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.rest == other.rest
@@ -109,72 +107,73 @@ impl PartialEq for Carried<'_> {
 
 impl Eq for Carried<'_> {}
 
-/// When the first frame of a packet is to be presented: the low 32 bits of a clock in nanoseconds, which
-/// come round every 4.295 s (IEEE 1722-2016 §4.4.4, `avtp_timestamp`).
+/// Presentation time of a packet's first frame: the low 32 bits of a clock in nanoseconds, which
+/// wrap every
+/// 4.295 s (IEEE 1722-2016 §4.4.4, `avtp_timestamp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresentationTime(pub u32);
 
 impl PresentationTime {
-    /// Of an instant on that clock.
+    /// Presentation time of an instant of that clock.
     pub const fn of(clock: WallTime) -> Self {
         Self(clock.as_unix_nanos() as u32)
     }
 
-    /// How much later than `other` it is, between half a round before and half a round after.
+    /// Signed distance from `other`, within half a wrap.
     pub const fn since(self, other: Self) -> Span {
         Span::from_nanos(self.0.wrapping_sub(other.0).cast_signed() as i64)
     }
 
-    /// The instant on the whole clock, being the one nearest to `near`.
+    /// Full time of the clock that is nearest to `near`.
     pub fn nearest(self, near: WallTime) -> WallTime {
         near + self.since(Self::of(near))
     }
 }
 
-/// What a packet says of time where it counts no frames: its place among the others follows from that
-/// and from its number ([`crate::frame_count`]).
+/// Timing of a packet without a frame count. With its number, it determines the position
+/// ([`crate::frame_count`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presented {
-    /// When its first frame is to be presented; some forms say it of every eighth packet alone.
+    /// Presentation time of the first frame; some forms have it in every eighth packet only.
     pub time: Option<PresentationTime>,
-    /// Whether the sender's clock is not to be relied upon just now (`tu`).
+    /// Whether the sender's clock is currently uncertain (`tu`).
     pub uncertain: bool,
-    /// Changes where the sender's media clock began anew (`mr`).
+    /// Toggles when the sender's media clock restarts (`mr`).
     pub restarts: bool,
-    /// Its own count of packets (`sequence_num`): the same as [`PacketHead::number`], or the low bits of that where
-    /// what carries the packet counts further.
+    /// Packet count of the form itself (`sequence_num`): equals [`PacketHead::number`], or its low
+    /// bits if the encapsulation counts further.
     pub number: u8,
 }
 
-/// What a packet says of the stream's shape.
+/// Stream parameters in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatedShape {
-    /// The nominal rate, if it is one that streams may have.
+    /// Nominal rate, if supported.
     pub rate: Option<Rate>,
     /// Samples per frame.
     pub channels: u16,
-    /// How they are coded, if streams may be.
+    /// Sample format, if supported.
     pub sample: Option<SampleFormat>,
 }
 
-/// One packet that came, found whole: a view into the datagram.
+/// Valid received packet: a view into the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaPacket<'a> {
-    /// What it says of itself.
+    /// Header fields.
     pub head: PacketHead,
-    /// The audio.
+    /// Audio.
     pub payload: &'a [u8],
-    /// What it carries of earlier packets, if anything.
+    /// Redundancy for earlier packets, if any.
     pub carried: Option<Carried<'a>>,
-    /// When it is to be presented, of forms that say that instead of counting frames; the receiver
-    /// counts, and nothing of [`PacketHead::media`] and [`PacketHead::capture`] is known before.
+    /// Presentation timing, for forms without a frame count. The receiver then counts frames, and
+    /// [`PacketHead::media`] and [`PacketHead::capture`] are unknown before.
     pub presented: Option<Presented>,
-    /// The stream's shape, of forms that say it.
+    /// Stream parameters, for forms that carry them.
     pub shape: Option<StatedShape>,
 }
 
 impl MediaPacket<'_> {
-    /// What stream it is of, where it says that itself.
+    /// Stream format, if the packet carries it.
     pub fn format(&self) -> Option<StreamFormat> {
         let StatedShape { rate, channels, sample } = self.shape?;
         let channels = Channels::new(channels.into()).ok()?;
@@ -190,8 +189,8 @@ impl MediaPacket<'_> {
         Some(StreamFormat { packet, ..format })
     }
 
-    /// How many frames of `format` the packet carries, or why it is none of the stream. More than
-    /// `longest` frames are refused.
+    /// Number of frames of `format` in the packet, or the reason why it is invalid. The maximum is
+    /// `longest`.
     pub fn frames(&self, format: &StreamFormat, longest: Frames) -> Result<Frames, Invalid> {
         if self.head.coding != format.payload_type {
             return Err(Invalid::PayloadType(self.head.coding));
@@ -218,8 +217,8 @@ impl MediaPacket<'_> {
         if frames > longest { Err(Invalid::Oversized { frames, longest }) } else { Ok(frames) }
     }
 
-    /// How many frames it carries where they are compressed. A payload has no more bytes than the samples that it holds
-    /// have where they lie decoded.
+    /// Number of frames in a compressed packet. Rejects payloads with more bytes than their decoded
+    /// samples.
     #[inline(never)]
     fn coded_frames(
         &self,
@@ -235,24 +234,24 @@ impl MediaPacket<'_> {
     }
 }
 
-/// A header as it was written.
+/// Result of writing a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packed {
-    /// Bytes that it took.
+    /// Length in bytes.
     pub bytes: usize,
-    /// Where in it [`handed_bytes`] go, which the link writes at the last moment.
+    /// Position of [`handed_bytes`], which the link writes at the last moment.
     pub handed_at: Option<usize>,
 }
 
-/// What a link writes at the last moment: from capture to the hand-over to the kernel, as a big-endian `u32` of
-/// nanoseconds, and from that to the launch, as a `u16` of `HELD_STEP`; each held between zero and its greatest.
+/// Bytes that a link writes at the last moment. Capture to send as a big-endian `u32` in
+/// nanoseconds, then send to launch as a `u16` in units of `HELD_STEP`; both saturate.
 pub fn handed_bytes(handed: Span, held: Span) -> [u8; 6] {
     let [a, b, c, d] = (handed.as_nanos().clamp(0, u32::MAX.into()) as u32).to_be_bytes();
     let [e, f] = held_steps(held).to_be_bytes();
     [a, b, c, d, e, f]
 }
 
-/// A launch is told to a quarter of a microsecond, up to 16.8 ms after the hand-over.
+/// Unit of the launch delay: a quarter of a microsecond, up to 16.8 ms after sending.
 pub(crate) const HELD_STEP: Span = Span::from_nanos(256);
 
 /// [`Instants::held`] in 16 bits.
@@ -260,51 +259,49 @@ pub fn held_steps(held: Span) -> u16 {
     (held.as_nanos() / HELD_STEP.as_nanos()).clamp(0, u16::MAX.into()) as u16
 }
 
-/// What so many steps are.
+/// Span of this many steps.
 pub const fn held_of(steps: u16) -> Span {
     Span::from_nanos(steps as i64 * HELD_STEP.as_nanos())
 }
 
-/// What a form may say of the sound behind a header, beside the packet's [`PacketHead`].
+/// Properties of a packet's audio that a form may write besides its [`PacketHead`].
 #[derive(Debug, Clone, Copy)]
 pub struct PackedSound<'a> {
-    /// What the stream is.
+    /// Stream format.
     pub format: &'a StreamFormat,
     /// Bytes of audio.
     pub bytes: usize,
-    /// When its first frame is to be presented, on the sender's wall clock.
+    /// Presentation of the first frame on the sender's wall clock.
     pub presentation: WallTime,
-    /// How often the sender's media clock began anew.
+    /// Number of restarts of the sender's media clock.
     pub restarts: u32,
-    /// Whether the sender's clock is not to be relied upon just now.
+    /// Whether the sender's clock is currently uncertain.
     pub uncertain: bool,
 }
 
 impl<'a> PackedSound<'a> {
-    /// Of a form that says nothing of presentation.
+    /// Audio for a form without presentation times.
     pub const fn of(format: &'a StreamFormat, bytes: usize) -> Self {
         let presentation = WallTime::from_unix_nanos(0);
         Self { format, bytes, presentation, restarts: 0, uncertain: false }
     }
 }
 
-/// How packets are written: what stands before the audio.
+/// Writer of packet headers.
 pub trait Pack: Debug + Sync {
-    /// The word for it in reports.
+    /// Name in reports.
     fn name(&self) -> &'static str;
 
-    /// Bits of the count of packets: it wraps around beyond.
+    /// Bits of the packet number, after which it wraps.
     fn number_bits(&self) -> u32;
 
-    /// Bytes before the audio, with or without the sender's instants, and with so many bytes of
-    /// earlier packets.
+    /// Header bytes with or without the sender's times, and with this many bytes of redundancy.
     fn head_bytes(&self, stamps: bool, carried: usize) -> usize;
 
-    /// The most bytes of earlier packets with which no more than `most` stand before the audio.
+    /// Maximum bytes of redundancy for a header of at most `most` bytes.
     fn carried_within(&self, stamps: bool, most: usize) -> usize;
 
-    /// Writes what stands before the audio to the start of `room`, which is at least as long as
-    /// [`Self::head_bytes`] says.
+    /// Writes the header to the start of `room`, which has at least [`Self::head_bytes`] bytes.
     fn pack(
         &self,
         head: &PacketHead,
@@ -322,36 +319,35 @@ impl PartialEq for dyn Pack {
 
 impl Eq for dyn Pack {}
 
-/// Which codings ([`PacketHead::coding`]) are taken for those of a stream.
+/// Codings ([`PacketHead::coding`]) accepted for a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Codings {
-    /// The one of the stream's format, as both ends have agreed.
+    /// Only the one agreed in the stream's format.
     Exactly,
-    /// Any that may stand for that, or that stands for one whoever uses it; the first packet's is kept.
+    /// Any that may mean it, and all well-known ones; the first packet's is then fixed.
     Any,
-    /// Those that tautline senders use by default; each says its own, which may change in mid-stream.
+    /// The defaults of tautline senders, which may change mid-stream.
     #[default]
     ByConvention,
 }
 
-/// How packets are read.
+/// Reader of packets.
 pub trait Unpack: Debug + Send + Sync {
-    /// Reads a datagram. What it does not know it passes over.
+    /// Parses a datagram; skips unknown fields.
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid>;
 
-    /// Which codings are taken.
+    /// Accepted codings.
     fn codings(&self) -> Codings;
 
-    /// Whether packets say when they are to be presented, instead of counting frames.
+    /// Whether packets have presentation times instead of frame counts.
     fn presents(&self) -> bool {
         false
     }
 
-    /// How a packet is coded that says `coding`, if that may be one of a stream that is to be `format`.
+    /// Coding for the number `coding`, if a stream of `format` may have it.
     fn coding(&self, coding: u8, format: &StreamFormat) -> Option<Coding>;
 
-    /// The stream that a datagram would belong to if it were a packet, by as few of its bytes as say
-    /// it.
+    /// Stream of a datagram if it were a valid packet; reads as few bytes as possible.
     fn stream(&self, datagram: &[u8]) -> Option<StreamId> {
         self.unpack(datagram).ok().map(|packet| packet.head.stream)
     }

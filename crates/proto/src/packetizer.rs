@@ -1,9 +1,9 @@
-//! The sender machine: blocks of a device in, datagrams with departure times out. Without I/O.
+//! Packetizer: turns device blocks into datagrams with departure times. Without I/O.
 //!
-//! Drive it from the device's thread: [`Packetizer::push`] each captured block in turn, or
-//! [`Packetizer::skip`] for frames that the device lost. Every complete packet goes to the closure at
-//! once, in the machine's own buffer; nothing is allocated. How frames are packed may change in
-//! mid-stream ([`Packetizer::set_format`]): sequence and media time go on.
+//! Call [`Packetizer::push`] on the device thread for each captured block, or [`Packetizer::skip`]
+//! for frames that the device lost. Each complete packet goes to the closure at once, in the
+//! packetizer's own buffer; nothing is allocated. The format may change mid-stream
+//! ([`Packetizer::set_format`]); sequence number and media time continue.
 
 use core::ops::Range;
 
@@ -20,10 +20,10 @@ use crate::stream::{Coding, MOST_DATAGRAM_BYTES, Outgoing, PTIME_RANGE, StreamFo
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 use crate::wrap::Wrapped;
 
-/// The random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.
+/// Random identity of a stream (RFC 3550 §5.1, §8.1), drawn by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// The stream: of RTP, its synchronisation source.
+    /// Stream: the RTP synchronisation source.
     pub stream: StreamId,
     /// Sequence number of the first packet.
     pub sequence: u16,
@@ -31,89 +31,83 @@ pub struct Identity {
     pub timestamp: u32,
 }
 
-/// How a sender works.
+/// Configuration of a packetizer.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketizerConfig {
-    /// How its packets look.
+    /// Wire form.
     pub wire: &'static dyn Pack,
-    /// What the stream is.
+    /// Stream format.
     pub format: StreamFormat,
-    /// Who it is.
+    /// Identity of the stream.
     pub identity: Identity,
-    /// Frames that the device delivers at a time: sets the departure schedule.
+    /// Frames per device block; determines the departure schedule.
     pub period: Frames,
-    /// Whether packets carry the sender's instants; off for strict peers.
+    /// Whether packets carry the sender's times; off for strict peers.
     pub stamps: bool,
-    /// Wall clock less local clock of this host, frozen; packets of forms that say when they are to be presented do by
-    /// this as long as nobody knows better ([`Packetizer::set_presentation_clock`]).
+    /// Frozen difference of this host's wall clock and local clock. Presentation times use it until
+    /// [`Packetizer::set_presentation_clock`] provides a better clock.
     pub wall_offset: Span,
-    /// What packets carry of earlier ones.
+    /// Redundancy for earlier packets.
     pub redundancy: Layout,
-    /// From a frame's capture to its presentation, of forms that say when that is: what is promised.
+    /// Promised time from capture to presentation, for forms with presentation times.
     pub presented_after: Span,
 }
 
-/// When a block was captured and taken.
+/// Times of a captured block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockTimes {
     /// First frame at the ADC.
     pub capture: LocalTime,
-    /// The device's thread woke with the block.
+    /// Wake-up of the device thread.
     pub taken: LocalTime,
-    /// The thread got to this machine.
+    /// Start of the packetizer's work.
     pub now: LocalTime,
 }
 
-/// What the reports of a session need to know of a sender.
+/// Packetizer state for RTCP reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketizerState {
     /// Packets sent.
     pub packets: u64,
     /// Bytes of audio sent.
     pub octets: u64,
-    /// The number of the last packet sent, as it wraps around in RTP.
+    /// Sequence number of the last packet, wrapped as in RTP.
     pub newest: u16,
     /// A frame and its capture, if any was sent.
     pub reference: Option<(MediaTime, LocalTime)>,
 }
 
-/// Packs one stream.
+/// Packetizer of one stream.
 #[derive(Debug)]
 pub struct Packetizer {
     config: PacketizerConfig,
-    /// The format from the next packet on that may have it.
+    /// Format from the next suitable packet on.
     coming: StreamFormat,
-    /// Whether packets are made and not sent.
     paused: bool,
-    /// The packet being filled: room for the longest header, which ends where the payload begins.
+    /// Packet being filled. Starts with room for the longest header, which ends at the payload.
     buffer: Box<[u8]>,
     dither: Dither,
-    /// Bytes of a header that carries nothing of other packets.
     header_bytes: usize,
     encoder: Encoder,
-    /// What compresses packets, where anything may.
     compressing: Option<Box<Compressing>>,
     repair_data: Box<[u8]>,
     filled: Frames,
-    /// Capture and taking of the first frame in the buffer.
+    /// Capture and wake-up of the first frame in the buffer.
     first: (LocalTime, LocalTime),
-    /// Media time of the next frame to be pushed.
     media: MediaTime,
     number: i64,
     marker: bool,
-    /// How often frames were skipped between two packets.
+    /// Number of gaps between packets from skipped frames.
     restarts: u32,
-    /// The clock that packets are presented by, and whether it is not to be relied upon; before anybody said, by the
-    /// wall clock.
+    /// Clock for presentation times, and whether it is uncertain; the wall clock until set.
     presentation: Option<(ClockMapping, bool)>,
     state: PacketizerState,
 }
 
-/// What compresses packets, and those that it may be changed for.
 #[derive(Debug)]
 struct Compressing {
     encoders: Vec<Box<dyn Encode>>,
-    /// The packet being filled.
+    /// Samples of the packet being filled.
     samples: Box<[f32]>,
 }
 
@@ -123,17 +117,17 @@ impl Compressing {
     }
 }
 
-/// Room for the longest header: no packet becomes longer than this by what it carries of others.
+/// Maximum header length, since redundancy does not extend packets beyond it.
 const HEADER_ROOM: usize = LONGEST;
 
 impl Packetizer {
-    /// A sender whose first frame has media time zero, with room for packets of the longest time in
-    /// the widest coding. Allocates; nothing later does.
+    /// Creates a packetizer whose first frame has media time 0. It has room for the longest packet
+    /// time in the widest coding. Allocates here only.
     pub fn new(config: PacketizerConfig) -> Self {
         Self::compressing(config, Vec::new())
     }
 
-    /// The same of a stream that is compressed by one of these, or may be. One that none of them codes brings no
+    /// Creates a packetizer that may use these encoders. Without a matching encoder it sends no
     /// packets.
     pub fn compressing(config: PacketizerConfig, encoders: Vec<Box<dyn Encode>>) -> Self {
         vector::prepare();
@@ -170,38 +164,39 @@ impl Packetizer {
         }
     }
 
-    /// Bytes of the longest datagram that it can be told to make.
+    /// Maximum datagram length in bytes.
     pub fn datagram_bytes(&self) -> usize {
         (self.header_bytes + self.buffer.len() - HEADER_ROOM)
             .max(ETHERNET)
             .max(self.encoder.layout().most_bytes())
     }
 
-    /// What packets carry of earlier ones.
+    /// Redundancy layout.
     pub const fn redundancy(&self) -> Layout {
         self.encoder.layout()
     }
 
-    /// Changes what packets carry of earlier ones, from the next packet on.
+    /// Sets the redundancy layout from the next packet on.
     pub fn set_redundancy(&mut self, layout: Layout) {
         self.encoder.set(layout);
     }
 
-    /// What the stream is, or will be from the next packet on that may have it.
+    /// Format from the next suitable packet on.
     pub const fn format(&self) -> &StreamFormat {
         &self.coming
     }
 
-    /// Sends nothing from the next packet on, or goes on. Packets that are not sent have their numbers: they are lost.
+    /// Pauses or resumes sending from the next packet on. Paused packets use up numbers, so they
+    /// count as lost.
     pub const fn pause(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// Changes packet length and coding, with the payload type that stands for it: RTP lets a source change that in
-    /// mid-stream (RFC 3550 §5.1). Another length holds from the next block on: what was being filled then leaves as a
-    /// shorter packet, so that packets keep to the grid of the blocks and none is older than
-    /// [`StreamFormat::packing_age`] says. False, and nothing changes, if there is no coder for it or such packets would be
-    /// empty or longer than [`Packetizer::datagram_bytes`].
+    /// Changes packet length and coding with its payload type; RTP allows this mid-stream (RFC 3550
+    /// §5.1). A new length starts with the next block. A partial packet leaves shorter, so packets
+    /// stay on the block grid and none exceeds [`StreamFormat::packing_age`]. Returns `false`,
+    /// without a change, if there is no encoder, or packets would be empty or longer than
+    /// [`Packetizer::datagram_bytes`].
     pub fn set_format(&mut self, packet: Frames, coding: Coding, payload_type: u8) -> bool {
         let Coding { sample, coder } = coding;
         let coming = StreamFormat { packet, sample, coder, payload_type, ..self.coming };
@@ -214,7 +209,7 @@ impl Packetizer {
         fits
     }
 
-    /// So many per cent of packets are lost, as receivers say.
+    /// Sets the packet loss in per cent that receivers report.
     pub fn expect_loss(&mut self, percent: u8) {
         let compressing = self.compressing.iter_mut().flat_map(|it| &mut it.encoders);
         compressing.for_each(|encoder| encoder.expect_loss(percent));
@@ -228,23 +223,23 @@ impl Packetizer {
                 .is_some_and(|c| c.samples.len() >= samples && c.encoder(format.coding()).is_some())
     }
 
-    /// Presents packets by this clock from the next one on; `uncertain` where it is not to be relied upon.
+    /// Sets the clock for presentation times from the next packet on, and whether it is uncertain.
     pub fn set_presentation_clock(&mut self, clock: ClockMapping, uncertain: bool) {
         self.presentation = Some((clock, uncertain));
     }
 
-    /// What the session's reports need.
+    /// State for RTCP reports.
     pub const fn state(&self) -> PacketizerState {
         self.state
     }
 
-    /// The RTP timestamp of `media`.
+    /// RTP timestamp of `media`.
     pub const fn rtp_timestamp(&self, media: MediaTime) -> u32 {
         let begins = Wrapped { value: self.config.identity.timestamp, bits: 32 };
         begins.plus(media.as_frames()).value
     }
 
-    /// Frames that would complete the packet being filled; none if none is.
+    /// Frames missing to complete the current packet; 0 without one.
     pub fn until_packet(&self) -> Frames {
         match self.filled {
             Frames::ZERO => Frames::ZERO,
@@ -252,7 +247,7 @@ impl Packetizer {
         }
     }
 
-    /// Takes a captured block of whole frames; gives each packet that it completes to `emit`.
+    /// Adds a captured block of whole frames; passes each complete packet to `emit`.
     pub fn push(&mut self, block: &[f32], times: BlockTimes, mut emit: impl FnMut(Outgoing<'_>)) {
         let StreamFormat { rate, channels, .. } = self.config.format;
         let frames = channels.frames_in(block.len());
@@ -263,7 +258,7 @@ impl Packetizer {
         let mut at = Frames::ZERO;
         while at < frames {
             let begins = at == Frames::ZERO || self.coming.packet == self.config.format.packet;
-            // A packet that is compressed has its length, and ends where it ends.
+            // Compressed packets have a fixed length.
             if self.filled == Frames::ZERO && (begins || self.config.format.coder.is_some()) {
                 self.take_up_format();
             }
@@ -291,8 +286,8 @@ impl Packetizer {
         }
     }
 
-    /// The device lost `frames`: media time moves on, so that capture = start + media ÷ rate still
-    /// holds. A packet that was being filled is completed with silence.
+    /// Skips frames that the device lost, so that capture = start + media ÷ rate still holds.
+    /// Completes a partial packet with silence.
     pub fn skip(&mut self, frames: Frames, now: LocalTime, mut emit: impl FnMut(Outgoing<'_>)) {
         if frames <= Frames::ZERO {
             return;
@@ -314,14 +309,14 @@ impl Packetizer {
         }
         if padding < frames {
             self.media += frames - padding;
-            // What is skipped bit by bit is one gap: of two restarts a listener would see none.
+            // Successive skips are one gap; toggling twice would hide the restart from a listener.
             self.restarts = self.restarts.wrapping_add(u32::from(!self.marker));
             self.marker = true;
             self.encoder.reset();
         }
     }
 
-    /// The next packet is the first that may have the format that is to come.
+    /// Switches to the requested format before a packet.
     fn take_up_format(&mut self) {
         let before = core::mem::replace(&mut self.config.format, self.coming).coding();
         let coding = self.coming.coding();
@@ -329,13 +324,13 @@ impl Packetizer {
             return;
         }
         if before.coder.is_some() || coding.coder.is_some() {
-            // Packets of another coder may be as long, and begin elsewhere.
+            // Packets of another codec may have equal length but different boundaries.
             self.encoder.reset();
         }
         if let Some(compressing) = &mut self.compressing
             && let Some(encoder) = compressing.encoder(coding)
         {
-            // In other bits alone its sound goes on as it was.
+            // If only the bitrate changes, the sound continues.
             if !before.is_coded_as(coding) {
                 encoder.reset();
             }
@@ -343,7 +338,6 @@ impl Packetizer {
         }
     }
 
-    /// Compresses the packet that was filled; how many bytes it takes.
     #[inline(never)]
     fn compress(&mut self) -> Option<usize> {
         let Self { compressing, buffer, config, filled, .. } = self;
@@ -354,7 +348,6 @@ impl Packetizer {
         encoder.encode(samples, &mut buffer[HEADER_ROOM..])
     }
 
-    /// Lets the packet go that is being filled.
     fn depart(&mut self, now: LocalTime, emit: &mut impl FnMut(Outgoing<'_>)) {
         if self.paused {
             self.filled = Frames::ZERO;
@@ -367,7 +360,7 @@ impl Packetizer {
             Some(_) => match self.compress() {
                 Some(bytes) => bytes,
                 None => {
-                    // What cannot be coded is a gap like any other.
+                    // Packets that cannot be encoded become gaps.
                     self.filled = Frames::ZERO;
                     self.number += 1;
                     return;
@@ -378,8 +371,8 @@ impl Packetizer {
         emit(Outgoing { datagram: &mut self.buffer[bytes], instants, handed_at, again });
     }
 
-    /// Completes the packet: where it lies in the buffer, its instants, and where the hand-over is to
-    /// be written.
+    /// Completes the packet: its range in the buffer, its times, and the position for the send
+    /// time.
     fn finish(
         &mut self,
         payload_bytes: usize,
@@ -387,7 +380,7 @@ impl Packetizer {
     ) -> (Range<usize>, Departure, Option<usize>) {
         let StreamFormat { rate, payload_type, .. } = self.config.format;
         let (capture, taken) = self.first;
-        // What comes out of a decoder first went in before: the packet is told, and placed, by that.
+        // The decoder outputs frames late by its delay: label and place the packet accordingly.
         let delay = self.config.format.coder.map_or(Frames::ZERO, Codec::delay);
         let capture = capture + -rate.span_of(delay);
         let media = self.media - self.filled - delay;
@@ -427,7 +420,7 @@ impl Packetizer {
         };
         let carried = &self.repair_data[..repair_data];
         let packed = wire.pack(&head, &sound, carried, &mut self.buffer[start..]);
-        // What a program made in one block is there before its time: by less than a period.
+        // A program's block exists before its time, by less than a period.
         let ahead = rate.span_of(self.filled.max(self.config.period));
         debug_assert!(capture <= taken + ahead, "captured after it was taken");
         self.state.newest = self.number as u16;

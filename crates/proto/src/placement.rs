@@ -1,67 +1,64 @@
-//! When each frame plays: presentation time = capture time + link offset, the same on every
-//! receiver.
+//! Playout times: presentation time = capture time + link offset, the same on every receiver.
 //!
-//! Where the sender's clock is mapped the capture time is known. Where it is not, the fastest
-//! arrivals stand in for it: a packet cannot leave before its last frame was captured, so the
-//! earliest arrivals bound the capture time from above by the shortest path.
+//! A mapping of the sender's clock provides the capture time. Without one, the fastest arrivals
+//! replace it: a packet cannot leave before its last frame was captured, so the earliest arrivals
+//! give an upper bound, late by the shortest path delay.
 
 use crate::clock::{ClockMapping, ClockSource, Floor, MediaClock, ReadingOutcome, ToldRate};
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime, Span, WallTime};
 use crate::units::{FrameLength, Ppm, Rate};
 
-/// What the presentation times rest on.
+/// Basis of the presentation times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// The sender's clock, mapped by exchanges.
+    /// The sender's clock, mapped by message exchanges.
     Clock,
-    /// The fastest arrivals seen.
+    /// The fastest arrivals so far.
     Arrival,
 }
 
-/// How the card here stands to the sender's.
+/// Relation between this card and the sender's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cards {
-    /// Each has a pace of its own, for all that is known.
+    /// Independent clocks, as far as known.
     Apart,
-    /// Both go by one clock: what is due is as many frames away for ever, by the newest packet.
+    /// Same clock: the distance in frames stays constant, and the newest packet gives it.
     OneClock,
-    /// The same, but no packet of late says by how many.
+    /// Same clock, but no recent packet gives the distance.
     Unseen,
 }
 
-/// Which frame is due at an instant, and how sure that is.
+/// Frame due at an instant, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// What is due at the very instant asked for, between two frames as a rule.
+    /// Position due exactly at that instant, usually between two frames.
     pub point: MediaPoint,
-    /// How far the answer may be from the truth, either way.
+    /// Maximum error in either direction.
     pub uncertainty: Span,
-    /// How far the answer may still move as the clocks become known better; `None` where it does not
-    /// rest on them.
+    /// Maximum change as the clocks become better known; `None` if clocks are not the basis.
     pub precision: Option<Span>,
-    /// What it rests on.
+    /// Basis of the position.
     pub basis: Basis,
-    /// What it can be held against.
+    /// Relation of the cards.
     pub cards: Cards,
 }
 
 impl Due {
-    /// How far from what is due something else may be played and nobody can tell: what the clocks
-    /// cannot tell apart, and the rounding to a whole frame.
+    /// Deviation from the due position that is not detectable: uncertainty of the clocks, and
+    /// rounding to whole frames.
     pub fn tolerance(&self, frame: FrameLength) -> Span {
         let slack = match self.basis {
             Basis::Clock => self.uncertainty,
-            // Arrivals say little about time: do not chase their jitter.
+            // Arrivals are imprecise: do not chase their jitter.
             Basis::Arrival => self.uncertainty + Span::from_millis(1),
         };
         slack + frame.frames(1)
     }
 
-    /// How far what is due may stray in the long run, if the cards at both ends share one clock: two
-    /// frames, and a part of what the clocks cannot tell apart. Most of that is half of the round
-    /// trip, which stays what it is; what strays is what queues add to it. In the simulator, once an
-    /// estimate is twenty seconds old, that is 0.07 ms over 5 GHz Wi-Fi, where the clocks cannot tell
-    /// 1 ms apart, and 2 ms by satellite.
+    /// Maximum long-term drift of the due position if both cards share a clock: two frames, and a
+    /// fraction of the clock uncertainty. Most of that is half the round trip, which is constant;
+    /// only queueing varies. In the simulator, with estimates 20 s old, it is 0.07 ms over 5 GHz
+    /// Wi-Fi (clock uncertainty 1 ms), and 2 ms via satellite.
     pub fn strays(&self, frame: FrameLength) -> Span {
         let noise = match self.basis {
             Basis::Clock => self.uncertainty.divided(8).min(Span::from_millis(4)),
@@ -71,13 +68,11 @@ impl Due {
     }
 }
 
-/// When the frames of one run of sound were captured: its sender may begin another at any instant, not only whole
-/// frames later.
+/// Capture times in one run of sound: the next run need not begin a whole number of frames later.
 #[derive(Debug, Clone)]
 struct RunTimes {
     media_clock: MediaClock,
     arrivals: Floor,
-    /// The newest frame of which the sender said when it was captured, as it said it.
     newest: Option<(MediaTime, WallTime)>,
 }
 
@@ -106,46 +101,42 @@ impl RunTimes {
     }
 }
 
-/// A run that came while one before it is being heard.
 #[derive(Debug, Clone)]
 struct NextRun {
     run: RunTimes,
     begins: MediaTime,
-    /// Of the run before it.
     end: MediaTime,
 }
 
-/// Decides when each frame of one stream plays.
+/// Determines when each frame of a stream plays.
 #[derive(Debug, Clone)]
 pub struct Placement {
     rate: Rate,
     link_offset: Span,
     clock: Option<ClockMapping>,
     run: RunTimes,
-    /// Those that follow it, the next first and no gap between.
+    /// Following runs, in order and without gaps in the array.
     next: [Option<NextRun>; Self::FOLLOWING],
-    /// Whether the card here and the sender's go by one clock.
     one_clock: bool,
-    /// Whether what it is told for captures is that, and not what stands in for them.
     captures_told: bool,
-    /// Whether what is due may be quite another than when it was last asked.
+    /// Whether the due position may have changed by any amount since the last query.
     anew: bool,
 }
 
 impl Placement {
-    /// Cards of one clock need not be looked at more often than so: a clock of theirs that runs 100 ppm
-    /// off the host's is 0.1 ms away by then.
+    /// Check interval for a shared clock: 100 ppm against the host clock are 0.1 ms in that time.
     const SEEN: Span = Span::from_secs(1);
-    /// Runs that are kept while one before them is heard. A talker that is started anew takes longer than usual
-    /// latencies; of more within one, the last are heard by one line.
+    /// Maximum waiting runs: restarting a talker takes longer than usual latencies. Beyond it the
+    /// last ones share a clock line.
     const FOLLOWING: usize = 3;
 
-    /// Places frames of `rate`, `link_offset` after their capture.
+    /// Creates a placement of frames at `rate`, `link_offset` after their capture.
     pub const fn new(rate: Rate, link_offset: Span) -> Self {
         Self::by(MediaClock::new(rate), rate, link_offset)
     }
 
-    /// The same of a stream whose packets say when they are to be presented, by a clock that may be set.
+    /// Creates a placement for packets that carry presentation times, from a clock that may be
+    /// stepped.
     pub(crate) const fn of_presentations(rate: Rate, link_offset: Span) -> Self {
         Self::by(MediaClock::of_steps(rate), rate, link_offset)
     }
@@ -163,24 +154,24 @@ impl Placement {
         }
     }
 
-    /// The latency from capture to presentation that is being kept.
+    /// Current latency from capture to presentation.
     pub const fn link_offset(&self) -> Span {
         self.link_offset
     }
 
-    /// Changes the latency; the playout follows at its next period.
+    /// Changes the latency; the playout follows in its next period.
     pub fn set_link_offset(&mut self, link_offset: Span) {
         self.link_offset = link_offset;
         self.anew = true;
     }
 
-    /// Takes a newer mapping of the sender's clock.
+    /// Sets a newer mapping of the sender's clock.
     pub fn set_clock(&mut self, clock: ClockMapping) {
         self.clock = Some(clock);
         self.anew = true;
     }
 
-    /// Takes how fast the sender's card runs against its clock, by the word of another stream.
+    /// Sets the rate of the sender's card against its clock, as reported by another stream.
     pub fn tell_rate(&mut self, told: ToldRate) {
         self.run.media_clock.tell_rate(told);
         for next in self.next.iter_mut().flatten() {
@@ -188,62 +179,61 @@ impl Placement {
         }
     }
 
-    /// Says whether the card here and the sender's go by one clock.
+    /// Sets whether this card and the sender's share a clock.
     pub fn set_one_clock(&mut self, one_clock: bool) {
         self.anew |= self.one_clock != one_clock;
         self.one_clock = one_clock;
     }
 
-    /// How far what is due may have moved since [`Self::settle`], beside what passing time moves it by;
-    /// without end where it was found anew, or by other means, or another run is about to be heard.
+    /// Maximum shift of the due position since [`Self::settle`], not counting elapsed time;
+    /// unlimited after a reset, a change of method, or while another run is waiting.
     pub fn moved(&self) -> Span {
         if self.anew || self.has_next() { Span::MAX } else { self.run.media_clock.moved() }
     }
 
-    /// What is due is known now.
+    /// Marks the due position as known.
     pub fn settle(&mut self) {
         self.anew = false;
         self.run.media_clock.settle();
     }
 
-    /// Takes the sender's word for when `media` was captured.
+    /// Records the capture time of `media`, as reported by the sender.
     pub fn observe_capture(&mut self, media: MediaTime, wall: WallTime) -> ReadingOutcome {
         self.run_of_mut(media).observe_capture(media, wall)
     }
 
-    /// Takes the arrival of a packet of `frames` whose first frame is `media`.
+    /// Records the arrival of a packet of `frames` whose first frame is `media`.
     #[inline]
     pub fn observe_arrival(&mut self, media: MediaTime, frames: Frames, arrival: LocalTime) {
         let sent = self.sent(media + frames);
         self.anew |= self.run_of_mut(media).arrivals.observe(sent, arrival);
     }
 
-    /// How much later than the fastest before it a packet arrived whose first frame is `media`; `None` unless
-    /// arrivals alone say when it was captured.
+    /// Delay of a packet against the fastest before it; `None` unless arrivals are the only basis.
     pub fn behind(&self, media: MediaTime, frames: Frames, arrival: LocalTime) -> Option<Span> {
         let run = self.run_of(media);
         let mapped = self.clock.is_some() && run.media_clock.wall(media).is_some();
         if mapped { None } else { run.arrivals.behind(self.sent(media + frames), arrival) }
     }
 
-    /// How much later than the fastest arrivals are, twice the mean.
+    /// Twice the mean delay against the fastest arrivals.
     pub fn spread(&self) -> Span {
         self.run.arrivals.spread()
     }
 
-    /// The same without a step that is not known yet.
+    /// Twice the mean delay, without a step that is not confirmed yet.
     pub(crate) fn steady_spread(&self) -> Span {
         self.run.arrivals.steady_spread()
     }
 
-    /// All packets from the one with the frame `media` on arrive later by `step`, as of `now`.
+    /// Delays the expected arrivals of packets from `media` on by `step`, as of `now`.
     pub(crate) fn step_arrivals(&mut self, media: MediaTime, step: Span, now: LocalTime) {
         self.anew = true;
         self.run_of_mut(media).arrivals.step(step, now);
     }
 
-    /// The sender begins another run of sound with the frame `begins`. The one before is heard by its own times up
-    /// to its `end`, and so are those before that, if `heard` says that it is being heard or will be.
+    /// Begins another run of sound at `begins`. The run before keeps its times up to its `end`, and
+    /// so do earlier ones, if `heard`: it is playing or will be.
     pub fn begin_run(&mut self, begins: MediaTime, end: MediaTime, heard: bool) {
         self.anew = true;
         let run = self.run.following();
@@ -253,13 +243,13 @@ impl Placement {
         } else if let Some(free) = self.next.iter_mut().find(|next| next.is_none()) {
             *free = Some(NextRun { run, begins, end });
         } else if let Some(Some(last)) = self.next.last_mut() {
-            // The last that waits is heard by the line of this one: less than a frame off, as times lay both.
+            // The last waiting run shares the clock line of this one: both are within a frame.
             last.run = run;
         }
     }
 
-    /// All before `place` has been heard. Tells whether the run that it was of ended with it, so that what is due goes
-    /// by the next from now on.
+    /// Switches to the next run once `place` has passed the end of the current one. Returns whether
+    /// it did.
     pub fn take_next_run(&mut self, place: MediaTime) -> bool {
         let mut ended = false;
         while let Some(NextRun { run, .. }) = self.next[0].take_if(|next| place >= next.end) {
@@ -284,7 +274,7 @@ impl Placement {
     }
 
     fn run_of_mut(&mut self, media: MediaTime) -> &mut RunTimes {
-        // Nearly always none follows.
+        // Fast path: usually no run is waiting.
         if !self.has_next() {
             return &mut self.run;
         }
@@ -292,7 +282,7 @@ impl Placement {
         begun.find(|next| media >= next.begins).map_or(&mut self.run, |next| &mut next.run)
     }
 
-    /// Forgets all but the settings: another sender.
+    /// Resets all but the settings, for another sender.
     pub fn forget_all(&mut self) {
         let mut media_clock = self.run.media_clock;
         media_clock.reset();
@@ -300,23 +290,23 @@ impl Placement {
         *self = Self { captures_told: self.captures_told, ..settings };
     }
 
-    /// When `media` was captured, on this host's clock; `None` where only arrivals are known.
+    /// Capture time of `media` on this host's clock; `None` if only arrivals are known.
     pub fn capture(&self, media: MediaTime) -> Option<LocalTime> {
         Some(self.clock?.local(self.run_of(media).media_clock.wall(media)?))
     }
 
-    /// Says whether what it is told for captures is that, and not reckoned from presentations by a latency that is
-    /// nobody's word.
+    /// Sets whether capture times are real, or derived from presentation times by a default
+    /// latency.
     pub(crate) const fn set_captures_told(&mut self, captures_told: bool) {
         self.captures_told = captures_told;
     }
 
-    /// Whether it is that.
+    /// Whether capture times are real, not derived with a default latency.
     pub const fn captures_told(&self) -> bool {
         self.captures_told
     }
 
-    /// How much faster than our clock the sender's card runs; `None` before anything says so.
+    /// Rate of the sender's card against our clock, positive if faster; `None` while unknown.
     pub fn card_rate(&self) -> Option<Ppm> {
         let mapped =
             self.clock.and_then(|clock| clock.rate()).zip(self.run.media_clock.card_rate());
@@ -326,17 +316,17 @@ impl Placement {
         }
     }
 
-    /// What the sender's clock shows at an instant here; `None` where it is not known.
+    /// Converts local time to the sender's clock; `None` if unknown.
     pub fn wall(&self, local: LocalTime) -> Option<WallTime> {
         self.clock.map(|clock| clock.wall(local))
     }
 
-    /// The sender's clock as an instant here.
+    /// Converts the sender's clock to local time; `None` if unknown.
     pub fn local(&self, wall: WallTime) -> Option<LocalTime> {
         self.clock.map(|clock| clock.local(wall))
     }
 
-    /// When `media` should meet the DAC; `None` before the first packet.
+    /// Presentation time of `media`; `None` before the first packet.
     pub fn presentation(&self, media: MediaTime) -> Option<LocalTime> {
         let run = self.run_of(media);
         if let (Some(clock), Some(wall)) = (self.clock, run.media_clock.wall(media)) {
@@ -345,9 +335,9 @@ impl Placement {
         Some(run.arrivals.mapping()?.local(self.sent(media) + self.link_offset))
     }
 
-    /// What is due to meet the DAC at `meets`; `None` before the first packet.
+    /// Position due at the DAC at `meets`; `None` before the first packet.
     ///
-    /// The link offset is counted by the sender's clock, which all receivers share.
+    /// The link offset is measured on the sender's clock, which all receivers share.
     pub fn due(&self, meets: LocalTime) -> Option<Due> {
         if let Some(due) = self.due_by_one_clock(meets) {
             return Some(due);
@@ -361,9 +351,9 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Arrival, cards: Cards::Apart })
     }
 
-    /// What is due at `meets` where both cards go by one clock, which needs one host: by the newest
-    /// capture alone. What a card's instants err by, both ends see alike, so that it cancels over the
-    /// short time between the two; a line through many captures would leave it in.
+    /// Position due at `meets` with a shared clock, which requires the same host. Uses only the
+    /// newest capture: timestamp errors are equal at both ends and cancel over a short time, but
+    /// not in a line through many captures.
     fn due_by_one_clock(&self, meets: LocalTime) -> Option<Due> {
         let (frame, captured) = self.run.newest.filter(|_| self.one_clock)?;
         let clock = self.clock.filter(|clock| clock.source == ClockSource::Host)?;
@@ -374,7 +364,7 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards })
     }
 
-    /// What is due at `meets` by the sender's clock; `None` where that is not known, or not any more.
+    /// Position due at `meets` by the sender's clock; `None` if unknown or outdated.
     fn due_by_clock(&self, meets: LocalTime) -> Option<Due> {
         let clock = self.clock?;
         let uncertainty = clock.uncertainty_at(meets)?;
@@ -384,7 +374,7 @@ impl Placement {
         Some(Due { point, uncertainty, precision, basis: Basis::Clock, cards: Cards::Apart })
     }
 
-    /// The time of a frame by the nominal rate, as if it were a clock of the sender's.
+    /// Time of a frame at the nominal rate, as if a clock of the sender showed it.
     fn sent(&self, media: MediaTime) -> WallTime {
         WallTime::from_unix_nanos(self.rate.span_of(media - MediaTime::ZERO).as_nanos())
     }

@@ -1,8 +1,8 @@
-//! The playout buffer: addressed by media time, so that reordered and duplicate packets cost
-//! nothing and holes are explicit.
+//! Playout buffer, addressed by media time: reordered and duplicate packets cost nothing, and gaps
+//! are explicit.
 //!
-//! It does not know *when*: [`crate::placement`] does. It is asked for the next frames and gives
-//! them, what conceals it where there are none, and the count of those missing.
+//! It does not know presentation times ([`crate::placement`] does). It returns the next frames,
+//! conceals missing ones, and counts them.
 
 mod coded;
 
@@ -19,56 +19,52 @@ use crate::units::{Channels, Rate};
 pub(crate) use coded::CodedPlayout;
 use coded::Decoded;
 
-/// What became of a packet that was placed.
+/// Outcome of placing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// All its frames will be played.
+    /// All frames are in time.
     Whole,
-    /// The first `late` frames came after they were due; the rest will be played.
+    /// This many frames at the beginning were late; the rest will be played.
     Partly(Frames),
-    /// Every frame came after it was due.
+    /// All frames were late.
     Late,
-    /// Its end lies this far beyond what the buffer can hold.
+    /// The end exceeds the capacity by this much.
     Beyond(Frames),
 }
 
-/// Holds the frames between their arrival and their turn.
+/// Buffer for frames from their arrival until playout.
 #[derive(Debug)]
 pub struct Playout {
     channels: Channels,
-    /// Channels that packets hold: all of these, or one that is played on all.
     carried: Channels,
     samples: Box<[f32]>,
-    /// One byte for each frame of the ring: [`SOUND`], [`SEAM`] or [`CONCEALED`], or nothing.
+    /// State per frame of the ring: [`SOUND`], [`SEAM`], [`CONCEALED`] or 0.
     filled: Box<[u8]>,
     mask: usize,
-    /// Frames kept behind the cursor.
     history: Frames,
-    /// The next frame that will be asked for; before the first pull, the first that may come.
+    /// Next frame to return; before the first pull, the first that can be placed.
     cursor: Option<MediaTime>,
-    /// From the cursor on there is no hole before this frame, wherever it stands: what lies before it
-    /// is given out without a look at each frame.
+    /// No frame from the cursor up to this one is missing: they can be returned without checks.
     whole: MediaTime,
     concealer: Concealer,
-    /// What had not come of what was given out since this was cleared.
+    /// Missing frames in the output since the last clear.
     holes: Holes,
-    /// Frames before the cursor that were given out as they lie, and that the concealer is told of once
-    /// it needs them: most are never needed.
+    /// Copied frames before the cursor that the concealer receives only when needed.
     passed: usize,
-    /// Payloads that are decoded when their turn comes, where there are decoders.
+    /// Payloads to be decoded at their turn, if there are decoders.
     coded: Option<Box<CodedPlayout>>,
-    /// Frames of those missing in whose place a decoder laid what it made of the sound before.
+    /// Missing frames concealed by a decoder.
     decoders_concealed: u64,
-    /// Whether the next decoded frame that is laid does not follow the one before.
+    /// Whether the next decoded frame does not continue the one before.
     seam: bool,
-    /// Whether it must be told at once, as the frames behind the cursor are fewer than it learns from.
+    /// Whether to feed the concealer at once, since fewer frames are kept than it learns from.
     tells_at_once: bool,
 }
 
 const SOUND: u8 = 1;
-/// There is what a decoder has for sound that did not come.
+/// A decoder's concealment of missing sound.
 const CONCEALED: u8 = 2;
-/// There is sound that does not follow the frame before, as another encoder began with it: it is cross-faded.
+/// Sound that does not continue the frame before, since another encoder began: it is cross-faded.
 const SEAM: u8 = 3;
 
 const fn is_sound(kind: u8) -> bool {
@@ -76,10 +72,9 @@ const fn is_sound(kind: u8) -> bool {
 }
 
 impl Playout {
-    /// Room for at least `frames` ahead of the cursor, and for a quarter as many behind it: whoever
-    /// goes back to play later repeats real sound. Allocates; nothing later does. What lies in
-    /// a hole is never played, so it may be NaN: that is written, not merely reserved, and the
-    /// memory is there when the first packet comes.
+    /// Creates room for at least `frames` ahead of the cursor and a quarter of that behind it:
+    /// moving back repeats real sound. Only this allocates. NaN is never played, as it lies in
+    /// gaps; writing it makes the memory resident before the first packet.
     pub fn new(rate: Rate, channels: Channels, frames: Frames) -> Self {
         let frames = Frames::new(frames.count().max(4));
         let ring = (frames.as_len() + frames.as_len() / 4).next_power_of_two();
@@ -104,7 +99,6 @@ impl Playout {
         }
     }
 
-    /// Decodes by these what is coded. Allocates; nothing later does.
     pub(crate) fn decode_by(&mut self, rate: Rate, decoders: Vec<Box<dyn Decode>>) {
         self.coded =
             Some(Box::new(CodedPlayout::new(rate, self.channels, self.filled.len(), decoders)));
@@ -114,7 +108,6 @@ impl Playout {
         self.coded.as_deref()
     }
 
-    /// The same, to be asked what was decoded.
     pub(crate) fn coded_mut(&mut self) -> Option<&mut CodedPlayout> {
         self.coded.as_deref_mut()
     }
@@ -124,17 +117,17 @@ impl Playout {
         Frames::from_len(self.filled.len()) - self.history
     }
 
-    /// Frames that are kept behind the cursor: going back by no more than these plays them again.
+    /// Frames kept behind the cursor, which can be played again.
     pub const fn history(&self) -> Frames {
         self.history
     }
 
-    /// The next frame that will be asked for.
+    /// Next frame to return.
     pub const fn cursor(&self) -> Option<MediaTime> {
         self.cursor
     }
 
-    /// Frames from the cursor on that have come without a hole. Walks them: for reports and tests.
+    /// Frames available from the cursor without a gap. Iterates over them: for reports and tests.
     pub fn ready(&self) -> Frames {
         let Some(cursor) = self.cursor else { return Frames::ZERO };
         if let Some(coded) = &self.coded
@@ -148,8 +141,8 @@ impl Playout {
         Frames::from_len(held)
     }
 
-    /// Puts the frames of `payload` at `first`. Before the cursor is known, the first packet sets
-    /// it to a quarter of the room earlier, so that reordering at the very start costs nothing.
+    /// Places `payload` at `first`. If there is no cursor, sets it a quarter of the capacity
+    /// earlier, for reordering at the start.
     pub fn place(&mut self, first: MediaTime, coding: SampleFormat, payload: &[u8]) -> Placed {
         let frame_bytes = coding.bytes() * self.carried.count();
         let frames = Frames::from_len(payload.len() / frame_bytes);
@@ -162,15 +155,15 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Packets hold so many channels from now on: one, which is played on all, or as many as there are.
-    /// What was placed before was read wrongly: none of it is concealed with.
+    /// Packets have one channel, played on all, or all. Sound before was decoded wrongly: not used
+    /// for concealment.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };
         self.passed = 0;
         self.concealer.forget();
     }
 
-    /// The same of frames that are to be decoded when their turn comes.
+    /// Places a payload to be decoded at its turn.
     pub(crate) fn place_coded(
         &mut self,
         first: MediaTime,
@@ -189,7 +182,7 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// How many of these frames come after their turn, or what becomes of them where there is no place for any.
+    /// Number of late frames, or the result if none can be placed.
     #[inline]
     fn late(&mut self, first: MediaTime, frames: Frames) -> Result<Frames, Placed> {
         let cursor = match self.cursor {
@@ -204,7 +197,7 @@ impl Playout {
         if late >= frames { Err(Placed::Late) } else { Ok(late) }
     }
 
-    /// Decodes what is needed for the next frames. Out of the way of those of streams that are not coded.
+    /// Decodes for the next frames. Not inlined, as most streams are uncompressed.
     #[inline(never)]
     fn decode(&mut self, frames: Frames) {
         let Some(cursor) = self.cursor else { return };
@@ -215,7 +208,7 @@ impl Playout {
         self.coded = Some(coded);
     }
 
-    /// Lays decoded frames, but those whose turn is over and those that are there.
+    /// Stores decoded frames, except late ones and those already present.
     fn lay_decoded(&mut self, first: MediaTime, samples: &[f32], kind: Decoded) {
         let (channels, Some(cursor)) = (self.channels.count(), self.cursor) else { return };
         let room = cursor..cursor + self.capacity();
@@ -263,7 +256,7 @@ impl Playout {
         }
     }
 
-    /// Lays frames in these slots.
+    /// Stores frames in these slots.
     fn lay(&mut self, slots: Range<usize>, coding: SampleFormat, payload: &[u8]) {
         let channels = self.channels.count();
         let samples = &mut self.samples[slots.start * channels..slots.end * channels];
@@ -275,7 +268,7 @@ impl Playout {
         self.filled[slots].fill(SOUND);
     }
 
-    /// The samples of these frames as they lie: the second part goes on where the ring begins anew.
+    /// Samples of these frames in place; the second part follows the wrap of the ring.
     pub fn samples(&self, first: MediaTime, frames: Frames) -> [&[f32]; 2] {
         let (start, frames) = (self.slot(first), frames.as_len().min(self.filled.len()));
         let (channels, before_wrap) =
@@ -284,7 +277,7 @@ impl Playout {
         [head, &self.samples[..(frames - before_wrap) * channels]]
     }
 
-    /// Whether the frame so many after the cursor is there.
+    /// Whether the frame `ahead` of the cursor is present.
     pub fn has(&self, ahead: Frames) -> bool {
         let there = |cursor: MediaTime| {
             let waits = self.coded.as_ref().is_some_and(|coded| coded.reaches(cursor + ahead));
@@ -293,30 +286,29 @@ impl Playout {
         ahead < self.capacity() && self.cursor.is_some_and(there)
     }
 
-    /// Frames of those missing in whose place the sound before went on, since the beginning.
+    /// Missing frames that were concealed since the start.
     pub const fn concealed(&self) -> u64 {
         self.concealer.concealed() + self.decoders_concealed
     }
 
-    /// The source ends: what is missing from now on is its silence and fades in at once.
+    /// Ends the source: from now on, missing frames become silence at once.
     pub fn end(&mut self) {
         self.concealer.end();
         self.coded.iter_mut().for_each(|coded| coded.end_source());
     }
 
-    /// Gives the frames from the cursor on and moves it past them. Where there is no sound, it
-    /// is concealed; returns how many frames that was.
+    /// Returns frames from the cursor and advances it. Conceals missing frames and returns their
+    /// number.
     pub fn pull(&mut self, out: &mut [f32]) -> Frames {
         if self.pull_whole(out).is_some() {
             return Frames::ZERO;
         }
-        // A block may be longer than the buffer: piece by piece no slot is read twice.
+        // A block may exceed the buffer: no slot may be read twice.
         let piece = self.channels.samples_in(self.capacity());
         Frames::from_len(out.chunks_mut(piece).map(|part| self.pull_piece(part)).sum())
     }
 
-    /// What nearly every block is: no hole, nothing to fade, all in one piece. Gives none that is not;
-    /// tells which frames it gave.
+    /// Fast path for most blocks: no gap, no fade, contiguous. `None` if it does not apply.
     #[inline]
     pub(crate) fn pull_whole(&mut self, out: &mut [f32]) -> Option<Range<MediaTime>> {
         let (cursor, frames) = (self.cursor?, self.channels.frames_in(out.len()));
@@ -333,7 +325,7 @@ impl Playout {
         Some(cursor..next)
     }
 
-    /// Gives at most as many frames as the buffer holds; returns how many were missing.
+    /// Returns up to one buffer of frames; the result is the number of missing ones.
     fn pull_piece(&mut self, out: &mut [f32]) -> usize {
         let frames = self.channels.frames_in(out.len());
         let Some(cursor) = self.cursor else {
@@ -356,17 +348,15 @@ impl Playout {
         missing
     }
 
-    /// What had not come of what was given out since `Self::clear_holes`.
+    /// Missing frames in the output since `Self::clear_holes`.
     pub const fn holes(&self) -> &Holes {
         &self.holes
     }
 
-    /// Forgets them.
     pub(crate) fn clear_holes(&mut self) {
         self.holes.clear();
     }
 
-    /// Finds the next hole, from the cursor on.
     fn look_ahead(&mut self, cursor: MediaTime) {
         self.whole = self.whole.max(cursor);
         let ahead = (self.whole - cursor).as_len();
@@ -376,7 +366,7 @@ impl Playout {
         self.whole += Frames::from_len(run_of(SOUND, filled));
     }
 
-    /// Reads without wrapping, run by run of present and missing frames, of which the first is `first`.
+    /// Reads without wrapping, by runs of equal state; `first` is the first frame.
     fn read(&mut self, start: usize, first: MediaTime, out: &mut [f32]) -> usize {
         let channels = self.channels.count();
         let frames = out.len() / channels;
@@ -414,7 +404,7 @@ impl Playout {
         missing
     }
 
-    /// Tells the concealer of what passed up to this slot, as far back as it learns from.
+    /// Passes the last frames up to this slot to the concealer, as far back as it learns from.
     fn tell_concealer(&mut self, end: usize) {
         let passed = core::mem::take(&mut self.passed).min(self.concealer.learns_from());
         if passed == 0 {
@@ -426,9 +416,8 @@ impl Playout {
         self.concealer.passed(&self.samples[..(passed - before_wrap) * channels]);
     }
 
-    /// Moves the cursor to `next`. Frames that fall out of the history behind it are forgotten; so
-    /// are, on the way back, those at the far end for which there is no room any more: they lie in
-    /// the same slots.
+    /// Moves the cursor. Forgets frames that leave the history; when moving back, also those at the
+    /// far end, which use the same slots.
     pub fn move_to(&mut self, next: MediaTime) {
         if let Some(cursor) = self.cursor.filter(|cursor| *cursor != next) {
             self.tell_concealer(self.slot(cursor));
@@ -456,7 +445,7 @@ impl Playout {
         self.cursor = Some(next);
     }
 
-    /// Moves the cursor to `next` with fades: what comes does not follow what was.
+    /// Moves the cursor with fades, since the sound is not continuous.
     pub fn jump_to(&mut self, next: MediaTime) {
         self.cut();
         self.move_to(next);
@@ -471,8 +460,7 @@ impl Playout {
         }
     }
 
-    /// Forgets every frame and the cursor: another stream begins. It fades over from what was, so
-    /// the change makes no click.
+    /// Clears all frames and the cursor, for another stream. Fades, so that there is no click.
     pub fn clear(&mut self) {
         self.cut();
         self.coded.iter_mut().for_each(|coded| coded.clear());
@@ -492,8 +480,8 @@ impl Playout {
     }
 }
 
-/// How many of the first of `filled` are of this kind. Eight at a time: packets and blocks are
-/// nearly always whole.
+/// Length of the run of `kind` at the start, eight at a time: packets and blocks are usually
+/// complete.
 fn run_of(kind: u8, filled: &[u8]) -> usize {
     let (eights, _) = filled.as_chunks::<8>();
     let whole = eights.iter().take_while(|eight| **eight == [kind; 8]).count() * 8;

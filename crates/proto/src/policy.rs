@@ -1,23 +1,21 @@
-//! What a policy has at hand when something happened: the time, the conversation with the other end,
-//! and the way to the device's thread.
+//! Context of a policy call: time, RTCP session, and commands to the device thread.
 
 use crate::rtcp_session::Session;
 use crate::time::LocalTime;
 
-/// At hand for one call. `C` is what the device's thread is told.
+/// Context of one call. `C` is the command type.
 pub struct Context<'a, C> {
-    /// By the clock of this host.
+    /// Time on this host's clock.
     pub now: LocalTime,
-    /// The conversation with the other end, where the wire has one.
+    /// RTCP session, if the wire form has one.
     pub session: Option<&'a mut Session>,
-    /// Hands a command to the device's thread. False where there is no room for it now: the policy
-    /// then says it again at its next turn, refuses what was asked for, or drops what the next report
-    /// brings again.
+    /// Sends a command to the device thread. Returns `false` if there is no room. The policy then
+    /// retries at its next turn, rejects the request, or waits for the next report to repeat it.
     pub command: &'a mut dyn FnMut(C) -> bool,
 }
 
 impl<C> Context<'_, C> {
-    /// The next report is due at once, where there are reports.
+    /// Makes the next RTCP report due at once, if there are reports.
     pub(crate) fn hasten(&mut self) {
         if let Some(session) = &mut self.session {
             session.hasten();
@@ -25,23 +23,21 @@ impl<C> Context<'_, C> {
     }
 }
 
-/// What people are to know, and were not told yet: each matter once. A peer may go on and on, so who
-/// tells it keeps to a bound of their own.
+/// Queue of new notes to the user, without duplicates. A peer may cause any number, so the caller
+/// must limit output.
 #[derive(Debug, Clone)]
 pub(crate) struct NoteQueue<N>(Vec<N>);
 
 impl<N: PartialEq> NoteQueue<N> {
-    /// What waits to be taken; between two beats nobody says as much.
+    /// Maximum length, more than occur between two polls.
     const MOST: usize = 64;
 
-    /// This is to be known.
     pub(crate) fn note(&mut self, note: N) {
         if self.0.len() < Self::MOST && !self.0.contains(&note) {
             self.0.push(note);
         }
     }
 
-    /// What was noted since it was last asked for.
     pub(crate) fn take(&mut self) -> Vec<N> {
         core::mem::take(&mut self.0)
     }

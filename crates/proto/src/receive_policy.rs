@@ -1,9 +1,10 @@
-//! What is decided about one stream that is received: whom it is heard from, at what latency, whether it
-//! can be played here, when it is over, and what people are to know of it.
+//! Receive policy of one stream: its source, its latency, whether it can be played, when it ends,
+//! and notes for the user.
 //!
-//! For an ordinary thread: [`ReceivePolicy::hear`] what the other end said, [`ReceivePolicy::follow`]
-//! what the device's thread saw, [`ReceivePolicy::take`] each packet whose turn came, and
-//! [`ReceivePolicy::poll`] once a beat. It tells the device's thread by [`ReceiveCommand`]s.
+//! For an ordinary thread: [`ReceivePolicy::hear`] for messages from the peer,
+//! [`ReceivePolicy::follow`] for the device thread's status, [`ReceivePolicy::take`] for each
+//! packet at its turn, and [`ReceivePolicy::poll`] periodically. Sends [`ReceiveCommand`]s to the
+//! device's thread.
 
 mod contradiction;
 mod hearsay;
@@ -41,92 +42,85 @@ pub use hearsay::{Announcements, Believe};
 pub use note::{ReceiveNote, Refusal, WrongType};
 pub use wish::LatencyRefused;
 
-/// A sender whose packets come for so long is no stray packet;
+/// Minimum duration of packets from a real sender, as opposed to stray packets.
 const SURE: Span = Span::from_millis(60);
-/// for so long it is the one that is meant.
+/// Duration of packets after which the sender is the intended one.
 const SETTLED: Span = Span::from_secs(1);
-/// So many datagrams that are no packets are no stray ones.
+/// Minimum number of invalid datagrams that are not stray.
 const STRAY: u64 = 8;
 
-/// What is settled before a stream is heard.
+/// Configuration of a receive policy.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivePolicyConfig {
-    /// Who says what its latency is.
+    /// Rule for the latency.
     pub latency: LatencyRule,
-    /// The share of packets that may come too late for the latency that is advised, or kept where
-    /// arrivals say it.
+    /// Accepted share of late packets, for the advised latency, or the kept one if it follows
+    /// arrivals.
     pub loss_target: LossTarget,
 }
 
 impl ReceivePolicyConfig {
-    /// By such a rule, and as usual otherwise.
+    /// Creates a configuration with this rule and default values.
     pub const fn new(latency: LatencyRule) -> Self {
         Self { latency, loss_target: LossTarget::DEFAULT }
     }
 }
 
-/// The decisions about one stream that is received.
+/// Receive policy of one stream.
 #[derive(Debug)]
 pub struct ReceivePolicy {
     config: ReceivePolicyConfig,
-    /// The latency to begin with.
     begins: Span,
     device: Settings,
     format: StreamFormat,
-    /// The longest latency that its receiver has room for.
+    /// Maximum latency for the receiver's capacity.
     longest: Span,
     wire: Arc<dyn Unpack>,
     rule: LatencyRule,
     link_offset: Span,
     arrivals: Arrivals,
-    /// Whose packets are heard, and since when.
+    /// SSRC of the current source, and since when.
     heard: Option<u32>,
     heard_since: LocalTime,
-    /// When its packets came last. Where they do not go on coming, another sender may follow, and
-    /// reports before its first packet.
+    /// Time of the last packets. If they stop, another sender may follow; its reports come first.
     recent: Recent,
     clock: Option<ClockMapping>,
-    /// The clock of this host by which packets are presented that say when.
     presentation_clock: Option<ClockMapping>,
-    /// When the receiver was told last of a clock that is followed.
+    /// Last time a clock rate was sent to the receiver.
     paced: Option<LocalTime>,
     announced: Option<Announcement>,
-    /// What the device takes from a wake-up to the end of its block: its own buffer, until it turns out
-    /// to be something else.
+    /// Time from a wake-up of the device until the end of its block: its buffer, until measured.
     takes: Span,
-    /// What its packets need, where it announces nothing.
+    /// Latency that packets need, without announcement.
     needs: Needs,
-    /// Hosts that were named for sending under the name of the one heard.
+    /// Reported hosts that use the source's SSRC.
     strangers: Vec<Host>,
-    /// The payload type that people were told of, of packets that are not taken for theirs.
+    /// Last reported unexpected payload type.
     other_type_told: Option<u8>,
-    /// Why it is not played: it is of another shape.
     refusal: Option<Refusal>,
     watch: FormatWatch,
     played: bool,
     /// Whether the sender said goodbye and no other followed.
     left: bool,
-    /// Whether packets had the time to be repaired.
     repairable: Repairable,
-    /// What was placed anew though no talker said that it began anew.
+    /// Restarts of the playout without a restart announced by the talker.
     jumps: Often,
-    /// Where it said so.
+    /// Restarts announced by the talker.
     restarts: Often,
-    /// When what is measured of the path was told last, by the receiver's clock.
+    /// Time of the last feedback on the path, by the receiver's clock.
     fed_back: u32,
-    /// As of the newest status.
     status: Option<StreamStatus>,
     notes: NoteQueue<ReceiveNote>,
 }
 
 type ReceiveContext<'a> = Context<'a, ReceiveCommand>;
 
-/// A receiver with room for what its latency may become by such a rule, without a repairer of its own:
-/// [`JitterBuffer::borrow_repairer`].
+/// Creates a jitter buffer with room for the maximum latency of the rule. The caller lends the
+/// repairer: [`JitterBuffer::borrow_repairer`].
 pub fn receiver_with_room(config: JitterBufferConfig, rule: LatencyRule) -> JitterBuffer {
     let link_offset = rule.room(config.link_offset);
     let wanted = config.link_offset;
-    // What is configured here is no word for when a talker captured what it presents.
+    // A configured latency is not the talker's statement of capture times.
     let captures_told = !config.wire.presents();
     let config = JitterBufferConfig { link_offset, captures_told, ..config };
     let mut receiver = JitterBuffer::without_repairer(config);
@@ -135,17 +129,16 @@ pub fn receiver_with_room(config: JitterBufferConfig, rule: LatencyRule) -> Jitt
 }
 
 impl ReceivePolicy {
-    /// How far readings of two clocks of a host may be apart: what lies between the reading of the one and that of
-    /// the other, where nothing interrupts it.
+    /// Maximum time between reading two clocks of a host, if uninterrupted.
     const READ: Span = Span::from_micros(2);
 
-    /// The longest latency that there is room for.
+    /// Maximum latency for the capacity.
     pub const fn longest(&self) -> Span {
         self.longest
     }
 
-    /// Nothing was heard yet: this is the latency to begin with, and how the device runs that plays it. Packets that
-    /// nobody announces are measured by `receiver`.
+    /// Creates a policy with an initial latency and the settings of the playing device. `receiver`
+    /// measures packets without announcement.
     pub fn new(
         config: ReceivePolicyConfig,
         link_offset: Span,
@@ -197,7 +190,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Takes what `host` said in the conversation.
+    /// Handles an event of the RTCP session with `host`.
     pub fn hear(&mut self, host: Host, event: Event, context: &mut ReceiveContext<'_>) {
         let author = |ssrc| Author { ssrc, host };
         let command = match event {
@@ -224,12 +217,12 @@ impl ReceivePolicy {
                 return;
             }
         };
-        // Where there is no room for it, nothing is lost that the next report does not bring again.
+        // If the queue is full, the next report repeats it.
         (context.command)(command);
     }
 
-    /// Takes how the stream stands by the device's thread. `stalled` tells whether the whole host stood
-    /// still at some time from one instant to another.
+    /// Handles a status from the device's thread. `stalled` returns whether the whole host stalled
+    /// between two instants.
     pub fn follow(
         &mut self,
         status: &StreamStatus,
@@ -260,7 +253,6 @@ impl ReceivePolicy {
         }
     }
 
-    /// Tells the sender what was measured of the path.
     fn feed_back(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
         let (Some(feedback), Some(session)) = (status.feedback, &mut context.session) else {
             return;
@@ -271,7 +263,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Notes what is placed anew again and again, and whether its talker says that its media clock restarted.
+    /// Notes frequent restarts, with or without a restart reported by the talker.
     fn follow_restarts(&mut self, status: &StreamStatus) {
         let Counters { resyncs, restarts, .. } = status.counters;
         if let Some(resyncs) = self.jumps.follow(resyncs.saturating_sub(restarts), status.at) {
@@ -282,11 +274,11 @@ impl ReceivePolicy {
         }
     }
 
-    /// Takes a packet whose turn came, or was over. False where what the stream brings is not played and
-    /// says nothing.
+    /// Handles a packet whose turn came or is over. Returns `false` if the stream is not played and
+    /// the packet not evaluated.
     pub fn take(&mut self, passage: &PacketTrace) -> bool {
-        // What comes before the sender says what it is is not counted: it may be noise here. So may
-        // what somebody announced of whom no packet has come.
+        // Packets before an announcement do not count as played: they may be noise. The same holds
+        // for an announcement before the first packet.
         if self.refusal.is_some() || self.watch.is_contradicted() {
             return false;
         }
@@ -296,7 +288,7 @@ impl ReceivePolicy {
         true
     }
 
-    /// Keeps the latency that arrivals ask for, where they say it, and notes what has become plain.
+    /// Applies the latency that arrivals require, if it follows them, and adds notes.
     pub fn poll(&mut self, context: &mut ReceiveContext<'_>) {
         let quiet = self.status.is_some_and(|status| status.quiet);
         let offset = self.arrivals.poll(context.now, quiet);
@@ -308,8 +300,8 @@ impl ReceivePolicy {
         self.note_repair(context.now);
     }
 
-    /// Nothing more comes: what waits for the witness's word is judged. What its packets need is told
-    /// now if it was not yet.
+    /// Ends the stream: evaluates packets that wait for stall information. Returns the note on the
+    /// required latency, if still due.
     pub fn finish(
         &mut self,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
@@ -318,12 +310,12 @@ impl ReceivePolicy {
         self.untold_need()
     }
 
-    /// How the stream arrives, for the reports. `effective` is the latency that was lately reached.
+    /// Reception data for reports. `effective` is the latency measured recently.
     pub fn receiving(&self, effective: Option<Span>) -> Option<Receiving> {
         let mut receiving = self.status?.receiving?;
         let needed = self.arrivals.needed();
         let played = self.clock.filter(|_| self.refusal.is_none());
-        // Where all is late nothing is played, and what is needed is to be known the more.
+        // If all packets are late, nothing is played, and the needed latency matters even more.
         let told = played.filter(|_| effective.or(needed).is_some());
         receiving.effective = told.map(|clock| Effective {
             ssrc: receiving.ssrc,
@@ -335,52 +327,52 @@ impl ReceivePolicy {
         Some(receiving)
     }
 
-    /// Who is answered alone: the one whose packets come.
+    /// SSRC of the only sender to answer: that of the current packets.
     pub fn speaker(&self) -> Option<u32> {
         self.heard.filter(|_| self.recent.is_lively() && !self.left)
     }
 
-    /// Whose packets are heard, or were last.
+    /// SSRC of the current or last source.
     pub const fn heard(&self) -> Option<u32> {
         self.heard
     }
 
-    /// How to read the clock of the one that is heard.
+    /// Mapping of the source's clock.
     pub fn clock(&self) -> Option<ClockMapping> {
         self.clock.or(self.presentation_clock)
     }
 
-    /// Whether any packet said that the clock of its presentation time is not to be relied upon: how far what was
-    /// measured by it is from the truth nobody knows.
+    /// Whether any packet marked the clock of its presentation time as uncertain: the error of
+    /// measurements with it is unknown.
     pub fn is_uncertain(&self) -> bool {
         self.status.is_some_and(|status| status.counters.uncertain > 0)
     }
 
-    /// Whether packets say when they are to be presented, so that it matters what this host takes for TAI.
+    /// Whether packets carry presentation times, so that this host's TAI clock matters.
     pub fn presents(&self) -> bool {
         self.wire.presents()
     }
 
-    /// Capture to the presentation that packets tell, if they do: by their sender's word, or else as the stream was
-    /// opened.
+    /// Delay from capture to presentation for packets that carry presentation times: as announced,
+    /// or as configured.
     pub fn presented_after(&self) -> Option<Span> {
         let told = self.announced.map(|announced| announced.link_offset);
         self.presents().then(|| told.unwrap_or(self.begins))
     }
 
-    /// Whether the sender says what the latency is, and so when sound was captured: of packets that tell their
-    /// presentation alone nobody knows, unless it announces it.
+    /// Whether capture times are known: not from presentation times alone, unless the sender
+    /// announces the latency.
     pub fn is_latency_told(&self) -> bool {
         !self.presents() || self.announced.is_some()
     }
 
-    /// Whether anybody says it, be it whoever opened the stream: configured is not yet measured.
+    /// Whether the latency is announced or configured, even if not measured.
     pub fn is_latency_configured(&self) -> bool {
         self.is_latency_told() || matches!(self.config.latency, LatencyRule::Chosen(_))
     }
 
-    /// Takes how to read TAI by this host's clock, if it is another mapping than it was. How far that may be from the
-    /// truth is of no account here: what is due is told by it and nothing else, so it is placed as surely as it is read.
+    /// Sets the mapping of TAI if it changed. Its absolute error is ignored: presentation is based
+    /// only on it, so placement is as precise as its readings.
     pub fn present_by(&mut self, mut tai: ClockMapping, context: &mut ReceiveContext<'_>) {
         (tai.uncertainty, tai.precision) = (Self::READ, Self::READ);
         tai.source = ClockSource::Tai;
@@ -390,8 +382,8 @@ impl ReceivePolicy {
         }
     }
 
-    /// Takes how fast the sender's card runs, by the word of a clock that is followed: handed down once a second, as
-    /// what is told twice counts twice.
+    /// Sends the rate of the sender's card, as reported by a followed clock, at most once a second:
+    /// repeated values would count twice.
     pub fn keep_pace(&mut self, told: ToldRate, context: &mut ReceiveContext<'_>) {
         const EVERY: Span = Span::from_secs(1);
         let due = self.paced.is_none_or(|at| context.now - at >= EVERY);
@@ -400,101 +392,100 @@ impl ReceivePolicy {
         }
     }
 
-    /// The latency that is kept.
+    /// Current latency.
     pub const fn link_offset(&self) -> Span {
         self.link_offset
     }
 
-    /// Who says what it is.
+    /// Current latency rule.
     pub const fn rule(&self) -> LatencyRule {
         self.rule
     }
 
-    /// The latency that is kept, where it follows the packets.
+    /// Current latency, if it follows the packets.
     pub fn auto(&self) -> Option<Span> {
         (self.rule.is_auto()).then_some(self.link_offset)
     }
 
-    /// What the arrivals of its packets say.
+    /// Evaluation of packet arrivals.
     pub const fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// What its sender says that it is.
+    /// Newest announcement of the sender.
     pub const fn announced(&self) -> Option<Announcement> {
         self.announced
     }
 
-    /// When packets came last.
+    /// Time of the last packets.
     pub const fn recent(&self) -> &Recent {
         &self.recent
     }
 
-    /// Why none of it was played, if so: its shape is another.
+    /// Reason, if nothing was played because of the format.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref().filter(|_| !self.played)
     }
 
-    /// Why nothing was played, where all that came had another payload type.
+    /// Unexpected payload type, if nothing else was received.
     pub fn wrong_type(&self) -> Option<WrongType> {
         let nothing = |status: &StreamStatus| status.counters.received == 0;
         self.status.filter(nothing).and_then(|status| self.wrong_type_of(&status))
     }
 
-    /// What people are to know, since it was last asked for.
+    /// Returns the notes since the last call.
     pub fn notes(&mut self) -> Vec<ReceiveNote> {
         self.notes.take()
     }
 
-    /// Whether its sender said goodbye and none followed.
+    /// Whether the sender said goodbye and no other followed.
     pub const fn has_left(&self) -> bool {
         self.left
     }
 
-    /// Whether the stream is over: its sender said goodbye, or was heard and is silent for so long
-    /// that its goodbye must have been lost.
+    /// Whether the stream is over: the sender said goodbye, or has been silent for so long that its
+    /// goodbye was probably lost.
     pub fn is_over(&self, now: LocalTime) -> bool {
         self.left || self.recent.is_gone(now)
     }
 
-    /// What the sender announces whose packets go on coming, where that is refused for its shape.
+    /// Announcement of a sender that is refused because of its format and still sends.
     pub fn refused(&self) -> Option<Announcement> {
         self.announced.filter(|_| self.refusal.is_some() && !self.left && self.is_heard_for(SURE))
     }
 
-    /// Whether a sender was heard long enough that nothing else is waited for.
+    /// Whether a sender is established, so that no other is waited for.
     pub fn is_settled(&self) -> bool {
         self.refusal.is_none() && self.is_heard_for(SETTLED)
     }
 
-    /// Whether packets came for so long of the one that is heard.
     fn is_heard_for(&self, long: Span) -> bool {
         self.heard.is_some() && self.recent.last() - self.heard_since >= long
     }
 
-    /// Whether datagrams come that are no packets of the expected shape, and nothing else does.
+    /// Whether only invalid datagrams arrive.
     pub fn reads_nothing(&self) -> bool {
         let invalid = self.status.map_or(0, |status| status.counters.invalid);
         self.heard.is_none() && invalid >= STRAY
     }
 }
 
-/// What is counted together.
+/// Counting interval.
 pub const LATELY: Span = Span::from_secs(10);
 
-/// Counts what happens now and then, and says once if it happens too often.
+/// Reports once if an event occurs too often.
 #[derive(Debug, Clone, Copy, Default)]
 struct Often {
-    /// Since when they are counted, and how many there were by then.
+    /// Start of the counting interval, and the count at that time.
     since: Option<(LocalTime, u64)>,
     told: bool,
 }
 
 impl Often {
-    /// More than a talker that is begun again by hand, whose clock is set, or whose path changes.
+    /// Exceeds manual restarts of a talker, clock changes, and path changes.
     const MANY: u64 = 8;
 
-    /// Takes how many there were by `at`; tells how many there were lately, once, if that is too many.
+    /// Updates the count as of `at`. Returns the recent count once, if it is too high.
     fn follow(&mut self, times: u64, at: LocalTime) -> Option<u64> {
         let (since, before) = *self.since.get_or_insert((at, times));
         let lately = times.saturating_sub(before);
@@ -509,24 +500,22 @@ impl Often {
     }
 }
 
-/// Tells once that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Repairable {
-    /// It was not when last seen.
+    /// Sufficient at the last check.
     #[default]
     InTime,
-    /// It is, since then.
+    /// Too short since this time.
     ShortSince(LocalTime),
-    /// It was, and that was told.
+    /// Already reported.
     Told,
 }
 
 impl Repairable {
-    /// What the sender promises and what its packets carry change one after the other, no further
-    /// apart than two of its reports.
+    /// Announced latency and redundancy of packets change one after the other, within two reports.
     const PATIENCE: Span = Span::from_secs(1);
 
-    /// Takes whether the latency is too short at `now`, and says whether that is to be told.
+    /// Updates the state at `now`; returns whether to report.
     fn turns_short(&mut self, now: LocalTime, short: bool) -> bool {
         let next = match *self {
             Self::Told => Self::Told,
@@ -566,7 +555,7 @@ mod repairable_tests {
         let mut repairable = Repairable::default();
         let mut told = Vec::new();
         for millis in (0..5_000).step_by(20) {
-            // Half a second of it is a change under way.
+            // Half a second may be a change in progress.
             let short = (200..700).contains(&millis) || millis >= 2_000;
             if repairable.turns_short(at(millis), short) {
                 told.push(millis);

@@ -1,9 +1,8 @@
-//! From the playout buffer to the card: "the frames that meet the DAC from this instant on".
+//! Renders the frames that meet the DAC from a given instant on.
 //!
-//! Three machines in a row: the [`Playout`] gives the frames of the stream one after the other, the
-//! [`Servo`] says how many of them each frame of the card is to take, the [`Resampler`] takes them
-//! so. While frames are copied nothing is between buffer and card; while they are resampled, the
-//! resampler holds as many frames ahead as its kernel reaches.
+//! Three stages: the [`Playout`] returns frames in sequence, the [`Servo`] sets the resampling
+//! step, the [`Resampler`] applies it. Copied frames go directly from the buffer to the card. While
+//! resampling, the resampler reads ahead by half its kernel.
 
 use core::ops::Range;
 
@@ -17,15 +16,13 @@ use crate::units::{Channels, FrameLength, Rate};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
-    /// What meets the DAC with the block's first frame.
+    /// Position at the DAC with the block's first frame.
     pub(crate) start: MediaPoint,
-    /// The frames that were taken from the buffer.
     pub(crate) read: Range<MediaTime>,
-    /// How many of those had not come.
+    /// Missing frames among them.
     pub(crate) missing: Frames,
-    /// In how many of these the sound before went on.
+    /// Concealed frames among the missing ones.
     pub(crate) concealed: Frames,
-    /// Whether the block went through the resampler.
     pub(crate) resampled: bool,
 }
 
@@ -36,33 +33,30 @@ pub(crate) struct Renderer {
     channels: Channels,
     pub(crate) playout: Playout,
     resampler: Resampler,
-    /// Samples that a block must have for the resampler to be told of it later: those that it keeps.
+    /// Minimum samples per block to defer the resampler's history.
     least: usize,
-    /// Whether the last frames before the cursor were passed on and the resampler was not told of them:
-    /// it is once it is asked for, or the cursor moves. Told of each block it took 52 instructions of it,
-    /// and most never ask.
+    /// Whether the resampler's history is deferred until needed or until the cursor moves. It would
+    /// take 52 instructions per block, and most streams never need it.
     untold: bool,
     pub(crate) servo: Servo,
     step: Step,
-    /// Whether what is due was moved on purpose since the last block, and jumped to.
+    /// Whether the due position was moved on purpose since the last block, and jumped to.
     moved: bool,
-    /// Room for the frames that a piece of a block takes.
+    /// Buffer for the input of a piece of a block.
     room: Box<[f32]>,
 }
 
 impl Renderer {
-    /// A misplacement up to this is made up for by resampling, within seconds; a greater one is
-    /// jumped over.
+    /// Maximum deviation corrected by resampling, within seconds; larger ones cause a jump.
     const FOLLOWED: Span = Span::from_millis(1);
-    /// What is due moves back by this on purpose, since packets come later: it is jumped to, as they
-    /// are late meanwhile. Following takes a second for a fifth of a millisecond.
+    /// Larger intended increases of the latency are jumps: packets are late until then, and
+    /// resampling by 0.2 ms takes a second.
     const AT_ONCE: Span = Span::from_micros(200);
-    /// A quarter of what is followed.
+    /// A quarter of `FOLLOWED`.
     const NEAR: Span = Span::from_micros(250);
-    /// Frames rendered at once.
     const PIECE: usize = 512;
 
-    /// Room for at least `frames` ahead. Allocates; nothing later does.
+    /// Creates room for at least `frames` ahead. Only this allocates.
     pub(crate) fn new(rate: Rate, channels: Channels, frames: Frames, quality: Quality) -> Self {
         let resampler = Resampler::new(quality, channels.count(), Self::PIECE);
         let most = resampler.wants(Self::PIECE, Step::from_ppm(10_000.0));
@@ -84,7 +78,7 @@ impl Renderer {
         }
     }
 
-    /// What would meet the DAC next; `None` where no stream plays.
+    /// Next position at the DAC; `None` if no stream plays.
     pub(crate) fn place(&self) -> Option<MediaPoint> {
         let frame = self.playout.cursor()? - Frames::from_len(self.resampler.ahead());
         Some(MediaPoint { frame, fraction: self.resampler.fraction() })
@@ -96,7 +90,7 @@ impl Renderer {
         self.playout.move_to(self.cursor_for(due));
     }
 
-    /// Moves on silently over what the card played as silence of its own.
+    /// Skips frames that the card replaced with silence, without a fade.
     pub(crate) fn skip(&mut self, skipped: Frames) {
         if let Some(cursor) = self.playout.cursor().filter(|_| skipped != Frames::ZERO) {
             self.tell_resampler();
@@ -104,14 +98,14 @@ impl Renderer {
         }
     }
 
-    /// Gives up all before `due`, which nobody will ask for.
+    /// Skips frames before `due`, which will not be requested.
     pub(crate) fn catch_up(&mut self, due: MediaPoint) {
         self.tell_resampler();
         self.servo.moved();
         self.playout.move_to(self.cursor_for(due));
     }
 
-    /// Goes to `due` with a fade over from what was, unless it is there.
+    /// Jumps to `due` with a cross-fade, unless it is already there.
     pub(crate) fn jump_to(&mut self, due: MediaPoint) {
         self.tell_resampler();
         self.servo.moved();
@@ -121,8 +115,7 @@ impl Renderer {
         }
     }
 
-    /// Where the buffer is to be read for a place as near to `due` as the resampler's phase allows:
-    /// half a frame off at most.
+    /// Cursor for the position closest to `due` at the resampler's phase: at most half a frame off.
     fn cursor_for(&self, due: MediaPoint) -> MediaTime {
         let away = MediaPoint { frame: due.frame, fraction: self.resampler.fraction() } - due;
         let half = FineFrames::ONE / 2;
@@ -130,28 +123,27 @@ impl Renderer {
         due.frame + Frames::new(over) + Frames::from_len(self.resampler.ahead())
     }
 
-    /// Whether `due` is too far off to be followed: what the clocks cannot tell apart counts for
-    /// nothing where there is `slack`.
+    /// Whether `due` is too far away to follow; with `slack`, clock uncertainty is tolerated in
+    /// addition.
     pub(crate) fn is_far(&self, due: &Due, slack: bool) -> bool {
         let slack = if slack { due.tolerance(self.frame) } else { Span::ZERO };
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         self.frame.times(away).abs() > Self::FOLLOWED + slack
     }
 
-    /// Whether cards of one clock are apart from where they should be: by anything that is more than
-    /// rounding, where that is `new`, else if they have been for a while.
+    /// Whether cards with a shared clock are misaligned: by more than rounding if that is `new`,
+    /// otherwise for a while.
     pub(crate) fn is_beside(&self, due: &Due, new: bool) -> bool {
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
     }
 
-    /// Chooses the step for a block of `frames`, after the card played `skipped` frames of its own.
-    /// What it is told is true of the blocks that follow, up to `next` frames in all, if that
-    /// [holds](Self::holds).
+    /// Chooses the step for a block of `frames`, after `skipped` frames of silence. Valid up to
+    /// `next` frames, if it [holds](Self::holds).
     pub(crate) fn steer(&mut self, due: &Due, skipped: Frames, frames: Frames, next: Frames) {
         let Some(place) = self.place() else { return };
         if due.cards == Cards::Unseen {
-            // What is due is a guess by now, and the place still what it was.
+            // The due position is a guess by now, while the place is unchanged.
             self.step = Step::ONE;
             return;
         }
@@ -172,24 +164,23 @@ impl Renderer {
         }
     }
 
-    /// Whether the step that was chosen last does for the blocks after, unless something happens.
+    /// Whether the last step is valid for the next blocks, unless something happens.
     pub(crate) fn holds(&self) -> bool {
         self.servo.holds() && !self.moved
     }
 
-    /// How long so many frames last, of a block's length.
     pub(crate) fn length(&self, frames: Frames) -> Span {
         self.frame.frames(u32::try_from(frames.count()).unwrap_or(u32::MAX))
     }
 
-    /// Whether the place is so near to `due` that neither need be looked at for a while.
+    /// Whether the place is close enough to `due` to skip checks for a while.
     pub(crate) fn is_near(&self, due: &Due) -> bool {
         let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
         self.frame.times(away).abs() <= Self::NEAR
     }
 
-    /// What is due was moved by `span` on purpose: it is followed if that is little, and else jumped
-    /// to at once, so that packets find their place which are in time by now.
+    /// Moves the due position by `span` on purpose. Small changes are followed; larger ones are
+    /// jumps, so that packets in time find their place.
     pub(crate) fn retarget(&mut self, span: Span) {
         self.servo.retarget(span);
         if -span <= Self::AT_ONCE && span <= Self::FOLLOWED {
@@ -200,8 +191,8 @@ impl Renderer {
         }
     }
 
-    /// Whether it jumped on purpose since this was last asked: what the clocks could not tell apart
-    /// before can go with the same fade.
+    /// Whether it jumped on purpose since the last call: the same fade can correct deviations
+    /// within clock uncertainty.
     pub(crate) fn has_moved(&mut self) -> bool {
         core::mem::take(&mut self.moved)
     }
@@ -214,7 +205,7 @@ impl Renderer {
         }
     }
 
-    /// What nearly every block is where frames are copied: all there, and passed on as it lies.
+    /// Fast path for most copied blocks: complete and contiguous.
     #[inline]
     fn pull_whole(&mut self, out: &mut [f32]) -> Option<Rendered> {
         let copied = self.step == Step::ONE && self.resampler.fraction() == 0;
@@ -236,13 +227,13 @@ impl Renderer {
         Some(Rendered { start, read, missing, concealed, resampled: false })
     }
 
-    /// Tells the resampler what was passed on before the cursor, where it lies still.
+    /// Passes the copied frames before the cursor to the resampler.
     fn tell_resampler(&mut self) {
         if core::mem::take(&mut self.untold)
             && let Some(cursor) = self.playout.cursor()
         {
             let kept = Frames::from_len(self.resampler.half());
-            // In one piece, as the block that was passed on was, which is no shorter.
+            // Contiguous, like the block that was passed on, which is not shorter.
             let [kept, rest] = self.playout.samples(cursor - kept, kept);
             debug_assert!(rest.is_empty());
             self.resampler.pass(kept);
@@ -280,7 +271,7 @@ impl Renderer {
         missing
     }
 
-    /// Forgets the stream; fades over from what was.
+    /// Forgets the stream and prepares a fade.
     pub(crate) fn clear(&mut self) {
         self.tell_resampler();
         self.step = Step::ONE;
@@ -294,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes after blocks that were copied, before resampling begins.
+    /// Event after copied blocks, before resampling begins.
     #[derive(Debug, Clone, Copy)]
     enum Then {
         Nothing,
@@ -302,16 +293,15 @@ mod tests {
         Skip(i64),
         CatchUp(i64),
         Another(i64),
-        /// The same one anew.
         Again(i64),
     }
 
     const BLOCK: usize = 48;
-    /// Of the cards: some are told of later, some are too short for that.
+    /// Block lengths of cards: some long enough to defer the resampler's history, some not.
     const LENGTHS: [usize; 4] = [BLOCK, BLOCK, 5, 40];
 
-    /// What is heard of a stream that is copied for so many blocks from `start` on, and resampled after what comes then;
-    /// where the resampler is told `later` of what was copied, or at once.
+    /// Output of a stream copied for `blocks` blocks from `start` on, then resampled after `then`;
+    /// `later` defers the resampler's history.
     fn heard(later: bool, start: i64, blocks: usize, then: Then) -> Vec<f32> {
         let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
         let mut renderer = Renderer::new(rate, channels, Frames::new(4800), Quality::default());
@@ -322,7 +312,6 @@ mod tests {
         renderer.begin(MediaTime::from_frames(start).into());
         let (mut heard, mut bytes, mut placed) = (Vec::new(), [0; 2 * BLOCK * 4], start);
         for block in 0..blocks + 8 {
-            // What the resampler is to reach ahead for is there.
             while renderer.place().is_some_and(|at| at.frame.as_frames() + 240 > placed) {
                 let sound: [f32; 2 * BLOCK] =
                     core::array::from_fn(|at| ((2 * placed + at as i64) as f32 * 0.07).sin());
@@ -369,7 +358,7 @@ mod tests {
             Then::Another(100),
             Then::Again(100),
         ];
-        // The ring of 8192 frames ends with a block that is told of later, and before a short one.
+        // The ring of 8192 frames ends with a deferred block, before a short one.
         for start in [0, 8192 - 2 * BLOCK as i64] {
             for blocks in [1, 2, 3, 4, 30] {
                 for then in then {

@@ -1,10 +1,10 @@
-//! What the two ends of a stream tell each other over RTCP, beside the sound. Without I/O.
+//! RTCP session of the two ends of a stream. Without I/O.
 //!
-//! Drive it from an ordinary thread: [`Session::handle`] every report that arrived, tell it how the
-//! stream stands ([`Session::set_sending`], [`Session::set_receiving`]), and at
-//! [`Session::deadline`] send what [`Session::poll`] writes. Each report asks for the peer's clock
-//! and answers the peer's own question (RFC 3611 §4.4, §4.5), so that both ends learn the other's
-//! wall clock, the round trip and how sure that is.
+//! Drive it on an ordinary thread. [`Session::handle`] each received report, set the stream's state
+//! ([`Session::set_sending`], [`Session::set_receiving`]), and send the output of [`Session::poll`]
+//! at [`Session::deadline`]. Each report requests the peer's clock and answers its request
+//! (RFC 3611 §4.4, §4.5). Both ends thus learn the other's wall clock, the round trip and its
+//! uncertainty.
 
 mod peer;
 mod report;
@@ -23,42 +23,42 @@ use crate::wire::rtcp::{
 
 use peer::{Hurry, Peer, remember};
 
-/// Who this end is.
+/// Configuration of this end.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
-    /// Our synchronisation source; a sender's is that of its stream.
+    /// Our synchronisation source; a sender uses its stream's.
     pub ssrc: u32,
     /// Our canonical name (RFC 7022).
     pub cname: String,
-    /// Wall clock less local clock, frozen.
+    /// Frozen difference of wall clock and local clock.
     pub wall_offset: Span,
-    /// What the local clock is, where it has a name.
+    /// Name of the local clock, if any.
     pub host: Option<HostClock>,
 }
 
-/// What this end sends, as the reports tell it.
+/// State of the sent stream for reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Sending {
-    /// The stream.
+    /// Stream format.
     pub format: StreamFormat,
-    /// Its promise of latency.
+    /// Promised latency.
     pub link_offset: Span,
-    /// How old the first frame of a packet is at most when the packet leaves.
+    /// Maximum age of a packet's first frame at departure.
     pub packing_age: Span,
-    /// Whether the stream follows what its path carries.
+    /// Whether the stream adapts to its path.
     pub wants_feedback: bool,
-    /// What sets the pace of the card that it is captured by, where that has a name.
+    /// Name of the capture card's clock, if known.
     pub card: Option<ClockId>,
-    /// The RTP timestamp of media time zero.
+    /// RTP timestamp of media time 0.
     pub timestamp: u32,
-    /// How far it is.
+    /// Packetizer state.
     pub state: PacketizerState,
 }
 
-/// What this end receives, as the reports tell it.
+/// State of the received stream for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receiving {
-    /// The stream heard.
+    /// Received stream.
     pub ssrc: u32,
     /// Packets expected so far (RFC 3550 A.3).
     pub expected: u64,
@@ -68,53 +68,53 @@ pub struct Receiving {
     pub highest_sequence: u32,
     /// Interarrival jitter in frames.
     pub jitter: u32,
-    /// The latency promised here, reached here, and how sure that is.
+    /// Promised and measured latency here, with its uncertainty.
     pub effective: Option<Effective>,
-    /// What was lacking of it.
+    /// Losses.
     pub losses: Option<LossReport>,
 }
 
-/// How a report arrived.
+/// Source and time of a received report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportArrival {
-    /// From where.
+    /// Source host.
     pub from: Host,
-    /// The kernel's stamp.
+    /// Kernel timestamp.
     pub at: LocalTime,
-    /// How far that may be off.
+    /// Maximum error of the timestamp.
     pub stamp_uncertainty: Span,
 }
 
 impl ReportArrival {
-    /// With a stamp that is right.
+    /// Arrival with an exact timestamp.
     pub const fn exact(from: Host, at: LocalTime) -> Self {
         Self { from, at, stamp_uncertainty: Span::ZERO }
     }
 }
 
-/// What a peer's report told, each with the peer's synchronisation source.
+/// Information from a peer's report, with the peer's synchronisation source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// How to read the peer's clock, which is mapped anew.
+    /// New mapping of the peer's clock.
     Mapped(u32, ClockMapping),
-    /// The RTP timestamp of a frame of the peer's stream, and its instant by the peer's wall clock.
+    /// RTP timestamp of a frame of the peer's stream, and its time on the peer's wall clock.
     Captured(u32, u32, WallTime),
-    /// What the peer's stream is and promises.
+    /// The peer's stream announcement.
     Announced(u32, Announcement),
-    /// How our stream arrives at the peer.
+    /// Reception of our stream at the peer.
     Reception(u32, ReportBlock),
-    /// The latency that the peer reaches with our stream.
+    /// Latency of our stream at the peer.
     Effective(u32, Effective),
-    /// How much of our stream did not reach the peer.
+    /// Losses of our stream at the peer.
     Losses(u32, LossReport),
-    /// What the peer measured of the path of our stream.
+    /// The peer's measurement of our stream's path.
     Feedback(u32, PathFeedback),
     /// The peer left.
     Left(u32),
 }
 
 impl Event {
-    /// Whose report told it.
+    /// The peer's synchronisation source.
     pub const fn ssrc(&self) -> u32 {
         let (Self::Mapped(ssrc, _)
         | Self::Captured(ssrc, ..)
@@ -128,23 +128,23 @@ impl Event {
     }
 }
 
-/// One end of a session.
+/// One end of an RTCP session.
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
     peers: Vec<Peer>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
-    /// What was measured of the path, and is not yet sent.
+    /// Path measurement to send.
     feedback: Option<PathFeedback>,
-    /// The source that is heard, and from where.
+    /// Playing source, and its addresses.
     heard: Option<(u32, SourceEndpoints)>,
-    /// Reports in its name from elsewhere.
+    /// Reports in its name from other hosts.
     foreign: u64,
     kept: Option<DisciplinedClock>,
-    /// Expected and received at the last report, for the fraction lost.
+    /// Expected and received packets at the last report, for the fraction lost.
     reported: (u64, u64),
-    /// Our last questions: what they said, and the true instant.
+    /// Our last questions: timestamp sent, and exact time.
     asked: [(CompactNtp, LocalTime); Self::QUESTIONS],
     reports: u32,
     next: LocalTime,
@@ -152,32 +152,31 @@ pub struct Session {
 }
 
 impl Session {
-    /// At most this between two reports. RFC 3550's five seconds are for conferences; a stream
-    /// between machines gives its clock more often, as RFC 3550 §6.2 allows for a private profile.
+    /// Maximum report interval. RFC 3550's 5 s suits conferences; streams need clock readings more
+    /// often, which RFC 3550 §6.2 allows for private profiles.
     pub const INTERVAL: Span = Span::from_millis(500);
-    /// The first reports follow each other faster, so that the clocks are mapped within the first
-    /// packets.
+    /// Interval of the first reports, to map the clocks within the first packets.
     const HASTE: Span = Span::from_millis(20);
     const HASTY_REPORTS: u32 = 10;
-    /// The same of a stream that follows what its path carries: that may be little.
+    /// Interval of the first reports if the stream adapts to its path, which may be slow.
     const HASTE_ON_THIN_PATHS: Span = Span::from_millis(100);
-    /// Questions answered at once, per peer: eight exchanges within a few round trips give the
-    /// clock estimate its first minimum.
+    /// Questions per peer answered at once: eight quick exchanges give the clock estimate its first
+    /// minimum.
     const HURRIED: u32 = 8;
-    /// A peer unheard this long is not answered any more: ten intervals.
+    /// Timeout for answering a silent peer: ten intervals.
     const FORGOTTEN: Span = Span::from_secs(5);
     const QUESTIONS: usize = 16;
-    /// Answers in one report: the number of report blocks of one, so that it fits any MTU.
+    /// Maximum answers per report, the number of report blocks in one; fits any MTU.
     const ANSWERS: usize = 31;
-    /// DLRR is a count of 1/65536 s, rounded to the nearest: 7.63 µs off at most. The rest are the
-    /// roundings of NTP stamps and of halves to whole nanoseconds.
+    /// DLRR is in 1/65536 s, rounded to nearest: a maximum error of 7.63 µs. The rest is rounding
+    /// of NTP timestamps and halves to whole nanoseconds.
     const READING_ERROR: Span = Span::from_nanos(7_633);
 
-    /// Knows nobody yet; the first report is due at once.
+    /// Creates a session without peers; the first report is due at once.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
-            // Most hear one; a group's members come one by one.
+            // Most sessions have one peer; group members arrive one by one.
             peers: Vec::new(),
             sending: None,
             receiving: None,
@@ -193,12 +192,12 @@ impl Session {
         }
     }
 
-    /// Says what this end sends.
+    /// Sets the state of the sent stream.
     pub fn set_sending(&mut self, sending: Sending) {
         self.sending = Some(sending);
     }
 
-    /// Says what this end receives.
+    /// Sets the state of the received stream.
     pub fn set_receiving(&mut self, receiving: Receiving) {
         if self.receiving.is_some_and(|before| before.ssrc != receiving.ssrc) {
             self.reported = (0, 0);
@@ -206,13 +205,13 @@ impl Session {
         self.receiving = Some(receiving);
     }
 
-    /// Sends what was measured of the path at once.
+    /// Sends a path measurement at once.
     pub const fn send_feedback(&mut self, feedback: PathFeedback) {
         self.feedback = Some(feedback);
     }
 
-    /// Says from where the packets of the source are heard: only those hosts speak for it, and as one.
-    /// Of any other name each host speaks for itself.
+    /// Sets the playing source and its addresses. Only those hosts may report in its name, as one
+    /// peer. For any other name, each host is a peer of its own.
     pub fn set_heard(&mut self, heard: Option<(u32, SourceEndpoints)>) {
         self.heard = heard;
         if let Some((ssrc, endpoints)) = heard {
@@ -225,34 +224,34 @@ impl Session {
         self.peers.iter().find(|peer| peer.author.ssrc == ssrc)
     }
 
-    /// How to read the clock of the peer `ssrc`, as it was told last.
+    /// Current mapping of the clock of peer `ssrc`.
     pub fn mapping(&self, ssrc: u32) -> Option<ClockMapping> {
         self.peer(ssrc)?.mapping
     }
 
-    /// What the peer `ssrc` announced last.
+    /// Last announcement of peer `ssrc`.
     pub fn announcement(&self, ssrc: u32) -> Option<Announcement> {
         self.peer(ssrc)?.announcement
     }
 
-    /// Reports in the name of the source that is heard from where its packets do not come.
+    /// Reports in the playing source's name from other hosts.
     pub const fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// Says how the system clock of this host is kept: UTC less the local clock, and how sure that is.
-    /// `None` where it is not.
+    /// Sets the disciplined system clock: UTC less the local clock, with its uncertainty; `None` if
+    /// not synchronised.
     pub fn set_kept(&mut self, kept: Option<DisciplinedClock>) {
         self.kept = kept;
     }
 
-    /// The wall clock that it tells its peers is ahead of the local one by so much from now on: theirs is slewed with it,
-    /// or steps.
+    /// Sets the difference of the announced wall clock and the local clock. The peers' mappings
+    /// slew with it or step.
     pub const fn set_wall_offset(&mut self, offset: Span) {
         self.config.wall_offset = offset;
     }
 
-    /// When the next report is due; [`LocalTime::NEVER`] while there is nobody to tell.
+    /// Due time of the next report; [`LocalTime::NEVER`] without recipients.
     pub fn deadline(&self) -> LocalTime {
         match (&self.sending, self.peers.is_empty(), self.feedback) {
             (None, true, _) => LocalTime::NEVER,
@@ -261,28 +260,27 @@ impl Session {
         }
     }
 
-    /// The next report is due at once: there is news.
+    /// Makes the next report due at once.
     pub fn hasten(&mut self) {
         self.next = LocalTime::ZERO;
     }
 
-    /// How often the clock of the peer `ssrc` contradicted all that was known of it: it was
-    /// stepped, or another host answers in its place.
+    /// Number of steps of the clock of peer `ssrc`: set, or another host answers instead.
     pub fn clock_steps(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.steps())
     }
 
-    /// How often a leg to or from the peer `ssrc` became longer or shorter for good.
+    /// Number of lasting delay changes of a leg to or from peer `ssrc`.
     pub fn path_changes(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.path_changes())
     }
 
-    /// How many answers of the peer `ssrc` about its clock were not believed.
+    /// Number of rejected clock answers of peer `ssrc`.
     pub fn refused_exchanges(&self, ssrc: u32) -> u32 {
         self.peer(ssrc).map_or(0, |peer| peer.clock.refused())
     }
 
-    /// Takes a datagram that arrived; tells what it said.
+    /// Handles a received report; passes its information to `tell`.
     pub fn handle(
         &mut self,
         datagram: &[u8],
@@ -293,7 +291,7 @@ impl Session {
         let elsewhere = |of: &(u32, SourceEndpoints)| !of.1.are_of(arrived.from);
         let stranger = self.heard.filter(elsewhere).map(|(ssrc, _)| ssrc);
         let mut poses = false;
-        // The peer's clock when it sent this very datagram: an answer in it counts from there.
+        // The peer's clock when it sent this datagram: answers in it count from there.
         let mut sent = None;
         compound.visit(|ssrc, item| {
             if stranger == Some(ssrc) {
@@ -321,7 +319,7 @@ impl Session {
         tell: &mut impl FnMut(Event),
     ) {
         let (author, heard) = (Author { ssrc, host: from }, self.heard);
-        // A report in the name of the source that is heard came this far from one of its hosts only.
+        // Reports in the playing source's name reach this point only from its own hosts.
         let same = |peer: &Peer| {
             let one = heard.is_some_and(|(heard, _)| heard == ssrc);
             peer.author == author || one && peer.author.ssrc == ssrc
@@ -350,8 +348,8 @@ impl Session {
             }
             Item::Delay(delay) if delay.ssrc == own => {
                 let Some(sent) = sent.filter(|_| !delay.last_reference.is_none()) else { return };
-                // Of two questions within one tick of the compact stamp the older is taken: the
-                // round trip may look longer, never shorter.
+                // Of two questions within one compact timestamp tick, use the older: the round trip
+                // may look longer, never shorter.
                 let question = asked.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, asked)) = question else { return };
                 peer.proven = true;
@@ -371,7 +369,7 @@ impl Session {
             Item::Block(block) if block.ssrc == own => tell(Event::Reception(ssrc, block)),
             Item::Announcement(announcement) => {
                 peer.announcement = Some(announcement);
-                // First, so that whoever goes by the clock of the peer's card knows it with the mapping.
+                // First, so that the card's clock is known before the mapping.
                 tell(Event::Announced(ssrc, announcement));
                 let told = host.zip(announcement.host);
                 let offset = told.and_then(|(ours, theirs)| ours.wall_offset(theirs));
@@ -398,8 +396,8 @@ impl Session {
         }
     }
 
-    /// Writes the report that is due at `now`, if one is, and says how long it is. `now` is read
-    /// just before, since it goes into the report as our clock.
+    /// Writes the report if one is due at `now` and returns its length. Read `now` immediately
+    /// before: it goes into the report as our clock.
     pub fn poll(&mut self, now: LocalTime, buffer: &mut [u8]) -> Option<usize> {
         if now < self.deadline() {
             return None;
@@ -417,13 +415,13 @@ impl Session {
         self.write(now, false, buffer)
     }
 
-    /// Writes the last report: goodbye.
+    /// Writes the goodbye report.
     pub fn leave(&mut self, now: LocalTime, buffer: &mut [u8]) -> Option<usize> {
         self.write(now, true, buffer)
     }
 
-    /// Between 0.8 and 1 of the longest interval, different for each report and each host, so that
-    /// many receivers do not answer in chorus (RFC 3550 §6.3.1 has the same aim).
+    /// 0.8 to 1 of the maximum interval, varied by report and host so that many receivers do not report in sync
+    /// (RFC 3550 §6.3.1 has the same aim).
     fn interval(&self) -> Span {
         let mixed = (self.config.ssrc ^ self.reports).wrapping_mul(0x9E37_79B1) >> 16;
         Self::INTERVAL.times(800 + i64::from(mixed % 200)).divided(1000)

@@ -1,9 +1,9 @@
-//! What is decided about a stream that is sent: what is promised of it, what receivers may ask for and
-//! get, how its packets change while it runs, and what people are to know of it.
+//! Policy of a sent stream: its promised latency, requests of receivers, changes while it runs, and
+//! notes to the user.
 //!
-//! For an ordinary thread: [`SendPolicy::hear`] what receivers said, [`SendPolicy::follow`] what the
-//! device's thread saw, and [`SendPolicy::poll`] once a beat. It tells the device's thread by
-//! [`SendCommand`]s.
+//! For an ordinary thread: pass reports to [`SendPolicy::hear`] and the device thread's state to
+//! [`SendPolicy::follow`], and call [`SendPolicy::poll`] periodically. It controls the device
+//! thread with [`SendCommand`]s.
 
 mod adaptation;
 mod asks;
@@ -41,33 +41,33 @@ pub use note::{NoRepair, SendNote};
 pub use presence::{Presence, ReceiverCounts};
 pub use regulator::Regulator;
 
-/// Reports exchanged before the first packet: receivers that are there already then know our clock and
-/// have opened their devices when it comes.
+/// Time for RTCP before the first packet, so that waiting receivers know our clock and have opened
+/// their devices.
 pub const PRELUDE: Span = Span::from_millis(100);
 
-/// More latency by this much is told at once, less with the next report.
+/// Increase of latency that is announced at once; smaller ones wait for the next report.
 const NEWS: Span = Span::from_micros(200);
 
-/// Strangers that are named; a flood of them is one matter.
+/// Maximum number of strangers to name: a flood is one event.
 const STRANGERS: usize = 4;
 
-/// What the ordinary thread tells a sender.
+/// Command to the packetizer.
 #[derive(Debug, Clone, Copy)]
 pub enum SendCommand {
-    /// Another packet length, coding and payload type.
+    /// New packet length, coding and payload type.
     Format(Frames, Coding, u8),
-    /// Nothing is sent for now, or again.
+    /// Pause or resume sending.
     Pause(bool),
-    /// Other things that packets carry.
+    /// New redundancy layout.
     Redundancy(Layout),
-    /// So many per cent of packets are lost: what coders are to make good.
+    /// Expected packet loss in per cent, for codecs.
     ExpectedLoss(u8),
-    /// The clock that packets are presented by, and whether it is not to be relied upon.
+    /// Clock for presentation times, and whether it is uncertain.
     Presentation(ClockMapping, bool),
 }
 
 impl Packetizer {
-    /// Does as it is told. Whoever tells it made sure that such packets fit.
+    /// Applies a command. The caller ensures that such packets fit.
     pub fn apply(&mut self, command: SendCommand) {
         match command {
             SendCommand::Format(packet, coding, payload_type) => {
@@ -83,50 +83,49 @@ impl Packetizer {
     }
 }
 
-/// What is settled before a stream is sent.
+/// Configuration of a sent stream.
 #[derive(Debug, Clone)]
 pub struct SendPolicyConfig {
-    /// How its packets look.
+    /// Wire form.
     pub form: WireForm,
-    /// What the stream is.
+    /// Stream format.
     pub format: StreamFormat,
-    /// Who it is.
+    /// Identity of the stream.
     pub identity: Identity,
-    /// The latency it promises to begin with.
+    /// Initially promised latency.
     pub link_offset: Span,
-    /// Who says what that is from then on.
+    /// Source of the latency afterwards.
     pub latency: LatencyRule,
-    /// What is promised where nobody says otherwise.
+    /// Default promise.
     pub usual: Span,
-    /// How the device runs.
+    /// Device settings.
     pub device: Settings,
-    /// Whether packets carry the sender's instants.
+    /// Whether packets carry the sender's times.
     pub stamps: bool,
-    /// Whether the packets of a period leave one after the other.
+    /// Whether the packets of a period are spaced.
     pub spaced: bool,
-    /// How long packets are held once they are due.
+    /// Time by which packets are sent after they are due.
     pub held: Span,
-    /// What packets carry of earlier ones.
+    /// Redundancy.
     pub redundancy: Regulator,
-    /// The time in which packets may be repaired, as far as the latency leaves it; `None` is all that
-    /// it leaves.
+    /// Maximum time for repairs, if the latency leaves as much; `None` for all it leaves.
     pub repair_budget: Option<Span>,
-    /// How far receivers can move latency and redundancy.
+    /// Limits of latency and redundancy that receivers may request.
     pub limits: Limits,
-    /// Where packets go: hosts and groups.
+    /// Destinations: hosts and groups.
     pub destinations: Vec<Host>,
-    /// Whether everything goes by two networks.
+    /// Whether packets are sent on two networks.
     pub by_two_networks: bool,
-    /// The longest datagram that may be sent, in bytes.
+    /// Maximum datagram length in bytes.
     pub most_bytes: usize,
-    /// What packets may be compressed by.
+    /// Available compressed codings.
     pub compressed: Vec<Coding>,
-    /// Among what the stream follows what its path carries from the first packet on.
+    /// Limits of adaptation to the path, from the first packet on.
     pub adapts: Option<CodingLimits>,
 }
 
 impl SendPolicyConfig {
-    /// A stream of RTP as usual, that promises this.
+    /// Configuration of a usual RTP stream with this promise.
     pub fn new(
         format: StreamFormat,
         identity: Identity,
@@ -155,7 +154,7 @@ impl SendPolicyConfig {
         }
     }
 
-    /// What its packets are made by, on a host whose wall clock is so far from its local one.
+    /// Packetizer configuration; `wall_offset` is the host's wall clock less its local clock.
     pub fn sender(&self, wall_offset: Span) -> PacketizerConfig {
         PacketizerConfig {
             wire: self.form.pack(),
@@ -170,7 +169,7 @@ impl SendPolicyConfig {
     }
 }
 
-/// The decisions about one stream that is sent.
+/// Policy of one sent stream.
 #[derive(Debug)]
 pub struct SendPolicy {
     config: SendPolicyConfig,
@@ -179,30 +178,30 @@ pub struct SendPolicy {
     state: PacketizerState,
     card: Option<ClockId>,
     coming: Coming,
-    /// Whether it was said that losses ask for more than receivers may ask for.
+    /// Whether a note about limited redundancy was emitted.
     limited: bool,
     expected_loss: ExpectedLoss,
     adaptation: Option<Adaptation>,
-    /// Bits per second of the last rate control.
+    /// Bits per second of the previous rate control.
     left_off: Option<f64>,
-    /// Whether the stream is still to go on after a pause.
+    /// Whether a resume command is still to be sent.
     unpause: bool,
     notes: NoteQueue<SendNote>,
 }
 
-/// Changes that receivers are told of before they are made, and when that is.
+/// Changes announced before they take effect, with their times.
 #[derive(Debug, Default)]
 struct Coming {
     format: Option<(LocalTime, StreamFormat)>,
     destinations: Option<LocalTime>,
-    /// Until when reports follow each other fast, for receivers that are new.
+    /// End of the fast reports to new receivers.
     greets_until: Option<LocalTime>,
 }
 
 type SendContext<'a> = Context<'a, SendCommand>;
 
 impl SendPolicy {
-    /// Nothing was sent yet.
+    /// Creates the policy before the first packet.
     pub fn new(config: SendPolicyConfig) -> Self {
         let mut policy = Self {
             packing_age: config.format.packing_age(config.device.period) + config.held,
@@ -223,7 +222,7 @@ impl SendPolicy {
         policy
     }
 
-    /// Takes what `host` said in the conversation.
+    /// Handles information that `host` sent by RTCP.
     pub fn hear(&mut self, host: Host, event: &Event, now: LocalTime) {
         let worth = TrustLevel::of(host, self.config.destinations.iter().copied());
         if let Some(back) = self.receivers.hear(host, worth, event, now) {
@@ -240,7 +239,7 @@ impl SendPolicy {
         }
     }
 
-    /// Takes how far the stream is by the device's thread, and what sets the pace of its card.
+    /// Takes the device thread's progress and the name of its card's clock.
     pub fn follow(
         &mut self,
         state: PacketizerState,
@@ -250,12 +249,12 @@ impl SendPolicy {
         self.state = state;
         self.follow_sent(state, context.now);
         if core::mem::replace(&mut self.card, card) != card {
-            // Whoever goes by the same clock, or did, is to know at once.
+            // Receivers with the same clock must know at once.
             context.hasten();
         }
     }
 
-    /// Decides what has become due. The reports then say how the stream stands.
+    /// Makes all due decisions and updates the RTCP session.
     pub fn poll(&mut self, context: &mut SendContext<'_>) {
         self.note_networks();
         self.note_lost(context.now);
@@ -289,7 +288,7 @@ impl SendPolicy {
         }
     }
 
-    /// Promises what the receiver asks for that needs the most: so all stay in step.
+    /// Promises the maximum latency that receivers need, so that all stay in sync.
     fn promise_what_is_needed(&mut self, context: &mut SendContext<'_>) {
         if !self.is_as_needed() {
             return;
@@ -306,14 +305,14 @@ impl SendPolicy {
         }
         let needed = needed.max(self.packing_age);
         if needed - self.config.link_offset > NEWS {
-            // Packets are late there meanwhile.
+            // Packets are late there until the report.
             context.hasten();
         }
         self.config.link_offset = needed;
     }
 
-    /// Says so if a receiver like this end could not keep the latency that is promised. What follows the receivers is
-    /// what they need, as soon as they say so.
+    /// Emits a note if a receiver like this end could not keep the promise. An automatic latency
+    /// follows the receivers instead.
     fn note_latency(&mut self) {
         if self.is_as_needed() {
             return;
@@ -325,7 +324,7 @@ impl SendPolicy {
         }
     }
 
-    /// Says so if what goes by two networks comes by one.
+    /// Emits a note if a receiver gets packets from one of two networks only.
     fn note_networks(&mut self) {
         if !self.config.by_two_networks {
             return;
@@ -347,7 +346,8 @@ impl SendPolicy {
         });
     }
 
-    /// Says who reports on packets that do not go there, where what is said would count.
+    /// Emits a note about hosts that report without being destinations, if their requests would
+    /// matter.
     fn note_strangers(&mut self) {
         if !self.is_as_needed() && self.config.redundancy.asked() != Redundancy::Auto {
             return;
@@ -358,7 +358,7 @@ impl SendPolicy {
         }
     }
 
-    /// The least latency of a receiver whose device runs as ours does.
+    /// Minimum latency of a receiver with a device like ours.
     fn likewise(&self) -> Span {
         least_latency(self.packing_age, &self.config.device)
     }
@@ -367,58 +367,58 @@ impl SendPolicy {
         self.config.destinations.iter().any(Host::is_group)
     }
 
-    /// Whether what is promised is what the receiver asks for that needs the most.
+    /// Whether the promise follows the receivers' needs.
     pub fn is_as_needed(&self) -> bool {
         self.config.latency.is_auto()
     }
 
-    /// The latency that is promised.
+    /// Promised latency.
     pub const fn link_offset(&self) -> Span {
         self.config.link_offset
     }
 
-    /// The latency that is promised, where it follows what receivers ask for.
+    /// Promised latency, if it follows the receivers' needs.
     pub fn auto(&self) -> Option<Span> {
         self.is_as_needed().then_some(self.config.link_offset)
     }
 
-    /// What the stream is now.
+    /// Current format.
     pub const fn format(&self) -> StreamFormat {
         self.config.format
     }
 
-    /// Bytes of its datagrams, but for what they carry of others.
+    /// Bytes of a datagram without redundancy.
     pub fn datagram_bytes(&self) -> usize {
         self.config.form.pack().head_bytes(self.stamps(), 0) + self.format().payload_bytes()
     }
 
-    /// Whether packets carry the sender's instants.
+    /// Whether packets carry the sender's times.
     pub const fn stamps(&self) -> bool {
         self.config.stamps
     }
 
-    /// Every receiver that was heard.
+    /// All receivers that reported.
     pub fn receivers(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.all()
     }
 
-    /// Those whose word counts.
+    /// Trusted receivers.
     pub fn believed(&self) -> impl Iterator<Item = &KnownReceiver> {
         self.receivers.believed()
     }
 
-    /// How many receivers report, and how many do not any more, of those whose word counts.
+    /// Numbers of present and lost trusted receivers.
     pub fn receiver_counts(&self) -> ReceiverCounts {
         let count = |presence| self.believed().filter(|known| known.presence() == presence).count();
         ReceiverCounts { here: count(Presence::Here), lost: count(Presence::Lost) }
     }
 
-    /// How often a receiver stopped reporting without a goodbye.
+    /// Number of times that a receiver stopped reporting without a goodbye.
     pub const fn receivers_lost(&self) -> u64 {
         self.receivers.lost()
     }
 
-    /// What people are to know, since it was last asked for.
+    /// Removes and returns all new notes.
     pub fn notes(&mut self) -> Vec<SendNote> {
         self.notes.take()
     }

@@ -1,17 +1,16 @@
-//! The rate servo: how many frames of the stream each frame of the card is to take, so that two
-//! clocks that run apart stay together.
+//! Rate servo: determines how many frames of the stream each frame of the card takes, so that two
+//! different clocks stay in sync.
 //!
-//! It is told, block by block, what is due and what would be played, and answers with the step of
-//! the resampler. Two things are kept apart: the **drift**, how much faster what is due advances
-//! than the card, learnt from what is due alone; and the **pull**, what brings a remaining error of
-//! what is played to nothing. Once the drift is known, only the pull is heard: a third of a cent.
+//! For each block it compares the due position with the playout position and returns the
+//! resampler's step. The **drift** is how much faster the due position advances than the card,
+//! learnt from the due position only. The **pull** removes the remaining playout error. Once the
+//! drift is known, only the pull is audible: a third of a cent.
 //!
-//! It begins by copying: where both ends share one clock nothing is resampled, and what is played is
-//! what was sent, bit for bit. A place that was found while the clocks were not known well is corrected
-//! once they are, by whole frames, and copied from there on. It follows once the error has left what the clocks cannot tell apart,
-//! or has strayed further than one clock can seem to, with the drift that it has learnt meanwhile;
-//! and it lands on whole frames again where no drift is left. Where it is *known* that both cards go
-//! by one clock, no error makes it follow: frames are copied, and what stays beside is jumped to.
+//! It starts by copying, so with a shared clock playout is bit-exact. A position found before the
+//! clocks were known well is corrected once, by whole frames, then copied. The servo follows when
+//! the error exceeds the clock uncertainty or strays further than a single clock's can, using the
+//! drift learnt so far. Without drift it lands on whole frames again. If both cards are *known* to
+//! share a clock, it never follows: it copies frames, and jumps after a lasting error.
 
 use tautline_dsp::resample::Step;
 
@@ -20,74 +19,73 @@ use crate::units::{Ppm, Rate};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServoMode {
-    /// Frames are copied; the error is only watched.
+    /// Copies frames; only observes the error.
     Copying,
-    /// The place follows what is due.
+    /// Follows the due position.
     Following,
-    /// The place goes this far, in parts of a frame, to be copied from there on: it was found while
-    /// the clocks were not known well, and now they are.
+    /// Moves by this many parts of a frame, then copies: the position was found before the clocks
+    /// were known well.
     Correcting(i64),
-    /// The place goes to the nearest whole frame, to be copied from there on.
+    /// Moves to the nearest whole frame, then copies.
     Landing,
 }
 
-/// What the servo is told before each block.
+/// Input of the servo for each block.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation {
-    /// What is due with the first frame of the block.
+    /// Due position at the block's first frame.
     pub due: MediaPoint,
-    /// What would be played with it.
+    /// Playout position at the block's first frame.
     pub place: MediaPoint,
-    /// How far the two may be apart without anybody being able to tell.
+    /// Undetectable distance of the two.
     pub tolerance: Span,
-    /// How far what is due may stray in the long run, if the two clocks are one.
+    /// Maximum long-term stray of the due position for a shared clock.
     pub strays: Span,
-    /// How far what is due may still move as the clocks become known better; `None` where it does not
-    /// rest on them.
+    /// Maximum change of the due position as the clocks become better known; `None` if independent
+    /// of them.
     pub precision: Option<Span>,
-    /// Whether the frames are there that resampling takes beyond those of the block.
+    /// Whether the frames that the resampler needs beyond the block are present.
     pub looks_ahead: bool,
-    /// Frames of the card in the block.
+    /// Card frames in the block.
     pub frames: Frames,
-    /// Frames that the card played of its own since the block before.
+    /// Frames of the card's own silence since the previous block.
     pub skipped: Frames,
-    /// Whether both cards are known to go by one clock.
+    /// Whether both cards are known to share a clock.
     pub one_clock: bool,
 }
 
-/// Steers the resampler of one stream.
+/// Controls the resampler of one stream.
 #[derive(Debug, Clone)]
 pub struct Servo {
     rate: Rate,
-    /// A frame of the card, in seconds.
+    /// Duration of a card frame, in seconds.
     frame: f64,
     mode: ServoMode,
     drift: Drift,
     watch: StrayWatch,
-    /// Whether the place is to be corrected, and not by resampling.
+    /// Whether the position needs a correction without resampling.
     misplaced: bool,
-    /// Whether the last observation was of cards of one clock.
+    /// Whether the cards shared a clock at the last observation.
     one_clock: bool,
-    /// The drift, smoothed over [`Self::CALM`], and for how long it has been followed, in seconds.
+    /// Drift averaged over [`Self::CALM`], and the time followed, in seconds.
     calm: (f64, f64),
 }
 
 impl Servo {
-    /// How much of an error is made up for in a second.
+    /// Share of an error corrected per second.
     const STIFFNESS: f64 = 1.6;
-    /// The most that an error adds to the pitch: a third of a cent.
+    /// Maximum pitch change by an error: a third of a cent.
     const PULL: f64 = 200e-6;
-    /// No drift is left if it has been below this...
+    /// No drift is left if it stays below this...
     const STILL: f64 = 0.3e-6;
-    /// ... on average over this long, in seconds.
+    /// ... on average over this time, in seconds.
     const CALM: f64 = 20.0;
-    /// What is played beside what is due by more than so many frames, of cards of one clock, is there by
-    /// mistake: rounding leaves half of one.
+    /// Error in frames that counts as a mistake for cards of one clock; rounding leaves 0.5.
     const BESIDE: f64 = 2.0;
-    /// Cards of one clock copy again from here on, in frames: no less than what rounding leaves.
+    /// Error in frames below which cards of one clock copy again; at least what rounding leaves.
     const NEAR: f64 = 0.75;
 
-    /// Copies until there is reason to follow.
+    /// Creates a servo that copies.
     pub fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -101,38 +99,38 @@ impl Servo {
         }
     }
 
-    /// How much faster the card runs than the sender's; `None` while that is not followed, or no
-    /// further than [`Servo::reach`].
+    /// Rate error of the card against the sender's; `None` while not followed, or at
+    /// [`Servo::reach`].
     pub fn drift(&self) -> Option<Ppm> {
         let follows = self.mode == ServoMode::Following && !self.one_clock;
         let known = follows && !self.drift.is_at_its_end();
-        // A card that is slow has more of the stream due for each frame of its own.
+        // A slow card needs more of the stream per own frame.
         known.then(|| Ppm::from_f64(-self.drift.rate * 1e6))
     }
 
-    /// How far two cards may run apart and are followed.
+    /// Maximum rate difference that is followed.
     pub fn reach() -> Ppm {
         Ppm::from_f64(Drift::MOST * 1e6)
     }
 
-    /// Whether the two cards have run further apart than [`Servo::reach`] for some seconds: the place
-    /// falls behind and jumps, again and again.
+    /// Whether the rates have differed by more than [`Servo::reach`] for seconds: the position lags
+    /// and jumps repeatedly.
     pub fn is_out_of_reach(&self) -> bool {
         self.drift.at_its_end > Drift::FOR_CERTAIN
     }
 
-    /// Whether frames are to be copied as soon as the place is a whole frame.
+    /// Whether to copy frames once the position is a whole frame.
     pub const fn copies(&self) -> bool {
         matches!(self.mode, ServoMode::Copying)
     }
 
-    /// Goes back to copying: another stream begins.
+    /// Returns to copying for another stream.
     pub fn land(&mut self) {
         let mode = if self.copies() { ServoMode::Copying } else { ServoMode::Landing };
         *self = Self { mode, ..Self::new(self.rate) };
     }
 
-    /// What is due is to be reached, whether or not the clocks can tell it from what is played.
+    /// Follows the due position, even within the tolerance.
     pub fn follow(&mut self) {
         if self.mode != ServoMode::Following {
             (self.mode, self.calm) = (ServoMode::Following, (self.drift.rate, 0.0));
@@ -140,7 +138,7 @@ impl Servo {
         }
     }
 
-    /// The place was moved at once: how far it strays is counted from there.
+    /// Restarts the measurement after a jump of the position.
     pub fn moved(&mut self) {
         (self.watch, self.misplaced) = (StrayWatch::NEW, false);
         if let ServoMode::Correcting(_) = self.mode {
@@ -148,21 +146,21 @@ impl Servo {
         }
     }
 
-    /// What is due was moved by `span` on purpose, as another latency was chosen: that is no drift.
+    /// Moves the expected due position by `span` after a change of the latency, which is no drift.
     pub fn retarget(&mut self, span: Span) {
         if let Some(expected) = &mut self.drift.expected {
             *expected = self.rate.point_after(*expected, span);
         }
     }
 
-    /// The step for the coming block.
+    /// Step for the next block.
     pub fn step(&mut self, observed: &Observation) -> Step {
         self.step_until(observed, observed.frames)
     }
 
-    /// The step for the coming block and for those that follow it until the next observation, which is
-    /// meant to come after so many frames of the card in all. Each of those blocks is to be told of by
-    /// [`Servo::pass`], and there are none while the place goes a set way ([`Servo::holds`]).
+    /// Step for the next block and those before the next observation, due after `next` card frames
+    /// in total. Call [`Servo::pass`] for each of those blocks. There are none during a fixed
+    /// movement ([`Servo::holds`]).
     pub(crate) fn step_until(&mut self, observed: &Observation, next: Frames) -> Step {
         let Observation { due, place, tolerance, strays, frames, skipped, one_clock, .. } =
             *observed;
@@ -172,7 +170,7 @@ impl Servo {
         let tolerance = tolerance.as_nanos() as f64 / 1e9;
         let seconds = next.count() as f64 * self.frame;
         if core::mem::replace(&mut self.one_clock, one_clock) != one_clock {
-            // What was due until now was found in another way.
+            // The due position was determined differently until now.
             self.watch = StrayWatch::NEW;
         }
         if one_clock {
@@ -203,19 +201,19 @@ impl Servo {
         }
     }
 
-    /// Whether the step stays right for some blocks: not while the place goes a set way, which ends
-    /// with one of them.
+    /// Whether the step is valid for several blocks: not during a fixed movement, which ends with a
+    /// block.
     pub fn holds(&self) -> bool {
         matches!(self.mode, ServoMode::Copying | ServoMode::Following)
     }
 
-    /// A block of so many frames goes by the step of the one before.
+    /// Counts a block that reuses the previous step.
     pub fn pass(&mut self, frames: Frames) {
         self.drift.pass(frames);
     }
 
-    /// Has the place corrected, by whole frames, if that is due: by resampling where the latency leaves
-    /// room to look ahead, else at once, as every packet would be late meanwhile.
+    /// Starts a due correction by whole frames: by resampling if the latency allows look-ahead,
+    /// else at once, because every packet would be late meanwhile.
     fn correct(&mut self, precision: f64, seconds: f64, looks_ahead: bool) {
         let lacks = if looks_ahead { 0.0 } else { seconds };
         let rounding = 2.0 * self.frame;
@@ -229,12 +227,13 @@ impl Servo {
         self.mode = ServoMode::Correcting(frames as i64 * FineFrames::ONE);
     }
 
-    /// Whether the place is to be corrected at once: it was found while the clocks were not known well.
+    /// Whether the position needs an immediate correction: it was found before the clocks were
+    /// known well.
     pub const fn is_misplaced(&self) -> bool {
         self.misplaced
     }
 
-    /// As far as is left, no faster than an error is pulled.
+    /// Moves by the rest, at most at the rate of the pull.
     fn correcting(&mut self, left: i64, fraction: u32, frames: Frames) -> Step {
         let block = frames.count().max(1);
         let most = (Self::PULL * FineFrames::ONE as f64) as i64;
@@ -247,7 +246,7 @@ impl Servo {
         Step::from_bits((FineFrames::ONE + each) as u64)
     }
 
-    /// Of cards of one clock. What is followed is another latency that was asked for.
+    /// Step for cards of one clock, which only follow a change of the latency.
     fn step_by_one_clock(&mut self, error: f64, seconds: f64, observed: &Observation) -> Step {
         match self.mode {
             ServoMode::Copying => {
@@ -264,8 +263,8 @@ impl Servo {
         }
     }
 
-    /// Whether cards of one clock have been apart for a while from where they should be: one of them was
-    /// interrupted, and what it left out was not what it said.
+    /// Whether cards of one clock have had an error for a while: one was interrupted and skipped a
+    /// different number of frames than it reported.
     pub fn is_beside(&self) -> bool {
         let watched = self.one_clock && self.copies() && self.watch.since >= StrayWatch::SMOOTH;
         watched && self.watch.error.abs() > Self::BESIDE * self.frame
@@ -278,9 +277,8 @@ impl Servo {
         *since > 2.0 * Self::CALM && mean.abs() < Self::STILL
     }
 
-    /// To the nearest whole frame, no faster than an error is pulled. Rounds up, so that what is
-    /// left at the end lies after that frame: less than 2⁻³² of a frame for each of the block, which
-    /// is dropped.
+    /// Moves to the nearest whole frame, at most at the rate of the pull. Rounds up, so the rest
+    /// lies after that frame: less than 2⁻³² of a frame per frame of the block, which is dropped.
     fn landing(&mut self, fraction: u32, frames: Frames) -> Step {
         let (parts, frames) = (i64::from(fraction), frames.count().max(1));
         if parts < frames {
@@ -294,23 +292,23 @@ impl Servo {
     }
 }
 
-/// How far what is played strays from what is due while it is copied. A path whose legs cannot be
-/// told apart leaves an error that stays; only cards that drift apart let it grow.
+/// Stray of the playout position from the due position while copying. Path asymmetry causes a
+/// constant error; only drifting cards let it grow.
 #[derive(Debug, Clone)]
 struct StrayWatch {
-    /// For how long, in seconds.
+    /// Duration, in seconds.
     since: f64,
-    /// The error without its jitter, in seconds, and what it is counted from.
+    /// Error without jitter, in seconds, and its reference.
     error: f64,
     from: f64,
-    /// The same without what cards' instants wander by.
+    /// Error without the wander of cards' times.
     slow: f64,
-    /// How far what was due could be off as the place was found, in seconds.
+    /// Precision of the due position when the playout position was found, in seconds.
     found: f64,
-    /// For how long the error has stood beside nothing, in seconds, and between what.
+    /// Time for which the error has been stable, in seconds, and its range.
     stood: f64,
     between: (f64, f64),
-    /// For how much of it there was nothing to look ahead at.
+    /// Part of that time without look-ahead.
     missing: f64,
 }
 
@@ -325,27 +323,28 @@ impl StrayWatch {
         between: (0.0, 0.0),
         missing: 0.0,
     };
-    /// The clocks are still being found for so long, in seconds.
+    /// Time until the clocks are found, in seconds.
     const BEGINS: f64 = 20.0;
-    /// Jitter is smoothed over so long, in seconds.
+    /// Time constant against jitter, in seconds.
     const SMOOTH: f64 = 1.0;
-    /// What a sound server says of its instants wanders by tens of microseconds within seconds.
+    /// Time constant against a sound server's times, which wander by tens of microseconds within
+    /// seconds.
     const SLOW: f64 = 4.0;
-    /// An error that has stood for so long, in seconds, is one of the place.
+    /// Minimum duration of a stable error of the position, in seconds.
     const STANDS: f64 = 5.0;
-    /// An error of the place is one of so many times what the clocks may be off by.
+    /// Minimum error of the position, in multiples of the clocks' precision.
     const KNOWN: f64 = 3.0;
-    /// No error below this is corrected, in seconds.
+    /// Minimum error to correct, in seconds.
     const LEAST: f64 = 40e-6;
 
-    /// The place was found by what is known to `precision`, unless it was before.
+    /// Sets the precision at which the position was found, at the start.
     fn begin(&mut self, precision: f64) {
         if self.since == 0.0 {
             self.found = precision;
         }
     }
 
-    /// How far `error` is from where it was; nothing until that is known.
+    /// Stray of `error` since the reference; 0 before it is known.
     fn strayed(&mut self, error: f64, seconds: f64) -> f64 {
         let weight = |over: f64| if self.since == 0.0 { 1.0 } else { (seconds / over).min(1.0) };
         self.error += (error - self.error) * weight(Self::SMOOTH);
@@ -357,14 +356,13 @@ impl StrayWatch {
         (self.error - self.from).abs()
     }
 
-    /// What is wrong with the place, now that what is due is known to `precision`: an error that has
-    /// stood (one that grows is a drift) and is beyond `rounding` and [`Self::KNOWN`] times what is due
-    /// may be off by.
+    /// Error of the position, with the due position known to `precision`. The error must be stable
+    /// (growth is drift) and exceed `rounding` and [`Self::KNOWN`] times the precision.
     ///
-    /// It is corrected once. What that leaves is less than would be corrected again, unless the clocks
-    /// become known better still by as much, which a place that is right to begin with has to wait for,
-    /// too: so no wandering estimate is followed to and fro. Nor is it hurried: until errors of the
-    /// rounding could be seen, the clocks are given the time in which they are found.
+    /// It is corrected once. The rest is too small for another correction unless the precision
+    /// improves by the same factor, which a correct position needs too. So no wandering estimate is
+    /// followed. The clocks get their usual time to settle until errors of the size of the rounding
+    /// are visible.
     fn stands(&mut self, precision: f64, rounding: f64, seconds: f64, lacks: f64) -> Option<f64> {
         let least = rounding.max(Self::LEAST);
         let most_off = Self::KNOWN * precision;
@@ -382,7 +380,7 @@ impl StrayWatch {
         (self.stood >= Self::STANDS).then_some((low + high) / 2.0)
     }
 
-    /// The place was moved by what is known to `precision`, so that the error is another.
+    /// Adjusts the error after a movement by a position known to `precision`.
     fn shift(&mut self, by: f64, precision: f64) {
         self.error += by;
         self.from += by;
@@ -396,21 +394,21 @@ impl StrayWatch {
     }
 }
 
-/// How much faster what is due advances than the card: a phase-locked loop of second order on the
-/// points that are due.
+/// Drift of the due position against the card: a second-order phase-locked loop on the due
+/// positions.
 #[derive(Debug, Clone)]
 struct Drift {
-    /// What should be due with the next block.
+    /// Expected due position of the next block.
     expected: Option<MediaPoint>,
-    /// Frames of the stream for each of the card, less one.
+    /// Frames of the stream per card frame, less one.
     rate: f64,
-    /// Frames of the card since the last point that was due.
+    /// Card frames since the last observation.
     passed: Frames,
-    /// For how long the rate has been the most there is, in seconds.
+    /// Time for which the rate has been at its limit, in seconds.
     at_its_end: f64,
-    /// How far what was due last was beside what was expected and is by now, in seconds.
+    /// Present difference of the last due position from the expected one, in seconds.
     behind: f64,
-    /// What jumps have led the rate astray by, and what they are yet to: the loop's own answer to them.
+    /// Rate error that jumps have caused, and have yet to cause: the loop's response to them.
     astray: [f64; 2],
 }
 
@@ -423,22 +421,22 @@ impl Drift {
         behind: 0.0,
         astray: [0.0; 2],
     };
-    /// Natural frequency of the loop in radians per second, critically damped: a drift that changes
-    /// by 100 ppm is behind by 100 ppm ÷ (e · ω) = 46 µs at most and is caught up with in seconds; a
-    /// mapping that moves by 10 µs moves the drift by 3 ppm.
+    /// Natural frequency in radians per second, critically damped. A drift change of 100 ppm lags
+    /// by at most 100 ppm ÷ (e · ω) = 46 µs and is followed within seconds. A mapping change of 10
+    /// µs changes the drift by 3 ppm.
     const OMEGA: f64 = 0.8;
-    /// The most that two cards run apart: 500 ppm, and what an estimate of that overshoots by.
+    /// Maximum rate difference of two cards: 500 ppm plus the estimate's overshoot.
     const MOST: f64 = 600e-6;
-    /// At its end for so long, in seconds, it is no overshoot.
+    /// Time at the limit that rules out an overshoot, in seconds.
     const FOR_CERTAIN: f64 = 3.0;
-    /// What is due moved at once by more than this: the clocks were mapped anew, which says nothing
-    /// of the drift. In seconds: twice what a card of 500 ppm is behind by in the beginning.
+    /// Larger moves of the due position are new clock mappings, which say nothing about the drift.
+    /// In seconds: twice the initial lag of a 500 ppm card.
     const JUMP: f64 = 500e-6;
-    /// What moved by less than this within a block did not jump: cards' instants jitter.
+    /// Smaller moves within a block are timestamp jitter, not jumps.
     const JITTER: f64 = 50e-6;
-    /// What a drift may change by at once, to be followed without the pitch being off by a cent...
+    /// Drift change that is followed without a pitch error of a cent...
     const SUDDEN: f64 = 300e-6;
-    /// ... of which it stays this far away: 577.8 ppm, and 8 for the noise.
+    /// ... from which it keeps this distance: 577.8 ppm, less 8 for noise.
     const MOST_OFF: f64 = 570e-6;
 
     fn observe(&mut self, due: MediaPoint, skipped: Frames, frame: f64) {
@@ -472,9 +470,9 @@ impl Drift {
         self.at_its_end = if self.is_at_its_end() { self.at_its_end + seconds } else { 0.0 };
     }
 
-    /// What is left of a pull, so that the pitch is never off by a cent: that is the pull, what the
-    /// drift has changed by and is not learnt yet, and what jumps have led it astray by, which would not
-    /// be there had nothing jumped. A quarter of `most` is always left.
+    /// Limits a pull so that the pitch error stays below a cent. The error is the pull, the
+    /// unlearnt drift change, and the effect of jumps, which would not exist without them. At least
+    /// a quarter of `most` remains.
     fn leave_room(&self, pull: f64, most: f64) -> f64 {
         let (room, least) = (Self::MOST_OFF - Self::SUDDEN, most / 4.0);
         let above = (room - self.astray[0]).clamp(least, most);

@@ -1,5 +1,5 @@
-//! Whom a receiver hears: one synchronisation source, its packet count and its timeline without
-//! wrap-around, the places it sends from, and the doubt that a packet which does not fit must overcome.
+//! The source that a receiver plays: one synchronisation source with unwrapped packet numbers and
+//! timeline, its addresses, and the confirmation that outlying packets need.
 
 mod admission;
 
@@ -10,23 +10,21 @@ use crate::wrap::{Unwrapper, Wrapped};
 
 pub(crate) use admission::Admission;
 
-/// Where a packet lies in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
-    /// Its number, without end.
     sequence: i64,
     media: MediaTime,
     frames: Frames,
 }
 
-/// Packets in a row whose timestamps advance by another number of frames than the packet before holds.
+/// Consecutive packets whose timestamps advance by a different number of frames than they hold.
 #[derive(Debug, Clone, Copy, Default)]
 struct OddSteps {
     frames: i64,
     packets: u32,
-    /// The number of the last.
+    /// Number of the last one.
     last: i64,
-    /// Whether any packet followed the one before to the frame.
+    /// Whether any packet followed the previous one exactly.
     regular: bool,
 }
 
@@ -35,27 +33,27 @@ struct OddSteps {
 pub struct Source {
     stream: StreamId,
     endpoints: SourceEndpoints,
-    /// The places that another took over from without a goodbye.
+    /// Addresses that another took over without a goodbye.
     before: Option<SourceEndpoints>,
     number: Unwrapper,
-    /// What numbers are ahead of those that packets carry, since these began anew.
+    /// Offset of our numbers from those in packets, since the latter restarted.
     shift: i64,
     timeline: Unwrapper,
     first_sequence: i64,
     begin: MediaTime,
-    /// The packet with the highest number: number, first frame, length.
+    /// Packet with the highest number.
     newest: Extent,
-    /// Where its sound ended when its packets began to come once more, if they did.
+    /// End of the sound before its packets began to repeat, if they did.
     reached: Option<MediaTime>,
-    /// The shortest and the longest packet seen.
+    /// Shortest and longest packet.
     lengths: (Frames, Frames),
     received: u64,
     heard: LocalTime,
-    /// Sequence number and timestamp that would confirm the doubted packet.
+    /// Stream, sequence number and timestamp that would confirm the doubted packet.
     doubt: Option<(StreamId, Wrapped, Wrapped)>,
     stamped: bool,
     steps: OddSteps,
-    /// Whether the last packet had the marker, and whether it alone did.
+    /// Whether the last packet had the marker, and whether it begins a run of sound.
     marked: bool,
     begins_anew: bool,
     said_goodbye: bool,
@@ -65,25 +63,26 @@ pub struct Source {
 }
 
 impl Source {
-    /// Numbers this far ahead are a restart unless confirmed: MAX_DROPOUT of RFC 3550 A.1.
+    /// Numbers this far ahead need confirmation as a restart: MAX_DROPOUT of RFC 3550 A.1.
     const MAX_DROPOUT: i64 = 3000;
-    /// Numbers this far behind likewise. RFC 3550 A.1 has 100; at 0.125 ms a packet that is 12 ms
-    /// of reordering, so it is as wide as the dropout here.
+    /// Numbers this far behind too. RFC 3550 A.1 has 100, only 12 ms of reordering at 0.125 ms per
+    /// packet, so this equals the dropout.
     const MAX_MISORDER: i64 = 3000;
-    /// A source silent for so long, two of the longest packets, may be followed by another at once.
+    /// Silence after which another source may follow at once: two of the longest packets.
     const SILENT: Span = Span::from_millis(40);
-    /// A source that was silent this long may go on from another place, as one does that moved: longer
-    /// than the pauses of a busy host, and little enough to miss.
+    /// Silence after which a source may continue from another address, as after a move: longer than
+    /// the pauses of a busy host, short enough not to lose much.
     pub(crate) const MOVED: Span = Span::from_millis(50);
-    /// A timestamp this far from where the packet's number puts it is doubted.
+    /// Maximum distance of a timestamp from its position by number.
     const JUMP: Span = Span::from_millis(20);
-    /// Packets in a row that must agree on another step: a card that drops frames now and then makes one.
+    /// Consecutive packets needed to confirm another step; a card that sometimes drops frames makes
+    /// one.
     const ODD: u32 = 3;
-    /// How far the timestamps of an outage may be from the time that passed, beside a thousandth of
-    /// it: what queues hold, and cards that run apart.
+    /// Maximum difference of an outage's timestamps and the elapsed time, plus a thousandth:
+    /// queues, and rate differences of cards.
     const UNSURE: Span = Span::from_millis(250);
 
-    /// Begins with its first packet.
+    /// Creates the source from its first packet.
     pub fn begin(packet: &PacketHead, frames: Frames, came: &Arrival) -> Self {
         let number = Unwrapper::starting_at(packet.number);
         let timeline = Unwrapper::starting_at(packet.media);
@@ -113,17 +112,17 @@ impl Source {
         }
     }
 
-    /// Its identity.
+    /// Identity of the source.
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// From where its packets come.
+    /// Source addresses of its packets.
     pub const fn endpoints(&self) -> &SourceEndpoints {
         &self.endpoints
     }
 
-    /// Whether this is what its own host says of it.
+    /// Whether `author` is this source on its own host.
     pub(crate) fn is_told_by(&self, author: Author) -> bool {
         author.ssrc == self.stream.ssrc() && self.endpoints.are_of(author.host)
     }
@@ -133,48 +132,48 @@ impl Source {
         self.stamped
     }
 
-    /// Whether the last packet admitted begins a run of sound: the first of a source, or one with
-    /// the marker (RFC 3551 §4.1) after one without. Some senders mark every packet.
+    /// Whether the last admitted packet begins a run of sound: a source's first, or one with the
+    /// marker (RFC 3551 §4.1) after one without. Some senders mark every packet.
     pub(crate) const fn begins_anew(&self) -> bool {
         self.begins_anew
     }
 
-    /// By how many frames its timestamps advance per packet, once a few packets agree that it is not by as many as they
-    /// hold.
+    /// Frames by which timestamps advance per packet, if enough packets agree that it differs from
+    /// their length.
     pub(crate) fn odd_step(&self) -> Option<Frames> {
         let OddSteps { frames, packets, last, .. } = self.steps;
         let lasts = packets >= Self::ODD && last == self.newest.sequence;
         lasts.then(|| Frames::new(frames))
     }
 
-    /// Its packets hold as many frames as its timestamps say: they were read wrongly.
+    /// Adopts the timestamps' step as packet length: the payload was misinterpreted.
     pub(crate) fn follow_step(&mut self, step: Frames) {
         self.newest.frames = step;
         self.steps = OddSteps::default();
     }
 
-    /// Whether its packets do not hold what its timestamps say, or no packet showed yet that they do.
+    /// Whether packet lengths disagree with timestamps, or no packet has confirmed them yet.
     pub fn is_odd(&self) -> bool {
         let begins_odd = self.steps.packets > 0 && !self.steps.regular;
         begins_odd || self.odd_step().is_some()
     }
 
-    /// The highest packet number so far.
+    /// Highest packet number.
     pub const fn highest(&self) -> i64 {
         self.newest.sequence
     }
 
-    /// The highest number that a packet carried, with its wrap-arounds (RFC 3550 §6.4.1).
+    /// Highest number in packets, extended (RFC 3550 §6.4.1).
     pub(crate) const fn highest_carried(&self) -> u32 {
         (self.newest.sequence - self.shift) as u32
     }
 
-    /// The earliest frame seen.
+    /// Earliest frame.
     pub const fn begin_media(&self) -> MediaTime {
         self.begin
     }
 
-    /// The first frame after the newest packet.
+    /// First frame after the newest packet.
     pub fn end(&self) -> MediaTime {
         self.newest.media + self.newest.frames
     }
@@ -183,19 +182,19 @@ impl Source {
         self.newest.frames
     }
 
-    /// Where the packet with this number begins, if all are as long as the newest.
+    /// Start of the packet with this number, assuming the newest length.
     pub(crate) fn media_of(&self, sequence: i64) -> MediaTime {
         let packets = sequence - self.newest.sequence;
         self.newest.media + Frames::new(packets * self.newest.frames.count())
     }
 
-    /// The number, as packets carry it, of one that begins there, if all are as long as the newest.
+    /// Number in packets of one that begins at `media`, assuming the newest length.
     fn number_at(&self, media: MediaTime) -> i64 {
         let packets = (media - self.newest.media).count() / self.newest.frames.count().max(1);
         self.newest.sequence - self.shift + packets
     }
 
-    /// A frame of this timestamp, nearest to the newest.
+    /// Frame with this timestamp that is nearest to the newest.
     pub(crate) fn media_near(&self, rtp_timestamp: u32) -> MediaTime {
         MediaTime::from_frames(self.timeline.peek(rtp_timestamp))
     }
@@ -215,7 +214,7 @@ impl Source {
         self.jitter
     }
 
-    /// It said goodbye: any other source may follow at once.
+    /// Marks the source as ended by a goodbye: any other may follow at once.
     pub fn say_goodbye(&mut self) {
         self.said_goodbye = true;
     }

@@ -1,5 +1,4 @@
-//! What a stream is: its format, its packets, its promise of latency; and one packet on its way
-//! from the sender machine to a link.
+//! Stream format and limits, and a packet on its way from the packetizer to a link.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -9,16 +8,16 @@ use crate::ledger::Departure;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate};
 
-/// Everything that the two ends of a stream must agree on.
+/// Parameters that both ends of a stream must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamFormat {
     /// Nominal frames per second.
     pub rate: Rate,
     /// Samples per frame.
     pub channels: Channels,
-    /// Coding of one sample on the wire.
+    /// Sample format on the wire.
     pub sample: SampleFormat,
-    /// What compresses the samples of a packet, of `sample` where they are whole numbers, if anything does.
+    /// Codec, if any; it uses integers of the format `sample`.
     pub coder: Option<Codec>,
     /// Frames per packet.
     pub packet: Frames,
@@ -26,26 +25,26 @@ pub struct StreamFormat {
     pub payload_type: u8,
 }
 
-/// Shortest and longest audio time in one packet.
+/// Minimum and maximum packet time.
 pub const PTIME_RANGE: (Span, Span) = (Span::from_micros(125), Span::from_millis(20));
 
-/// The longest datagram that any network carries, in fragments or not, as UDP payload: 65535 bytes
-/// of IPv4 packet (RFC 791 §3.1) less its header and UDP's.
+/// Maximum UDP payload, fragmented or not: 65535 bytes of IPv4 packet (RFC 791 §3.1) less its
+/// header and UDP's.
 pub const MOST_DATAGRAM_BYTES: usize = 65_507;
 
-/// The longest link offset. Ten times what a person still calls live; the playout holds twice
-/// as much, so it bounds memory against a description that lies.
+/// Maximum link offset, ten times the limit of live use. The playout buffer holds twice as much, so
+/// this bounds memory against false descriptions.
 pub const LONGEST_LINK_OFFSET: Span = Span::from_secs(5);
 
-/// A packet time that no whole number of frames fits, or that is outside [`PTIME_RANGE`].
+/// Packet time outside [`PTIME_RANGE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a packet time of {asked} cannot be carried; use 125us to 20ms")]
 pub struct PtimeError {
-    /// What was asked for.
+    /// Requested packet time.
     pub asked: Span,
 }
 
-/// The whole frames that fit in `ptime`, rounded down.
+/// Whole frames in `ptime`, rounded down.
 pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
     if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 {
         return Err(PtimeError { asked: ptime });
@@ -54,7 +53,7 @@ pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
 }
 
 impl Coding {
-    /// The shortest time of a packet from `least` to `most` that it takes in such a stream; `None` where it takes none.
+    /// Minimum supported packet time from `least` to `most`; `None` if there is none.
     pub fn shortest(
         self,
         (rate, channels): (Rate, Channels),
@@ -72,56 +71,55 @@ impl Coding {
 }
 
 impl StreamFormat {
-    /// The payload type of a coding of single samples when nobody says another.
+    /// Default payload type of a sample format.
     pub const fn default_payload_type(sample: SampleFormat) -> u8 {
         Self::usual_payload_type(sample, None)
     }
 
-    /// The same of any coding.
+    /// Default payload type of any coding.
     pub const fn usual_payload_type(sample: SampleFormat, coder: Option<Codec>) -> u8 {
         Coding { sample, coder }.row().payload_type
     }
 
-    /// What a coder has to take of it beside its packets.
+    /// Rate and channels, which a codec must support.
     pub const fn shape(&self) -> (Rate, Channels) {
         (self.rate, self.channels)
     }
 
-    /// How its sound is coded.
+    /// Coding of the sound.
     pub const fn coding(&self) -> Coding {
         Coding { sample: self.sample, coder: self.coder }
     }
 
-    /// The word for that.
+    /// Name of the coding.
     pub const fn coding_name(&self) -> &'static str {
         self.coding().name()
     }
 
-    /// Audio time in one packet.
+    /// Audio time per packet.
     pub fn ptime(&self) -> Span {
         self.rate.span_of(self.packet)
     }
 
-    /// Bytes of one frame on the wire, where nothing compresses it.
+    /// Uncompressed bytes per frame.
     pub const fn frame_bytes(&self) -> usize {
         self.sample.bytes() * self.channels.count()
     }
 
-    /// Bytes of audio in one packet; where it is compressed without loss, no packet has more.
+    /// Bytes of audio per packet; for lossless compression the maximum.
     pub fn payload_bytes(&self) -> usize {
         let raw = self.packet.as_len() * self.frame_bytes();
         self.coder.map_or(raw, |coder| coder.payload_bytes((self.channels, self.packet), raw))
     }
 
-    /// Whether all packets are as long as each other, as they must be to be summed.
+    /// Whether all packets have equal length, as summing requires.
     pub(crate) fn is_constant(&self) -> bool {
         self.coder.is_none_or(Codec::is_constant)
     }
 
-    /// How old the first frame of a packet may be when the packet is complete, if the device
-    /// delivers `period` frames at a time: `packet + period − gcd(packet, period)` frames. Equal
-    /// to one period where packets divide it, to one packet where periods divide that. The first frame that comes
-    /// out of a coder is so much older by its delay.
+    /// Maximum age of a packet's first frame when complete, if the device delivers `period` frames
+    /// at a time: `packet + period − gcd(packet, period)` frames. This is one period if packets
+    /// divide it, and one packet if periods divide that. A codec's delay is added.
     pub fn packing_age(&self, period: Frames) -> Span {
         let (packet, period) = (self.packet.count(), period.count());
         let delay = self.coder.map_or(Frames::ZERO, Codec::delay);
@@ -133,19 +131,17 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// One packet on its way from the sender machine to a link, which finishes it.
+/// A packet on its way from the packetizer to a link, which completes it.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
     /// The whole datagram.
     pub datagram: &'a mut [u8],
-    /// Its instants so far; `due` is the departure time that a pacing link waits for, and
-    /// `handed` is the link's to fill.
+    /// Its times so far. A pacing link waits for `due`, and any link sets `handed`.
     pub instants: Departure,
-    /// Where in the datagram [`handed_bytes`](crate::packet::handed_bytes) go, written by the link at the last
+    /// Position of [`handed_bytes`](crate::packet::handed_bytes), written by the link at the last
     /// moment.
     pub handed_at: Option<usize>,
-    /// The packet that was sent so many packets before this one leaves once more with it, as the same
-    /// bytes: whoever finishes packets keeps those that say so
-    /// ([`Repeats`](crate::redundancy::Repeats)).
+    /// Number of packets back to a packet that is sent again with this one, byte for byte. The link
+    /// must keep packets for that ([`Repeats`](crate::redundancy::Repeats)).
     pub again: Option<usize>,
 }

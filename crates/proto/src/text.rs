@@ -1,11 +1,11 @@
-//! Text for and from people: durations with a unit, and text of other programs that is shown.
+//! Durations with units, and text of other programs for display.
 
 use crate::time::Span;
 
-/// Whether a log or terminal can show `c` as it is: no control, no format character (such as bidirectional overrides),
-/// no line separator, and neither private nor unassigned.
+/// Whether a log or terminal can show `c` unchanged. Excludes control and format characters (such
+/// as bidirectional overrides), line separators, private and unassigned characters.
 pub fn is_printable(c: char) -> bool {
-    // As `str` escapes it behind another: `char` escapes combining characters as well.
+    // Escapes as in a `str` after another character: `char` also escapes combining characters.
     let mut text = [b'x'; 5];
     let len = 1 + c.encode_utf8(&mut text[1..]).len();
     let shows = |text: &str| text.escape_debug().count() == 2;
@@ -13,8 +13,9 @@ pub fn is_printable(c: char) -> bool {
     space || matches!(c, '"' | '\'' | '\\') || core::str::from_utf8(&text[..len]).is_ok_and(shows)
 }
 
-/// Text of another program or machine for a log or terminal: one line of at most `max` characters, in which what is not
-/// [printable](is_printable) is escaped, as in `\u{202e}`. Text that was cut ends in `…`.
+/// Text of another program or machine for a log or terminal: one line of at most `max` characters.
+/// Characters that are not [printable](is_printable) are escaped, as in `\u{202e}`. Truncated text
+/// ends in `…`.
 pub fn printable(text: &str, max: usize) -> String {
     let escaped = |c: char| {
         let (plain, escape) = match is_printable(c) {
@@ -32,13 +33,13 @@ pub fn printable(text: &str, max: usize) -> String {
     shown
 }
 
-/// A duration that cannot be read, with what was typed.
+/// Error for an invalid duration, with the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// A figure without a unit.
+    /// Number without a unit.
     #[error("`{0}` has no unit; write {0}ms, or ns, us, s, min or h")]
     Unit(String),
-    /// Something else than a figure and a unit.
+    /// Not a number with a unit.
     #[error("`{0}` is not a duration; write a figure and its unit, as 125us, 1.5ms or 10s")]
     Figure(String),
     /// Longer than [`Span`] holds, or finer than a nanosecond.
@@ -46,7 +47,7 @@ pub enum SpanError {
     Range(String),
 }
 
-/// The units, each with its nanoseconds. `µs` is what `us` stands for.
+/// Units in nanoseconds; `µs` equals `us`.
 const UNITS: [(&str, i64); 7] = [
     ("ns", 1),
     ("us", 1_000),
@@ -57,9 +58,9 @@ const UNITS: [(&str, i64); 7] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads a duration: a decimal figure, signed if need be, and its unit without a space: `125us`,
-/// `1.5ms`, `10s`. Exact: no figure passes through floating point. Every
-/// [`Span`] of whole nanoseconds reads back from what it displays, if that shows all its digits.
+/// Parses a duration: a decimal number with optional sign and a unit without space, as `125us`,
+/// `1.5ms`, `10s`. Exact, without floating point. Reads back every displayed [`Span`] of whole
+/// nanoseconds if all digits are shown.
 pub fn parse_span(text: &str) -> Result<Span, SpanError> {
     let trimmed = text.trim();
     let unit_at = trimmed.find(|c: char| c.is_alphabetic()).unwrap_or(trimmed.len());
@@ -81,7 +82,7 @@ pub fn parse_span(text: &str) -> Result<Span, SpanError> {
         .ok_or_else(|| SpanError::Range(trimmed.into()))
 }
 
-/// Sign, whole digits and fraction digits of a decimal figure.
+/// Sign, whole digits and fraction digits of a decimal number.
 fn digits(figure: &str) -> Option<(bool, &str, &str)> {
     let (negative, figure) = match figure.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -93,7 +94,7 @@ fn digits(figure: &str) -> Option<(bool, &str, &str)> {
     (some && all_digits(whole) && all_digits(fraction)).then_some((negative, whole, fraction))
 }
 
-/// `whole.fraction × scale`, if it is a whole number of nanoseconds and not absurdly long.
+/// `whole.fraction × scale`, if it is a whole number of nanoseconds and in range.
 fn nanos(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
     let fraction = fraction.trim_end_matches('0');
     let number = |part: &str| if part.is_empty() { Some(0) } else { part.parse::<i64>().ok() };
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// What hostile peers write, and how it is shown.
+    /// Hostile input, and its display.
     const HOSTILE: [(&str, &str); 12] = [
         ("\x1b[2J\x1b]0;own\x07", "\\u{1b}[2J\\u{1b}]0;own\\u{7}"),
         ("a\ntaut: b\r\tc\0", "a\\ntaut: b\\r\\tc\\u{0}"),
@@ -122,7 +123,7 @@ mod tests {
         ("\u{200b}\u{200d}\u{2060}\u{feff}", "\\u{200b}\\u{200d}\\u{2060}\\u{feff}"),
         ("\u{fff9}\u{e0001}\u{e0041}", "\\u{fff9}\\u{e0001}\\u{e0041}"),
         ("\u{e000}\u{378}\u{ffff}", "\\u{e000}\\u{378}\\u{ffff}"),
-        // Languages, quotes and spaces are as they are.
+        // Languages, quotes and spaces stay unchanged.
         (
             "Käse e\u{301} हिन्दी שלום \"it's\" \\ 音\u{3000}楽 🎧",
             "Käse e\u{301} हिन्दी שלום \"it's\" \\ 音\u{3000}楽 🎧",

@@ -1,15 +1,15 @@
-//! The two clocks a stream lives by, and the differences between their readings.
+//! Clocks of a stream, and differences of their readings.
 //!
-//! [`LocalTime`] is an instant on *this host's* `CLOCK_MONOTONIC`, in integer nanoseconds.
-//! [`MediaTime`] is a position in *one stream*, in frames at the nominal rate since the stream's
-//! first frame. Neither converts to the other without a [`Rate`](crate::units::Rate) and a
-//! reference pair of both ([`crate::clock`]).
+//! [`LocalTime`] is an instant of *this host's* `CLOCK_MONOTONIC`, in integer nanoseconds.
+//! [`MediaTime`] is a position in *one stream*, in frames at the nominal rate since its first
+//! frame. Conversion needs a [`Rate`](crate::units::Rate) and a reference pair of both
+//! ([`crate::clock`]).
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Neg, Sub};
 
-/// The saturated sum. Two instructions and a jump that is never taken, where `saturating_add` is six
-/// without one: every packet has some seventy of these sums.
+/// Saturating sum. Two instructions and a branch that is never taken, instead of six for
+/// `saturating_add`: every packet needs some seventy of these sums.
 #[inline]
 pub(crate) const fn plus(one: i64, other: i64) -> i64 {
     match one.checked_add(other) {
@@ -26,14 +26,13 @@ pub(crate) const fn minus(one: i64, other: i64) -> i64 {
     }
 }
 
-/// The end of the numbers on the side of this sign.
+/// Minimum or maximum number by this sign.
 #[cold]
 #[inline(never)]
 const fn end_towards(sign: i64) -> i64 {
     if sign < 0 { i64::MIN } else { i64::MAX }
 }
 
-/// Sums and differences that saturate.
 macro_rules! arithmetic {
     ($($left:ident $op:ident $right:ident = $out:ident;)*) => {$(arithmetic!(@ $left $op $right $out);)*};
     (@ $left:ident plus $right:ident $out:ident) => {
@@ -88,14 +87,14 @@ arithmetic! {
     Frames negated Frames = Frames;
 }
 
-/// An instant on this host's monotonic clock: nanoseconds since an arbitrary, fixed origin.
+/// An instant of this host's monotonic clock: nanoseconds since an arbitrary, fixed origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LocalTime(i64);
 
 impl LocalTime {
-    /// The origin of the clock. Simulated worlds start here.
+    /// Origin of the clock; start of simulated worlds.
     pub const ZERO: Self = Self(0);
-    /// Later than every instant that will happen: "no deadline".
+    /// Later than any instant: "no deadline".
     pub const NEVER: Self = Self(i64::MAX);
 
     /// The instant `nanos` nanoseconds after the origin.
@@ -113,7 +112,7 @@ impl LocalTime {
         self.0 == i64::MAX
     }
 
-    /// The first multiple of `step` from this instant on, counted from the clock's origin.
+    /// First multiple of `step` at or after this instant, counted from the origin.
     pub fn next_of(self, step: Span) -> Self {
         let step = step.as_nanos().max(1);
         let past = self.0.rem_euclid(step);
@@ -142,10 +141,10 @@ impl fmt::Debug for LocalTime {
     }
 }
 
-/// An instant on some host's wall clock as RTCP carries it: nanoseconds since the Unix epoch.
+/// An instant of a host's wall clock as in RTCP: nanoseconds since the Unix epoch.
 ///
-/// Steady: every host derives it from its monotonic clock and an offset frozen at the start of a
-/// stream, so it says nothing about the true time of day.
+/// Steady: each host derives it from its monotonic clock and an offset frozen at the start of a
+/// stream. It need not be the true time of day.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct WallTime(i64);
 
@@ -160,7 +159,7 @@ impl WallTime {
         self.0
     }
 
-    /// The wall clock of a host at `local`, `offset` being the frozen difference wall − local.
+    /// Wall clock of a host at `local`, with the frozen difference `offset` = wall − local.
     pub fn of_local(local: LocalTime, offset: Span) -> Self {
         Self((local + offset).as_nanos())
     }
@@ -172,12 +171,12 @@ impl fmt::Debug for WallTime {
     }
 }
 
-/// A signed length of time in integer nanoseconds.
+/// A signed duration in integer nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(i64);
 
 impl Span {
-    /// No time at all.
+    /// No time.
     pub const ZERO: Self = Self(0);
     /// Longer than any run: "no limit".
     pub const MAX: Self = Self(i64::MAX);
@@ -202,27 +201,27 @@ impl Span {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The length in nanoseconds.
+    /// Duration in nanoseconds.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// The length in milliseconds, for people to read; never computed with.
+    /// Duration in milliseconds, for display only.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The length in microseconds, for people to read; never computed with.
+    /// Duration in microseconds, for display only.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// The length without its sign.
+    /// Absolute value.
     pub const fn abs(self) -> Self {
         Self(self.0.saturating_abs())
     }
 
-    /// Halved, towards zero.
+    /// Half, rounded towards zero.
     pub const fn half(self) -> Self {
         Self(self.0 / 2)
     }
@@ -232,7 +231,7 @@ impl Span {
         Self(self.0.saturating_mul(times))
     }
 
-    /// `self ÷ parts`, towards zero; `parts` of zero counts as one.
+    /// `self ÷ parts`, rounded towards zero; `parts` of zero counts as one.
     pub const fn divided(self, parts: i64) -> Self {
         Self(if parts == 0 { self.0 } else { self.0.saturating_div(parts) })
     }
@@ -251,7 +250,7 @@ impl fmt::Debug for Span {
 }
 
 impl fmt::Display for Span {
-    /// In the largest unit that keeps the figure above one: `2.5ms`, `125us`, `20ns`.
+    /// In the largest unit that keeps the number at least one: `2.5ms`, `125us`, `20ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.unsigned_abs();
         let (unit, name) = match nanos {
@@ -275,21 +274,21 @@ impl fmt::Display for Span {
 
 /// A position in a stream: frames at the nominal rate since its first frame.
 ///
-/// On the wire this is the RTP timestamp less the stream's random start, without its wrap-around
+/// On the wire this is the RTP timestamp less the stream's random start, unwrapped
 /// ([`crate::wrap`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaTime(i64);
 
 impl MediaTime {
-    /// The first frame of the stream.
+    /// First frame of the stream.
     pub const ZERO: Self = Self(0);
 
-    /// The frame with this index.
+    /// Frame with this index.
     pub const fn from_frames(index: i64) -> Self {
         Self(index)
     }
 
-    /// The index of this frame.
+    /// Index of the frame.
     pub const fn as_frames(self) -> i64 {
         self.0
     }
@@ -301,18 +300,18 @@ impl fmt::Debug for MediaTime {
     }
 }
 
-/// A position in a stream between its frames: what meets the DAC at an instant is seldom a whole
-/// frame. In parts of 2⁻³² of a frame, a few femtoseconds at audio rates.
+/// A position between frames of a stream: an instant at the DAC is seldom a whole frame. The unit
+/// of 2⁻³² of a frame is a few femtoseconds at audio rates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MediaPoint {
-    /// The frame at or before it.
+    /// Frame at or before the position.
     pub frame: MediaTime,
-    /// How far after that frame, in parts of 2⁻³².
+    /// Distance after that frame, in units of 2⁻³².
     pub fraction: u32,
 }
 
 impl MediaPoint {
-    /// The frame nearest to it; the later one from half way on.
+    /// Nearest frame; halves round up.
     pub fn nearest(self) -> MediaTime {
         self.frame + Frames::new(i64::from(self.fraction >> 31))
     }
@@ -348,28 +347,28 @@ impl fmt::Debug for MediaPoint {
     }
 }
 
-/// A signed distance in a stream, in parts of 2⁻³² of a frame. Saturates at 2³¹ frames, three hours
+/// A signed distance in a stream, in units of 2⁻³² of a frame. Saturates at 2³¹ frames, three hours
 /// at 192 kHz.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FineFrames(i64);
 
 impl FineFrames {
-    /// None.
+    /// No distance.
     pub const ZERO: Self = Self(0);
-    /// Parts of one frame.
+    /// Units per frame.
     pub const ONE: i64 = 1 << 32;
 
-    /// So many parts of 2⁻³².
+    /// Distance in units of 2⁻³².
     pub const fn from_parts(parts: i64) -> Self {
         Self(parts)
     }
 
-    /// Parts of 2⁻³².
+    /// Units of 2⁻³².
     pub const fn parts(self) -> i64 {
         self.0
     }
 
-    /// In frames, for controllers and for people to read.
+    /// Distance in frames, for controllers and display.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / Self::ONE as f64
     }
@@ -395,7 +394,7 @@ impl fmt::Debug for FineFrames {
 pub struct Frames(i64);
 
 impl Frames {
-    /// None.
+    /// No frames.
     pub const ZERO: Self = Self(0);
 
     /// `count` frames.
@@ -403,17 +402,17 @@ impl Frames {
         Self(count)
     }
 
-    /// How many frames, signed.
+    /// The number, signed.
     pub const fn count(self) -> i64 {
         self.0
     }
 
-    /// How many frames as a length of memory; a negative count is an empty one.
+    /// The number as a length in memory; 0 if negative.
     pub const fn as_len(self) -> usize {
         if self.0 < 0 { 0 } else { self.0 as usize }
     }
 
-    /// The number of frames that a slice of this length holds.
+    /// Number of frames for a slice length.
     pub const fn from_len(len: usize) -> Self {
         Self(len as i64)
     }

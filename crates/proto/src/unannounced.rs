@@ -1,75 +1,74 @@
-//! What the packets of a sender that announces nothing need of the latency: how long they are is
-//! known with the first of them, and what they come apart by shows in those that come late.
+//! Latency needed by packets of a sender without announcement: their length is known from the first
+//! one, their jitter from late ones.
 
 #[cfg(test)]
 mod tests;
 
 use crate::time::{LocalTime, Span};
 
-/// A latency at which packets like those seen are in time, and why it is so long.
+/// Sufficient latency for the packets seen, with its reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     /// Capture to presentation.
     pub latency: Span,
-    /// Sound in the longest packet: its first frame is so old when it leaves.
+    /// Duration of the longest packet: the age of its first frame at departure.
     pub packet: Span,
-    /// How much later than the fastest the slowest of those came that are to be waited for.
+    /// Delay of the slowest packets worth waiting for, compared with the fastest.
     pub apart: Span,
 }
 
-/// Some packets that were late, one soon after the other.
+/// Late packets in quick succession.
 #[derive(Debug, Clone, Copy)]
 struct LateRun {
     began: LocalTime,
-    /// The longest of their transits.
+    /// Maximum of their transits.
     transit: Span,
 }
 
-/// Measures the packets of one sender. For the device's thread: a few comparisons each.
+/// Measures the packets of one sender. For the device thread: a few comparisons per packet.
 #[derive(Debug, Clone)]
 pub struct Unannounced {
-    /// From the arrival of a packet to its first frame at the DAC at most: the device's ring, and
-    /// what the resampler looks ahead.
+    /// Maximum time from a packet's arrival to its first frame at the DAC: the device ring and the
+    /// resampler's look-ahead.
     takes: Span,
     packet: Span,
     occasions: [Option<LateRun>; Self::OFTEN],
 }
 
 impl Unannounced {
-    /// Left for the network beside what packets and device take: ten times what a wired one needs,
-    /// and what the playout may be off by where arrivals place it
-    /// ([`crate::placement::Due::tolerance`]).
+    /// Time for the network: ten times that of a wired one, and the possible playout error when
+    /// arrivals place packets ([`crate::placement::Due::tolerance`]).
     const WAY: Span = Span::from_millis(1);
-    /// What is late so often is late again. A host that froze, or a queue that filled, is late once.
+    /// Number of late runs that shows repetition; a host freeze or a full queue happens once.
     const OFTEN: usize = 3;
-    /// Packets that were held up together come together: what is late within this time is late once,
+    /// Late packets within this time are one run: packets delayed together arrive together.
     const TOGETHER: Span = Span::from_millis(25);
-    /// and what was late before this time has passed.
+    /// Lifetime of a late run.
     const MEMORY: Span = Span::from_secs(2);
 
-    /// Nothing has come yet. The device takes `takes` from the arrival of a packet to its first
-    /// frame at the DAC at most.
+    /// Creates a measurement without packets. `takes` is the maximum time from a packet's arrival
+    /// to its first frame at the DAC.
     pub const fn new(takes: Span) -> Self {
         Self { takes, packet: Span::ZERO, occasions: [None; Self::OFTEN] }
     }
 
-    /// The device takes so long, as it turned out: packets are measured anew.
+    /// Sets the device's actual time and restarts the measurement.
     pub(crate) fn set_takes(&mut self, takes: Span) {
         *self = Self::new(takes);
     }
 
-    /// Another sender is heard.
+    /// Restarts the measurement for another sender.
     pub fn forget(&mut self) {
         *self = Self::new(self.takes);
     }
 
-    /// What was late so far says nothing of the network.
+    /// Discards all late runs: the network did not cause them.
     pub(crate) const fn forget_late(&mut self) {
         self.occasions = [None; Self::OFTEN];
     }
 
-    /// Takes the length of a packet before it is placed `kept` after its capture. Tells what it
-    /// needs where that is more.
+    /// Adds the length of a packet before it is placed `kept` after its capture. Returns the need
+    /// if it is more.
     pub(crate) fn observe_length(&mut self, length: Span, kept: Span) -> Option<Need> {
         if length <= self.packet {
             return None;
@@ -79,16 +78,15 @@ impl Unannounced {
         (kept < least).then(|| self.need(least + Self::WAY, Span::ZERO))
     }
 
-    /// Takes a packet that came late for a latency of `kept`, with its transit
-    /// ([`crate::ledger::PacketTrace::transit`]). Tells what such packets need once they have come
-    /// again and again.
+    /// Adds a packet late at a latency of `kept`, with its transit
+    /// ([`crate::ledger::PacketTrace::transit`]). Returns the need once lateness repeats.
     pub(crate) fn observe_late(
         &mut self,
         arrival: LocalTime,
         transit: Span,
         kept: Span,
     ) -> Option<Need> {
-        // Whoever came in time and was late here needs a device that does not stand still.
+        // A packet that arrived in time was late because of a stalled device.
         if transit + self.takes + Self::WAY <= kept {
             return None;
         }
@@ -100,7 +98,7 @@ impl Unannounced {
         let slowest = self.occasions.iter().flatten().map(|occasion| occasion.transit).max()?;
         self.occasions = [None; Self::OFTEN];
         let apart = (slowest - self.packet).max(Span::ZERO);
-        // What was slower than the others is so by as much again now and then.
+        // Margin for packets that are even slower.
         let spare = Self::WAY.max(apart.divided(4));
         Some(self.need((slowest + self.takes).max(kept) + spare, apart))
     }
@@ -122,7 +120,7 @@ impl Unannounced {
     }
 }
 
-/// Up to whole tenths of a millisecond, for people to read.
+/// Rounds up to 0.1 ms, for display.
 pub fn tenths(span: Span) -> Span {
     const TENTH: i64 = 100_000;
     Span::from_nanos(span.as_nanos().saturating_add(TENTH - 1).div_euclid(TENTH) * TENTH)

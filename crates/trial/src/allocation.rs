@@ -1,4 +1,4 @@
-//! An allocator that counts, so that a test can show that code allocates nothing or frees all.
+//! A counting allocator, for tests that code allocates nothing or frees everything.
 #![expect(unsafe_code, reason = "the trait of a global allocator is unsafe")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,7 +9,7 @@ thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system's allocator with counters per thread. A test program installs it with
+/// The system allocator with per-thread counters. A test program installs it with
 /// `#[global_allocator]`.
 pub struct CountingAllocator;
 
@@ -31,12 +31,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// How often the current thread has allocated or freed memory.
 pub fn allocator_calls() -> u64 {
     CALLS.get()
 }
 
-/// Bytes that the current thread has allocated minus those that it has freed.
+/// Bytes allocated minus bytes freed by the current thread.
 pub fn live_bytes() -> i64 {
     LIVE.get()
 }

@@ -1,27 +1,21 @@
-//! Tests that prove nothing where they run say so, in lines of one shape.
+//! Reports tests that are inconclusive on this machine, in a uniform line format.
 
 use core::fmt;
 use core::panic::Location;
 use std::io::Write as _;
 
-/// Why a test proves nothing on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// A program or a library that a package has.
     Package,
-    /// A right that root has.
     Privilege,
-    /// A card, a network or whatever else a machine has or has not.
     Device,
-    /// Time: the machine was busy with other things, or stood still.
     Host,
 }
 
 impl Lack {
-    /// What is missing where a program could not do its work, by what was said of it: the program,
-    /// or a right.
+    /// Classifies a program's error message: missing program, or missing privilege.
     pub fn told_by(why: &str) -> Self {
-        // The words of the system and those of a shell.
+        // Messages of the system and of a shell.
         let absent = ["No such file", "not found"].iter().any(|words| why.contains(words));
         if absent { Self::Package } else { Self::Privilege }
     }
@@ -38,17 +32,16 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Reports on standard error that the current test, or a part of it, proves nothing here. Not by a macro: the
-/// test runner shows output of macros for failed tests only.
+/// Reports on standard error that the current test, or a part, is inconclusive. Not a macro: the
+/// test runner shows macro output only of failed tests.
 #[track_caller]
 pub fn skipped(lack: Lack, why: &str) {
-    // One write, so that lines of tests that run at once do not mix. An error means that standard error is
-    // closed, and nothing can report that.
+    // A single write, so that lines of concurrent tests do not mix. It fails only if standard error
+    // is closed, which cannot be reported.
     let _ = std::io::stderr().write_all(line(lack, &current_test(), why).as_bytes());
 }
 
-/// The path of the current test, which libtest gives to its thread; or, if the caller runs on another
-/// thread, where it is.
+/// Path of the current test, from libtest's thread name; on other threads, the caller's location.
 #[track_caller]
 pub(crate) fn current_test() -> String {
     let caller = Location::caller();
@@ -58,7 +51,7 @@ pub(crate) fn current_test() -> String {
     }
 }
 
-/// `SKIPPED (KIND): TEST: WHY`, which `make test` counts.
+/// Formats `SKIPPED (KIND): TEST: WHY`, which `make test` counts.
 fn line(lack: Lack, test: &str, why: &str) -> String {
     let why: Vec<_> = why.lines().map(str::trim).filter(|part| !part.is_empty()).collect();
     format!("SKIPPED ({lack}): {test}: {}\n", why.join("; "))

@@ -1,8 +1,8 @@
-//! How tests are judged on a machine that others use too. What a machine lacks is said
-//! ([`skipped`]); what time decides is set aside only where the host spoiled it, by the word of a
-//! watch that is the tests' own ([`timed`]).
+//! Judges tests on a shared machine. Missing prerequisites are reported ([`skipped`]). Timing
+//! failures are set aside only if the host caused them, as observed by the tests' own watch
+//! ([`timed`]).
 //!
-//! Tests alone use this.
+//! For tests only.
 #![deny(unsafe_code)]
 
 mod allocation;

@@ -1,17 +1,16 @@
-//! How much of the machine went to others than this session: tests, what they started, and who started
-//! them.
+//! Share of the machine used by processes outside this session, which contains the tests, their
+//! children and their parents.
 
 use std::fs::{read_dir, read_to_string};
 
-/// Processor time so far, in ticks of the kernel's own length: those of the machine and those of a
-/// process are alike (`proc_stat(5)`, `proc_pid_stat(5)`).
+/// Processor time so far, in kernel ticks: the machine's and a process's have the same length
+/// (`proc_stat(5)`, `proc_pid_stat(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Of all cores, at work or not.
     all: u64,
     idle: u64,
-    /// The processes of this session, and what they started and saw end. By the session, as programs of other
-    /// tests are none of others', and as what still runs has been waited for by nobody.
+    /// Processes of this session, with children that they waited for. Counts by session, so that
+    /// programs of other tests are included, as are running processes not waited for yet.
     own: u64,
 }
 
@@ -21,25 +20,27 @@ impl Load {
         let listed = read_dir("/proc").into_iter().flatten().flatten();
         let mut numbers: Vec<u32> =
             listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        // Children before their parents, whose numbers are lower as a rule: what ends meanwhile is counted twice
-        // at worst, and never with nobody.
+        // Children before parents, which usually have lower ids: a process that ends meanwhile may
+        // count twice, but is never missed.
         numbers.sort_unstable_by(|one, other| other.cmp(one));
         let stat = |number| read_to_string(format!("/proc/{number}/stat")).ok();
         let processes = numbers.into_iter().filter_map(stat);
         Self::of(&read("/proc/stat"), &read("/proc/self/stat"), processes)
     }
 
-    /// By the words of the kernel, of the machine, of this process and of all; nothing where it does not say.
+    /// Parses the kernel's text for the machine, this process and all processes; missing data
+    /// counts as zero.
     fn of(machine: &str, process: &str, processes: impl Iterator<Item = String>) -> Self {
         let figures = |words: &str| -> Vec<u64> {
             words.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect()
         };
-        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is in the first two.
+        // user, nice, system, idle, iowait, irq, softirq, steal; later fields are included in the
+        // first two.
         let cores = figures(machine.lines().next().unwrap_or("").trim_start_matches("cpu"));
         let sum =
             |places: core::ops::Range<usize>| cores.iter().take(places.end).skip(places.start);
-        // A program's name may hold anything; 3 fields after it comes its session, and 11 after it its times
-        // and its children's.
+        // The program name can contain anything; the session is 3 fields after it, and the times of
+        // process and children 11 fields.
         let after =
             |process: &str| figures(process.rsplit_once(')').map_or("", |(_, after)| after));
         let session = |after: &[u64]| after.get(3).copied();
@@ -53,8 +54,7 @@ impl Load {
         }
     }
 
-    /// The share of the machine that went to others since `before`; of a time too short to tell,
-    /// none.
+    /// Share of the machine used outside this session since `before`; 0 if the time is too short.
     pub(crate) fn others_since(&self, before: &Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let idle = self.idle.saturating_sub(before.idle);
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_is_neither_idle_nor_the_tests_went_to_others() {
         let before = load(0, 0, 0, 0);
-        // Its own work, however much, is not others'.
+        // The session's own work does not count.
         assert_eq!(load(200, 0, 0, 200).others_since(&before), 0.0);
         assert_eq!(load(200, 0, 0, 50).others_since(&before), 0.75);
         assert_eq!(load(0, 100, 100, 0).others_since(&before), 0.5);
@@ -103,7 +103,6 @@ mod tests {
         assert!(load.all > 0 && load.idle <= load.all, "{load:?}");
     }
 
-    /// What a process used so far, and its children, in ticks.
     fn used(id: u32) -> u64 {
         let said = read_to_string(format!("/proc/{id}/stat")).unwrap();
         let after = said.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(4);

@@ -1,24 +1,24 @@
-//! UDP ports that nobody has.
+//! Free UDP ports for tests.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU16, Ordering};
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// An even UDP port of this range that is free together with the one above, given once by this process.
-/// Processes begin at different ones of it.
+/// Returns an even UDP port in `range` that is free, as is the one above. Each call in this process
+/// returns another port; processes start at different ports of the range.
 ///
-/// A range below 32768, where `ip_local_port_range` begins, is not given to sockets that ask for any: so
-/// it stays free until the program that is to use it binds it.
+/// Use a range below 32768, the start of `ip_local_port_range`: the kernel assigns none of these to
+/// sockets with port 0, so the port stays free until the program under test binds it.
 ///
 /// # Panics
 ///
-/// Where no pair is free.
+/// If no pair is free.
 pub fn free_udp_ports(range: Range<u16>) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let pairs = range.len() as u32 / 2;
     for _ in 0..pairs {
-        // A program that is started for each test has a number that is little above the last one's.
+        // Programs started per test have nearly consecutive process ids.
         let start = std::process::id().wrapping_mul(97);
         let pair = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed).into()) % pairs;
         let port = range.start + 2 * pair as u16;
@@ -29,14 +29,13 @@ pub fn free_udp_ports(range: Range<u16>) -> u16 {
     panic!("no two neighbouring UDP ports of {range:?} are free");
 }
 
-/// Whether a socket can have it, and none has.
 fn is_free(port: u16) -> bool {
-    // What this process starts in another thread has all that is open here until it is executed, and this
-    // very socket with it: the system lists it then, although it is closed here.
+    // A child forked in another thread holds copies of all open descriptors until it calls exec,
+    // including this socket's; the system still lists the port then, although it is closed here.
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() && !is_listed(port)
 }
 
-/// Whether a UDP socket has this port, as /proc/net/udp lists them: `sl local_address …`, in hex.
+/// Whether a UDP socket has this port according to /proc/net/udp: `sl local_address …`, in hex.
 pub fn is_listed(port: u16) -> bool {
     let listed = fs::read_to_string("/proc/net/udp").unwrap_or_default();
     let has = format!(":{port:04X}");
@@ -55,7 +54,8 @@ mod tests {
     fn ports_are_free_while_other_threads_start_programs() {
         let range = 29_000..29_800;
         thread::scope(|scope| {
-            // A program that is to run as somebody is started by a fork, and holds what was open a while.
+            // Starting a program as a given user forks, and the fork holds open descriptors for a
+            // while.
             let user = fs::metadata("/proc/self").unwrap().uid();
             let starts =
                 move || (0..100).for_each(|_| drop(Command::new("true").uid(user).status()));
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_port_that_somebody_has_is_given_to_nobody() {
         let one = free_udp_ports(28_000..29_000);
-        // Others ask for ports meanwhile.
+        // Concurrent tests also take ports.
         let near = one..one + 40;
         let _has = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, one + 1)).unwrap();
         assert!(is_listed(one + 1));

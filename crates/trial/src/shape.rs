@@ -1,6 +1,7 @@
-//! Shapes of JSON that help texts give, and what is written.
+//! Compares JSON shapes in help texts with the JSON written.
 
-/// The names of a shape of JSON that a help text gives and that begins so, in their order, each with those it is within.
+/// Field names of the JSON shape in a help text that starts with `begin`, in order, each prefixed
+/// with its parents.
 ///
 /// # Panics
 ///
@@ -8,16 +9,17 @@
 #[track_caller]
 pub fn shape_in_help(help: &str, begin: &str) -> Vec<String> {
     let at = help.find(begin).expect("the help has this shape");
-    // A text behind a colon or a bar is a value.
+    // A string after a colon or a bar is a value.
     names(&help[at..], |before, _| !before.ends_with([':', '|']))
 }
 
-/// The same of an object of JSON; those of an array's elements once.
+/// Field names of a JSON object; those of array elements once.
 pub fn shape_of_json(json: &str) -> Vec<String> {
     names(json, |_, after| after.starts_with(':'))
 }
 
-/// Compares a shape of JSON that a help text gives, which begins so, with what is written of one with every field.
+/// Asserts that the JSON shape in a help text that starts with `begin` has exactly the fields of
+/// `json`, which contains every field.
 ///
 /// # Panics
 ///
@@ -27,7 +29,8 @@ pub fn assert_shape(help: &str, begin: &str, json: &str) {
     assert_eq!(shape_in_help(help, begin), shape_of_json(json));
 }
 
-/// The names of the first object, told apart from texts by what stands before and after them.
+/// Field names of the first object; `is_name` distinguishes them from string values by the text
+/// before and after.
 fn names(object: &str, is_name: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let parts: Vec<&str> = object.split('"').collect();
     let (mut all, mut within, mut last) = (Vec::new(), Vec::new(), "");

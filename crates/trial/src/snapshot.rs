@@ -1,11 +1,11 @@
-//! Messages that tests compare with kept files. A new wording then changes such a file and no test.
+//! Compares messages with stored snapshots, so that a new wording changes a snapshot file and no
+//! test.
 //!
 //! The snapshots of `crates/cli/tests/program/errors.rs` are in
 //! `crates/cli/snapshots/tests/program/errors.txt`:
 //!
 //! ```text
 //! # name_of_the_test
-//!
 //! > key
 //!     the message
 //! ```
@@ -17,20 +17,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
-/// Rewrites the snapshots of the tests that run, if it is set.
+/// Environment variable that makes running tests rewrite their snapshots.
 const UPDATE: &str = "UPDATE_SNAPSHOTS";
 
-/// Characters that are kept of a key.
 const LONGEST_KEY: usize = 120;
 
-/// Held while a file is read and written.
+/// Locked while a file is read and written.
 static FILES: Mutex<Updated> = Mutex::new(Updated(BTreeSet::new()));
 
-/// The files and sections that this process rewrote.
+/// Files and sections rewritten by this process.
 struct Updated(BTreeSet<(PathBuf, String)>);
 
-/// Compares the text of an expression with its snapshot. The key is the expression itself, or the first of
-/// two arguments.
+/// Compares the text of an expression with its snapshot. The key is the expression itself, or the
+/// first of two arguments.
 #[macro_export]
 macro_rules! snapshot {
     ($text:expr $(,)?) => {
@@ -41,15 +40,16 @@ macro_rules! snapshot {
     };
 }
 
-/// Compares a text with the snapshot that has this key in the section of the calling function. If the key has
-/// several, as in a loop, it is one of them.
+/// Compares a text with the snapshots under this key in the calling function's section. With
+/// several, as in a loop, one must match.
 ///
-/// UDP and TCP ports that tests choose and temporary folders and the number of this process are replaced by `PORT`, `TMP` and `PID` in
-/// both.
+/// In both, `PORT`, `TMP` and `PID` replace the UDP and TCP ports that tests choose, temporary
+/// directories and this process's id.
 ///
 /// # Panics
 ///
-/// If the snapshot differs or is missing, or if the file has a section of a function that is gone.
+/// If the snapshot differs or is missing, or if the file has a section for a function that no
+/// longer exists.
 #[track_caller]
 pub fn match_snapshot(key: impl Display, text: impl Display) {
     let caller = Location::caller();
@@ -91,7 +91,6 @@ pub fn match_snapshot(key: impl Display, text: impl Display) {
     );
 }
 
-/// The file of the snapshots of a source file.
 fn kept_at(workspace: &Path, source: &str) -> PathBuf {
     let root = ["/src/", "/tests/"].iter().filter_map(|folder| source.find(folder)).min();
     let (package, inner) = source.split_at(root.expect("a test is in src or tests"));
@@ -99,7 +98,7 @@ fn kept_at(workspace: &Path, source: &str) -> PathBuf {
     workspace.join(package).join("snapshots").join(inner).with_extension("txt")
 }
 
-/// The name of a function, if this line of code begins one.
+/// Name of the function that this line of code begins, if any.
 fn function_begun(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line =
@@ -108,28 +107,25 @@ fn function_begun(line: &str) -> Option<&str> {
     name.split(['(', '<']).next()
 }
 
-/// The function that has this line, counted from 1.
 fn enclosing_function(code: &str, line: u32) -> Option<&str> {
     let above: Vec<_> = code.lines().take(line as usize).collect();
     above.into_iter().rev().find_map(function_begun)
 }
 
-/// The line where a function begins.
 fn position(code: &str, function: &str) -> Option<usize> {
     code.lines().position(|line| function_begun(line) == Some(function))
 }
 
-/// Whether a test chose this port: by [`crate::free_udp_ports`], or the kernel did.
+/// Whether a test chose this port, via [`crate::free_udp_ports`] or the kernel.
 fn is_chosen(port: &str) -> bool {
     let port: Option<u32> = if port.len() == 5 { port.parse().ok() } else { None };
     port.is_some_and(|port| (10_000..20_000).contains(&port) || (28_000..61_000).contains(&port))
 }
 
-/// The text with ports, temporary folders and the number of this process replaced.
 fn normal(text: &str) -> String {
     let temporary = ["taut-", ".tmp"].map(|name| format!("{}/{name}", env::temp_dir().display()));
     let process = std::process::id().to_string();
-    // A folder or device of a test: the process and a counter.
+    // A test's directory or device: process id and counter.
     let of_process = |rest: &str| -> Option<usize> {
         let after = rest.strip_prefix(process.as_str())?;
         let counter = after
@@ -173,11 +169,9 @@ fn normal(text: &str) -> String {
     out
 }
 
-/// A file of snapshots.
 #[derive(Debug, Default, PartialEq)]
 struct Snapshots(Vec<Section>);
 
-/// The snapshots of a function.
 #[derive(Debug, PartialEq)]
 struct Section {
     function: String,
@@ -185,7 +179,7 @@ struct Section {
 }
 
 impl Section {
-    /// Of a key in a loop there may be several.
+    /// A key in a loop may have several.
     fn texts(&self, key: &str) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(move |(kept, _)| kept == key).map(|(_, text)| text.as_str())
     }
@@ -208,7 +202,7 @@ impl Snapshots {
         &mut self.0[index]
     }
 
-    /// A file that is not there has none.
+    /// A missing file is empty.
     fn read(path: &Path) -> Self {
         Self::parse(&fs::read_to_string(path).unwrap_or_default())
     }
@@ -252,7 +246,7 @@ impl Snapshots {
         out
     }
 
-    /// Not in place: another process sees the old file or the new one.
+    /// Replaces the file atomically: another process sees the old or the new one.
     fn write(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path.parent().expect("a folder of snapshots"))?;
         let new = path.with_extension("new");
@@ -312,7 +306,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no snapshot of \"missing\"")]
     fn missing_snapshot_fails() {
-        // In update mode nothing is missing.
         assert!(env::var_os(UPDATE).is_none(), "no snapshot of \"missing\"");
         snapshot!("missing", "text");
     }
@@ -320,7 +313,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "--- kept\nold\n--- is\nnew")]
     fn other_text_fails() {
-        // In update mode the snapshot is rewritten; keep it as it is.
+        // Update mode would rewrite this snapshot; keep it.
         assert!(env::var_os(UPDATE).is_none(), "--- kept\nold\n--- is\nnew");
         snapshot!("other", "new");
     }

@@ -1,4 +1,4 @@
-//! Tests of time: watched while they run, and run again where the host spoiled them.
+//! Timing tests: watched while they run, and repeated if the host disturbed them.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,15 +9,16 @@ use crate::lack::{Lack, skipped};
 use crate::verdict::{Failed, RUNS, Run, TestVerdict, verdict};
 use crate::watch::{CoreWatch, Seen, Window};
 
-/// Held by a test while it runs: for writing, if it is to be the only one of its program.
+/// Locked while a test runs; for writing if it must run alone in its program.
 static TURN: RwLock<()> = RwLock::new(());
 
-/// Until it is dropped, no test runs that measures time or wants to be alone.
+/// Keeps tests that measure time or need to be alone from running until dropped.
 pub fn beside() -> RwLockReadGuard<'static, ()> {
     TURN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until it is dropped, no other test runs that takes a turn. For tests in a module `exclusive` only.
+/// Keeps all other tests that take a turn from running until dropped. Only for tests in a module
+/// `exclusive`.
 pub fn alone() -> RwLockWriteGuard<'static, ()> {
     assert_exclusive();
     exclusive_turn()
@@ -27,48 +28,47 @@ fn exclusive_turn() -> RwLockWriteGuard<'static, ()> {
     TURN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The commit lane runs tests several at a time, and those in a module `exclusive` one at a time after them.
-/// An exclusive test elsewhere would hold up the others.
+/// The commit lane runs tests in parallel, and then those in modules `exclusive` one at a time. An
+/// exclusive test elsewhere would block the parallel ones.
 fn assert_exclusive() {
     let thread = std::thread::current();
-    // libtest gives a test's path to its thread, unless it runs one test at a time.
+    // libtest names threads after tests, unless it runs one test at a time.
     if let Some(path) = thread.name().filter(|name| name.contains("::")) {
         assert!(path.contains("exclusive::"), "move {path} into a module `exclusive`");
     }
 }
 
-/// Runs a test that measures time, and no other beside it; it is in a module `exclusive`. A failure is final, unless the watch
-/// saw the host spoil what failed: all cores stood still then, or others used much of them. It is
-/// run again in that case, and if the host spoils each of a handful of runs, it is said loudly that
-/// nothing was proved.
+/// Runs a timing test alone; it must be in a module `exclusive`. A failure is final, unless the
+/// watch saw the host cause it: all cores stood still, or other sessions used much of them. In that
+/// case the test is repeated; if the host disturbs all of five runs, the test is reported as
+/// inconclusive.
 ///
-/// What failed is something that any moment of the run may have spoiled; [`each`] and [`mostly`]
-/// say more exactly what it is.
+/// By default a failure may be due to any moment of the run; [`each`] and [`mostly`] are more
+/// specific.
 #[track_caller]
 pub fn timed<T: Fn()>(test: T) {
     assert_exclusive();
     judged(&test, alone_each_time());
 }
 
-/// [`timed`] of a test that asserts outcomes, medians and ratios, and nothing that one moment can
-/// spoil (see [`mostly`]), but needs a quiet machine, such as for programs of others that have no real-time
-/// threads. It is in a module `exclusive`, of which two such tests run at once, and runs alone if it has to be
-/// run again.
+/// Like [`timed`], for a test that asserts only outcomes, medians and ratios, which no single
+/// moment can spoil (see [`mostly`]), but needs a quiet machine, such as for foreign programs
+/// without real-time threads. It must be in a module `exclusive`, of which two such tests run at
+/// once; repeats run alone.
 #[track_caller]
 pub fn steady<T: Fn()>(test: T) {
     assert_exclusive();
     shared(test);
 }
 
-/// [`steady`] of a test that runs [`beside`] others. What other tests beside it use is none of others', as long as
-/// it is of this session.
+/// Like [`steady`], but runs in parallel with other tests. Load from tests in the same session does
+/// not count as the host's.
 #[track_caller]
 pub fn shared<T: Fn()>(test: T) {
     let turns = std::iter::once(TestTurn::Beside(beside())).chain(alone_each_time());
     judged(&|| mostly(&test), turns);
 }
 
-/// What a run holds.
 enum TestTurn {
     Beside(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
@@ -101,7 +101,7 @@ fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
         TestVerdict::Passed => {}
         TestVerdict::Failed => resume_unwind(failure),
         TestVerdict::NothingProved(why) => {
-            // Without priority it may have been the programs under test that kept the watch waiting.
+            // Without priority, the programs under test may have delayed the watch.
             let lack = if seen.may { Lack::Host } else { Lack::Privilege };
             let words = words(&*failure);
             let why = format!("{RUNS} runs proved nothing: {why}; the last failed by: {words}");
@@ -110,7 +110,7 @@ fn judged(test: &dyn Fn(), turns: impl Iterator<Item = TestTurn>) {
     }
 }
 
-/// What a failed assertion said, in one line: who reads it sees whether time had to do with it.
+/// A failed assertion's message in one line, which shows whether timing was involved.
 fn words(failure: &(dyn Any + Send)) -> String {
     let said = failure.downcast_ref::<String>().map(String::as_str);
     let said = said.or_else(|| failure.downcast_ref().copied()).unwrap_or("no words");
@@ -119,11 +119,11 @@ fn words(failure: &(dyn Any + Send)) -> String {
     line[..end].to_owned()
 }
 
-/// Failures of [`each`] that are looked at, since each writes its words.
+/// Maximum number of failures examined by [`each`], as each prints its message.
 const MOST: usize = 20;
 
-/// Asserts something of each of these, about the instants that are said beside it: a stall excuses
-/// what it overlaps, and that alone, be it of one core, as nobody knows which one mattered.
+/// Asserts something about each item, whose window gives the relevant time. Only a stall that
+/// overlaps the window excuses a failure, even of a single core, as the relevant core is unknown.
 pub fn each<I>(all: impl IntoIterator<Item = (Window, I)>, assertion: impl Fn(I)) {
     let failures = all.into_iter().filter_map(|(when, one)| {
         let failure = catch_unwind(AssertUnwindSafe(|| assertion(one))).err()?;
@@ -135,18 +135,17 @@ pub fn each<I>(all: impl IntoIterator<Item = (Window, I)>, assertion: impl Fn(I)
     }
 }
 
-/// Asserts something that no moment can spoil, such as a median: only a host that stood still for
-/// much of the run excuses its failure.
+/// Asserts something that no single moment can spoil, such as a median. Only a host that stood
+/// still for much of the run excuses a failure.
 pub fn mostly<T>(assertion: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(assertion)) {
         Ok(value) => value,
-        // What was marked inside is marked more exactly.
+        // An inner mark is more specific.
         Err(failure) if failure.is::<Marked>() => resume_unwind(failure),
         Err(failure) => resume_unwind(Box::new(Marked { failed: Failed::Mostly, failure })),
     }
 }
 
-/// A failed assertion, and of what it was.
 struct Marked {
     failed: Failed,
     failure: Box<dyn Any + Send>,
@@ -178,7 +177,7 @@ mod tests {
         for test in [|| timed(|| ()), || steady(|| ()), || drop(alone())] {
             assert!(!named("jack::xruns_are_counted", test));
             assert!(named("jack::exclusive::xruns_are_counted", test));
-            // What libtest calls the thread when it runs one test at a time.
+            // libtest's thread name when it runs one test at a time.
             assert!(named("main", test));
         }
     }

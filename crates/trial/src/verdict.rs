@@ -1,47 +1,46 @@
-//! Whether a failure is the host's: decided by what the watch saw, without a clock.
+//! Decides, from the watch's observations and without a clock, whether the host caused a failure.
 
 use tautline_proto::time::Span;
 
 use crate::watch::{Seen, Window};
 
-/// Runs of a test until it may say that this host cannot answer it.
+/// Maximum runs of a test before it is reported as inconclusive.
 pub(crate) const RUNS: usize = 5;
-/// Others that use so much of all cores keep a program's ordinary threads from running when they
-/// should; its real-time threads hardly notice.
+/// Minimum share of all cores used by other sessions that delays a program's ordinary threads;
+/// real-time threads hardly notice.
 const OTHERS: f64 = 0.25;
-/// Cores that stood still for so much of a run spoiled more than moments of it.
+/// Minimum share of a run in which cores stood still that spoils more than moments.
 const MUCH: f64 = 0.05;
 
-/// A shorter run waited for nothing that a busy host could delay: it ended by itself, such as by a crash.
+/// A shorter run cannot have been delayed by a busy host: it ended by itself, for example by a
+/// crash.
 const BUSY_RUN: Span = Span::from_millis(250);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// Something of each of these instants.
+    /// Assertions about each of these windows.
     At(Vec<Window>),
-    /// Something that any moment of the run may have spoiled.
+    /// An assertion that any moment of the run may have spoiled.
     Somewhere,
-    /// Something that holds for most of a run, and that no moment can spoil.
+    /// An assertion about most of a run, which no single moment can spoil.
     Mostly,
 }
 
-/// One run of a test.
 pub(crate) struct Run {
     pub(crate) failed: Option<Failed>,
     pub(crate) seen: Seen,
 }
 
-/// What runs of a test come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TestVerdict {
     Passed,
-    /// The last run failed, and nothing excuses it.
+    /// The last run failed, without an excuse.
     Failed,
-    /// All runs failed, each while the host was not itself: why, of the last.
+    /// All runs failed, each with a disturbed host; contains the last run's excuse.
     NothingProved(String),
 }
 
-/// Takes runs until one decides: the first that passes, or the first failure that is not the host's.
+/// Runs until one decides: the first that passes, or the first failure not caused by the host.
 pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> TestVerdict {
     let mut why = String::new();
     for Run { failed, seen } in runs.take(RUNS) {
@@ -54,7 +53,6 @@ pub(crate) fn verdict(runs: impl Iterator<Item = Run>) -> TestVerdict {
     TestVerdict::NothingProved(why)
 }
 
-/// Why a failure is the host's, if it is.
 fn excuse(failed: &Failed, seen: &Seen) -> Option<String> {
     let busy = seen.others >= OTHERS && seen.run.lasts() >= BUSY_RUN;
     let stalled = match failed {
@@ -75,7 +73,6 @@ mod tests {
         Window { from: at(from), to: at(to) }
     }
 
-    /// A run of a second, in which cores stood still then.
     fn run(failed: Option<Failed>, stalls: &[Window]) -> Run {
         let (run, stalls) = (window(0, 1000), stalls.to_vec());
         Run {
@@ -110,7 +107,6 @@ mod tests {
             verdict([run(Some(twice), &[window(510, 530)])].into_iter()),
             TestVerdict::Failed
         );
-        // A twentieth of a run is 50 ms.
         let brief = [window(500, 549)];
         assert_eq!(verdict([run(Some(Failed::Mostly), &brief)].into_iter()), TestVerdict::Failed);
     }
@@ -134,12 +130,10 @@ mod tests {
         assert!(matches!(with(at(), window(519, 521)), TestVerdict::NothingProved(_)));
         assert_eq!(with(at(), window(521, 523)), TestVerdict::Failed);
         assert_eq!(with(Failed::Somewhere, window(519, 521)), TestVerdict::Failed);
-        // A twentieth of two cores' time is 100 ms.
         assert_eq!(with(Failed::Mostly, window(400, 499)), TestVerdict::Failed);
         assert!(matches!(with(Failed::Mostly, window(400, 600)), TestVerdict::NothingProved(_)));
     }
 
-    /// What a run comes to: passed, failed in a stall, failed without one.
     #[derive(Clone, Copy, PartialEq)]
     enum Kind {
         Passed,
@@ -147,7 +141,6 @@ mod tests {
         Failed,
     }
 
-    /// All ways in which five runs can go.
     fn all() -> impl Iterator<Item = [Kind; RUNS]> {
         let kinds = [Kind::Passed, Kind::Aside, Kind::Failed];
         (0..3_usize.pow(RUNS as u32)).map(move |number| {
@@ -173,8 +166,8 @@ mod tests {
         }
     }
 
-    /// As a pass of any of five runs would stand: a fault that shows in one run of three went unseen
-    /// 242 times of 243.
+    /// If a pass of any of five runs counted, a fault in one run of three would go unnoticed 242
+    /// times of 243.
     #[test]
     fn a_fault_that_shows_in_one_run_of_three_is_red_in_one_test_of_three() {
         let shows = |number: usize| run(number.is_multiple_of(3).then(at), &[]);

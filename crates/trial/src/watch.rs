@@ -1,7 +1,7 @@
-//! Looks at every core while a test runs: when it was away, and for whom else it worked.
+//! Watches every core while a test runs: when it did not run, and how much other sessions used.
 //!
-//! The watch is the tests' own, and not what the programs under test watch the host by: what they
-//! say of themselves excuses nothing.
+//! This watch belongs to the tests. It is not the stall monitor of the programs under test: their
+//! own reports excuse nothing.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,14 +13,13 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::load::Load;
 
-/// How often each core is looked at.
 const WAKE_EVERY: Span = Span::from_micros(500);
-/// A wake-up later than this is a stall: the shortest period that tests of time use.
+/// Minimum lateness of a stall: the shortest period in timing tests.
 const LATE: Span = Span::from_micros(250);
-/// A core that was away for so long alone kept the thread from running that waited there.
+/// Minimum absence of a single core that counts as a delay of its threads.
 const ALONE: Span = Span::from_millis(1);
 
-/// From an instant to another, both within.
+/// A closed time interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub from: LocalTime,
@@ -28,14 +27,15 @@ pub struct Window {
 }
 
 impl Window {
-    /// From the first of these to the last; of none, an instant at which nothing happened.
+    /// From the first to the last of these instants; without any, an instant at which nothing
+    /// happened.
     pub fn around(instants: &[LocalTime]) -> Self {
         let (first, last) = (instants.iter().min(), instants.iter().max());
         let [from, to] = [first, last].map(|at| at.copied().unwrap_or(LocalTime::ZERO));
         Self { from, to }
     }
 
-    /// What the two have in common; an instant at least.
+    /// Intersection of the two, at least one instant.
     fn common(&self, other: &Self) -> Option<Self> {
         let (from, to) = (self.from.max(other.from), self.to.min(other.to));
         (from <= to).then_some(Self { from, to })
@@ -46,24 +46,23 @@ impl Window {
     }
 }
 
-/// What a watch saw of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) run: Window,
-    /// When no core ran what it should have, in order.
+    /// When no core ran, in order.
     pub(crate) stalls: Vec<Window>,
-    /// When any one did not, for long enough to be told.
+    /// When any core did not run for at least `ALONE`.
     pub(crate) away: Vec<Window>,
     pub(crate) cores: usize,
-    /// The share of all cores' time that was neither idle nor the test's.
+    /// Share of all cores' time used by other sessions.
     pub(crate) others: f64,
-    /// Whether the watch ran above everything else.
+    /// Whether the watch had the highest priority.
     pub(crate) may: bool,
 }
 
 impl Seen {
-    /// The share of the run in which no core ran what it should have; or in which one did not, of all of them,
-    /// if that is more: a thread waits for the timer of the core that it is on.
+    /// Share of the run in which no core ran; or the average share per core in which a single one
+    /// did not, if larger, as a thread waits for the timer of its own core.
     pub(crate) fn stood_still(&self) -> f64 {
         let all = |windows: &[Window]| -> i64 {
             windows.iter().map(|window| window.lasts().as_nanos()).sum()
@@ -72,8 +71,8 @@ impl Seen {
         away.max(all(&self.stalls) as f64) / self.run.lasts().as_nanos().max(1) as f64
     }
 
-    /// Whether all cores stood still at some of these instants, or one was away: a real-time thread
-    /// waits for the timer of its core, whichever that is.
+    /// Whether all cores stood still within this window, or one was away: a real-time thread waits
+    /// for the timer of its core, whichever that is.
     pub(crate) fn stalled(&self, when: &Window) -> bool {
         self.stalls.iter().chain(&self.away).any(|stall| stall.common(when).is_some())
     }
@@ -92,23 +91,23 @@ impl fmt::Display for Seen {
     }
 }
 
-/// What one core's thread has seen so far.
 #[derive(Debug)]
 struct CoreLog {
     away: Vec<Window>,
-    /// Its latest look: before it, every absence is in `away`.
+    /// Latest wake-up: all earlier absences are in `away`.
     looked: LocalTime,
 }
 
-/// One thread per core, above all programs under test, so that what these do is never taken for the host.
-/// All tests of a process share them: eight watches at once would use a fifth of a core.
+/// One thread per core, with higher priority than all programs under test, so that their load never
+/// looks like the host's. Shared by all tests of a process: eight watches at once would use a fifth
+/// of a core.
 struct CoreLooks {
     cores: Vec<Arc<Mutex<CoreLog>>>,
     may: bool,
 }
 
 impl CoreLooks {
-    /// Those of this process, which look from the first call until it ends.
+    /// This process's threads, running from the first call until the process ends.
     fn get() -> &'static Self {
         static LOOKS: OnceLock<CoreLooks> = OnceLock::new();
         LOOKS.get_or_init(Self::start)
@@ -134,12 +133,13 @@ impl CoreLooks {
         Self { cores, may: granted.iter().all(|granted| *granted) }
     }
 
-    /// When each core was away during `run`, which has ended: waits until each has looked since.
+    /// Absences of each core during `run`, which has ended: waits until each thread has woken
+    /// since.
     fn during(&self, run: &Window) -> Vec<Vec<Window>> {
         let of = |core: &Arc<Mutex<CoreLog>>| loop {
             let log = core.lock().unwrap_or_else(PoisonError::into_inner);
             if log.looked >= run.to {
-                // In order: the latest are at the end.
+                // Sorted: the latest are at the end.
                 let first = log.away.partition_point(|away| away.to < run.from);
                 let within = log.away[first..].iter().filter(|away| away.from <= run.to);
                 return within.copied().collect();
@@ -151,7 +151,6 @@ impl CoreLooks {
     }
 }
 
-/// Looks at every core from its start to its end.
 pub(crate) struct CoreWatch {
     begun: LocalTime,
     load: Load,
@@ -173,7 +172,6 @@ impl CoreWatch {
     }
 }
 
-/// Notes when one core was away.
 fn look(log: &Mutex<CoreLog>) {
     let mut due = now() + WAKE_EVERY;
     loop {
@@ -189,8 +187,7 @@ fn look(log: &Mutex<CoreLog>) {
     }
 }
 
-/// When all cores were away, by when each was; moments that two short absences have in common by
-/// chance are left out.
+/// Intersections of all cores' absences; chance overlaps of two short absences are dropped.
 fn of_all(cores: Vec<Vec<Window>>) -> Vec<Window> {
     let all = cores.into_iter().reduce(|all, core| {
         let common = |one: &Window| {

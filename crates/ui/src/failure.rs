@@ -1,4 +1,4 @@
-//! How a command ends: one sentence and an exit status.
+//! End of a command: a message and an exit status.
 
 use core::fmt;
 
@@ -25,17 +25,17 @@ impl Failure {
         Self { sentence: sentence.into(), status: 2 }
     }
 
-    /// This build lacks `what`: its features leave the lab out.
+    /// This build excludes `what`, because its features exclude the lab.
     pub fn without_lab(what: &str) -> Self {
         Self::usage(format!("this build has no {what}\nhint: make release"))
     }
 
-    /// The senders fell silent and said no goodbye.
+    /// The senders stopped without a goodbye.
     pub fn silence(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 4 }
     }
 
-    /// It could not be told: of what was to be compared, some could not be.
+    /// The comparison is incomplete: a part could not be compared.
     pub fn undecided(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), status: 5 }
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Failure {
 }
 
 impl From<clap::Error> for Failure {
-    /// In one line, as every other complaint: what is wrong, and the tip if there is one.
+    /// A one-line message with a hint if there is one.
     fn from(error: clap::Error) -> Self {
         if let Some(figure) = below_zero(&error) {
             return Self::usage(format!(
@@ -62,14 +62,14 @@ impl From<clap::Error> for Failure {
         let text =
             error.to_string().replace("invalid digit found in string", "must be a whole number");
         let mend = match error.kind() {
-            // A similar name, --max-transit-time, is a length of time.
+            // The similar option --max-transit-time takes a time.
             _ if is_mute(&error, &text) => {
                 return Self::usage(
                     "unexpected argument '--mute': send and recv have none\n\
                      hint: --volume -inf, or --control and the line `mute` on standard input",
                 );
             }
-            // The sentence of the value's own reader already ends with the mend.
+            // The message of the value's parser already has a hint.
             ErrorKind::ValueValidation => "",
             _ => "; --help shows how",
         };
@@ -91,14 +91,14 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// Whether it is --mute, of a command that plays or sends and has none.
+/// Returns whether it is --mute, which a command with playback or sending lacks.
 fn is_mute(error: &clap::Error, text: &str) -> bool {
     let given = error.get(ContextKind::InvalidArg);
     let mutes = ["Usage: taut send", "Usage: taut recv"].iter().any(|usage| text.contains(usage));
     mutes && matches!(given, Some(ContextValue::String(given)) if given == "--mute")
 }
 
-/// A figure below zero that was taken for an option, such as -5 of `--latency -5ms`.
+/// Returns a negative value that was parsed as an option, such as -5 of `--latency -5ms`.
 fn below_zero(error: &clap::Error) -> Option<&str> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_figure = given.strip_prefix('-')?.starts_with(|c: char| c.is_ascii_digit());

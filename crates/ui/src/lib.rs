@@ -1,5 +1,5 @@
-//! What the commands of `taut` share at the terminal and on the command line: how values of options are read, what is
-//! said and printed, reports in files, and how a command ends. The experiments (`tautline_lab`) use it as `taut` does.
+//! Shared parts of the `taut` commands: option parsers, messages, output, report files and exit
+//! codes. Also used by the experiments (`tautline_lab`).
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +20,8 @@ use tautline_proto::units::Rate;
 use failure::Failure;
 use report_file::PlainKind;
 
-/// How the device will run. Its rate is the stream's: where somebody says what that is (`rate`), a
-/// device that has another is refused, because nothing here turns 44100 Hz into 48000.
+/// Returns the device's settings. If the stream's rate is given (`rate`), a device with another
+/// rate is rejected, because nothing resamples from 44100 Hz to 48000.
 pub fn settled(
     spec: &DeviceSpec,
     directions: impl Into<Directions>,
@@ -40,7 +40,7 @@ pub fn settled(
     }
 }
 
-/// Ctrl-C and a polite kill ask to stop; a second one ends the program at once.
+/// Ctrl-C and SIGTERM request a stop; a second one ends the program at once.
 pub fn stop_on_signals() -> Result<Stop, Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Stop::default();
@@ -52,7 +52,7 @@ pub fn stop_on_signals() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// Prints a report of which there is no page as it was asked for.
+/// Prints a report that has no HTML page.
 pub fn answer(
     kind: PlainKind,
     text: &str,

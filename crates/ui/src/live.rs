@@ -1,10 +1,10 @@
-//! The line that shows how a run goes, in words: what matters most comes first, as terminals cut it.
+//! Live status line of a run: the most important part first, as terminals truncate it.
 
 use tautline_engine::monitor::run::{PeerState, Progress};
 use tautline_proto::send_policy::ReceiverCounts;
 use tautline_proto::time::Span;
 
-/// A peer that maps clocks has done so by then, after its first packets.
+/// Time after its first packets by which a peer has mapped clocks.
 pub const ANSWER: Span = Span::from_secs(2);
 
 pub fn line(name: &str, progress: &Progress<'_>) -> String {
@@ -22,7 +22,7 @@ pub fn line(name: &str, progress: &Progress<'_>) -> String {
             latency(progress)
         ),
         PeerState::Awaited => format!("nothing received yet: {name} {seconds:.1} s, {xruns} xruns"),
-        // Figures of what was heard before say nothing of now.
+        // Earlier figures do not describe the present.
         PeerState::Silent { since, silent, of } if silent == of => {
             format!("silent for {}: {name} {seconds:.1} s, {counted}", told(*since))
         }
@@ -49,7 +49,7 @@ fn latency(progress: &Progress<'_>) -> String {
             let how = if progress.heard { "latency" } else { "expected" };
             let by = progress.clock.map_or(String::new(), |clock| format!(" by {clock}"));
             let latency = latency.as_millis_f64();
-            // Both ends have one clock, where it is nothing.
+            // Zero if both ends share one clock.
             match uncertainty {
                 Span::ZERO => format!("{how} {latency:.3} ms{by}"),
                 unsure => format!("{how} {latency:.3} ± {:.3} ms{by}", unsure.as_millis_f64()),
@@ -69,14 +69,12 @@ mod tests {
 
     use super::*;
 
-    /// After an hour, with a latency of 5 ms.
     fn shown(name: &str, peer: PeerState) -> String {
         let latency = Some((Span::from_millis(5), Span::from_micros(10)));
         let (elapsed, packets) = (Span::from_secs(3600), 3_600_000);
         line(name, &Progress { elapsed, packets, peer, latency, ..Progress::default() })
     }
 
-    /// What a terminal of 80 columns shows of it.
     fn cut(line: &str) -> String {
         line.chars().take(80).collect()
     }

@@ -1,4 +1,4 @@
-//! What reads the values of options.
+//! Parsers of option values.
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use tautline_audio::DeviceSpec;
@@ -17,13 +17,13 @@ where
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// Reads a device, whose path may be any bytes.
+/// Parses a device; its path may be any bytes.
 pub fn device() -> impl TypedValueParser<Value = DeviceSpec> {
     OsStringValueParser::new()
         .try_map(|name| DeviceSpec::try_from(&*name).map_err(|error| error.to_string()))
 }
 
-/// Reads an address, in which the path of a description may be any bytes.
+/// Parses an address; the path of a description may be any bytes.
 pub fn address(
     read: fn(&str) -> Result<Address, String>,
 ) -> impl TypedValueParser<Value = Address> {
@@ -50,7 +50,7 @@ pub fn ptime(text: &str) -> Result<Span, String> {
     }
 }
 
-/// Reads a length of time, or `auto`, or `auto:` and the longest that it becomes.
+/// Parses a time, `auto`, or `auto:` with a maximum.
 pub fn latency(text: &str) -> Result<LatencyRule, String> {
     if text == "auto" {
         return Ok(LatencyRule::AUTO);
@@ -71,7 +71,7 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     Rate::new(hertz).map_err(|error| error.to_string())
 }
 
-/// Reads bits per second: `96k` or `96000`.
+/// Parses bits per second: `96k` or `96000`.
 pub fn bitrate(text: &str) -> Result<u32, String> {
     let (number, thousands) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1000),
@@ -83,7 +83,7 @@ pub fn bitrate(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("`{text}` is no bit rate of Opus; write 6k to 510k, such as 96k"))
 }
 
-/// Reads a DSCP: a number or a name of IANA's registry (RFC 2474, 2597, 3246, 5865, 8622).
+/// Parses a DSCP: a number or a name of IANA's registry (RFC 2474, 2597, 3246, 5865, 8622).
 pub fn dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_uppercase();
     let digits = |prefix| name.strip_prefix(prefix).map(str::as_bytes);

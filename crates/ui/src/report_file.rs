@@ -1,4 +1,4 @@
-//! In which forms a report is printed, and written into files, whose suffix decides the format.
+//! Report formats, for printing and for files, whose suffix selects the format.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -39,7 +39,6 @@ pub enum PlainKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
     Json,
-    /// A line for each stream or row, for spreadsheets.
     Csv,
     Html,
     Txt,
@@ -87,8 +86,7 @@ pub fn report_path() -> impl TypedValueParser<Value = ReportPath> {
     PathBufValueParser::new().try_map(ReportPath::try_from)
 }
 
-/// Where the report goes, tried before the run: whoever waits an hour for it must not learn then that it
-/// cannot be written.
+/// Report files, opened before the run: a failure must not show after an hour.
 pub struct ReportFiles(Vec<(FileFormat, ReportFile)>);
 
 impl ReportFiles {
@@ -102,7 +100,7 @@ impl ReportFiles {
         self.0.iter().any(|(format, _)| format.is_drawn())
     }
 
-    /// Writes each as `render` returns it, whatever becomes of one. CSV is made of the JSON.
+    /// Writes each file with `render`, even if another fails. CSV is derived from JSON.
     pub fn write(
         self,
         render: impl Fn(FileFormat) -> Result<String, Failure>,
@@ -118,7 +116,8 @@ impl ReportFiles {
         written.into_iter().collect()
     }
 
-    /// Writes the files, then prints the report as `kind`: the reader of what is printed may be gone.
+    /// Writes the files, then prints the report as `kind`: the reader of standard output may be
+    /// gone.
     pub fn write_and_print(
         self,
         kind: ReportKind,
@@ -138,17 +137,17 @@ impl ReportFiles {
     }
 }
 
-/// One of them. What stood there before stays until the report is whole: it may be what this one is to be
-/// compared with, and no typo and no full disk may cost it.
+/// A report file. An existing file stays until the report is complete: the user may want to compare
+/// both, and neither a typo nor a full disk may destroy it.
 pub struct ReportFile {
     path: PathBuf,
     way: WrittenHow,
 }
 
 enum WrittenHow {
-    /// Beside it, then put in its place at once.
+    /// Written to a temporary file, then renamed.
     Beside,
-    /// Into this, which is no file that another could take the place of: a pipe or a device.
+    /// Written directly, for a pipe or device.
     Into(OutputFile),
 }
 
@@ -168,7 +167,6 @@ impl ReportFile {
         match OutputFile::append(path) {
             Ok(output) => match output.file() {
                 Some(file) if file.metadata()?.is_file() => {
-                    // Not the link, but what it leads to.
                     let path = path.canonicalize()?;
                     Ok(Self { path, way: WrittenHow::Beside })
                 }
@@ -197,14 +195,13 @@ impl ReportFile {
     }
 }
 
-/// Writes all of it into a file of its own, which then takes the place of the other.
 fn beside(path: &Path, report: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = path.with_file_name(name);
     let mut file = match File::create_new(&part) {
         Ok(file) => file,
-        // The file may be written and its folder may not.
+        // The file may be writable in a read-only folder.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return std::fs::write(path, report);
         }
@@ -219,7 +216,7 @@ fn beside(path: &Path, report: &[u8]) -> io::Result<()> {
     };
     let put = put();
     if put.is_err() {
-        // What kept the report from being written is told; this would only hide it.
+        // Ignored, to report the original error.
         let _ = std::fs::remove_file(&part);
     }
     put

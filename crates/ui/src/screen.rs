@@ -1,4 +1,4 @@
-//! What people see: one live line while something runs, the report at the end, complaints.
+//! Terminal output: live lines, the final report, messages.
 
 use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -16,8 +16,8 @@ pub fn complain(failure: &Failure) {
 }
 
 pub fn tell(sentence: &str) {
-    // In one piece, so that lines of several programs do not mix. Where nobody listens any more
-    // the work goes on.
+    // In one write, so that lines of several programs do not mix. Without a reader the work
+    // continues.
     let write = || drop(std::io::stderr().write_all(format!("taut: {sentence}\n").as_bytes()));
     match &*drawn() {
         Some(lines) => lines.suspend(write),
@@ -25,14 +25,14 @@ pub fn tell(sentence: &str) {
     }
 }
 
-/// Lines that are drawn now: what is told meanwhile, by whichever thread, is not to stand between them.
+/// Current live lines: messages from any thread must not be printed between them.
 static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
 fn drawn() -> MutexGuard<'static, Option<MultiProgress>> {
     DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lines that show how a run goes, drawn over again and again; nothing where nobody looks. There is one set of them.
+/// Live lines of a run, redrawn in place; only on a terminal. There is one set of them.
 pub struct StatusLines {
     all: MultiProgress,
     lines: Vec<ProgressBar>,
@@ -54,7 +54,7 @@ impl StatusLines {
         Answers(if self.are_seen() { self.all.add(unseen) } else { unseen })
     }
 
-    /// Draws these, and none of those before that are more.
+    /// Draws these lines and removes any further ones.
     pub fn show(&mut self, lines: &[String]) {
         for bar in self.lines.drain(lines.len().min(self.lines.len())..) {
             bar.finish_and_clear();
@@ -82,7 +82,7 @@ impl Drop for StatusLines {
     }
 }
 
-/// A line that wraps would not be drawn over.
+/// A wrapped line could not be redrawn.
 fn cut_at_the_edge() -> ProgressStyle {
     let style = ProgressStyle::with_template("{wide_msg}");
     style.unwrap_or_else(|_| ProgressStyle::default_spinner())
@@ -96,13 +96,13 @@ pub fn print(text: &str) {
     print_on(std::io::stdout().lock(), text);
 }
 
-/// Prints a part of the answer where standard output is for something else.
+/// Prints a part of the output while standard output has another use.
 pub fn print_aside(text: &str) {
     print_on(std::io::stderr().lock(), text);
 }
 
-/// A reader who has seen enough, as `head` has, ends the program in peace; an answer that cannot be
-/// written, as on a full disk, is a failure.
+/// Prints text. A closed pipe, as with `head`, ends the program successfully; another write error,
+/// such as a full disk, is a failure.
 fn print_on(mut out: impl Write, text: &str) {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
@@ -135,7 +135,6 @@ impl LiveLine {
         Answers(self.bar.clone())
     }
 
-    /// Does something that writes on the terminal, without the line between.
     pub fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }
@@ -159,12 +158,12 @@ impl Drop for LiveLine {
     }
 }
 
-/// Says answers on standard error, where the live line may be.
+/// Prints answers to standard error, above the live line.
 pub struct Answers(ProgressBar);
 
 impl Answers {
     pub fn say(&self, answer: &str) {
-        // In one piece; where nobody listens any more the run goes on.
+        // In one write; without a reader the run continues.
         self.0.suspend(|| {
             let _ = std::io::stderr().write_all(format!("{answer}\n").as_bytes());
         });
@@ -193,7 +192,6 @@ mod tests {
 
     const COLUMNS: u16 = 40;
 
-    /// A terminal that keeps what is written at a time.
     #[derive(Debug, Default, Clone)]
     struct Narrow(Arc<Mutex<Vec<String>>>);
 
@@ -235,7 +233,6 @@ mod tests {
         }
     }
 
-    /// What is drawn in a second of run whose progress is shown every 20 ms.
     fn a_second() -> Vec<String> {
         let terminal = Narrow::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);

@@ -1,4 +1,4 @@
-//! Every change that may be asked for, from the end that calls to the one that is called, by the words of the line.
+//! Requests every possible change from the caller to the called end, encoded as on the wire.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::CallId;
@@ -17,7 +17,6 @@ use super::*;
 
 const LINE: ConnectionId = ConnectionId(1);
 
-/// A call that sounds, and its two ends.
 struct SoundingCall {
     caller: CallerEnd,
     called: Answering,
@@ -50,7 +49,8 @@ impl SoundingCall {
         call
     }
 
-    /// What the caller has to say comes there, and the answer back: what was answered, if the line is still open.
+    /// Delivers the caller's messages and the answers; returns the last answer, if the connection
+    /// is still open.
     fn talk(&mut self) -> Option<CallMessage> {
         let mut answer = None;
         while let Some(step) = self.caller.step() {
@@ -62,13 +62,12 @@ impl SoundingCall {
         answer
     }
 
-    /// The same of what anybody says.
     fn say(&mut self, message: &CallMessage) -> Option<CallMessage> {
         let through = |message: &CallMessage| {
             let line = written(message);
             read(line.strip_suffix(b"\n")?).ok()
         };
-        // No more than may be said in that time.
+        // Stays within the rate limit.
         self.now += Span::from_secs(1);
         self.called.said(LINE, through(message)?, CallId([1; 16]), self.now);
         let mut answer = None;
@@ -115,7 +114,7 @@ fn no_line_is_closed_by_any_coding_length_rate_or_channels_that_are_asked_for() 
                         }
                         Err(not) => panic!("{what}: {not:?}"),
                     }
-                    // Who asks for it all the same, as an older taut does, is refused by a word.
+                    // If requested anyway, as by an older version, the answer is a refusal.
                     let answer = call.say(&CallMessage::Change(wanted));
                     assert!(
                         matches!(answer, Some(CallMessage::Changed(_) | CallMessage::Kept(_))),

@@ -20,10 +20,9 @@ use crate::seal::SECRET_BYTES;
 use crate::trust::tls::{calling, peer_key};
 use crate::trust::{HostKey, TrustStore};
 
-/// Until there is a connection, of each address.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// A control connection that was made. Nothing but [`CallConnection::dial`] blocks.
+/// An open control connection. Only [`CallConnection::dial`] blocks.
 pub struct CallConnection {
     tls: ClientConnection,
     stream: TcpStream,
@@ -36,22 +35,22 @@ pub struct CallConnection {
     trust: Arc<TrustStore>,
 }
 
-/// Why a line is of no more use. Each is a sentence.
+/// Why a connection ended.
 #[derive(Debug, Error)]
 pub enum ConnectionEnd {
-    /// The other end closed it.
+    /// The peer closed it.
     #[error("the other end closed the control connection")]
     Closed,
-    /// The network did, or this host.
+    /// A network or system error.
     #[error("the control connection is lost: {0}")]
     Lost(io::Error),
-    /// The other end found fault with this one when the handshake was over here.
+    /// The peer rejected this end after this end's handshake was complete.
     #[error(transparent)]
     Refused(DialError),
-    /// What came is too long.
+    /// A received line is too long.
     #[error(transparent)]
     TooLong(#[from] LineTooLong),
-    /// What came is no message.
+    /// A received line is not a valid message.
     #[error(transparent)]
     Nonsense(#[from] CallNonsense),
 }
@@ -63,7 +62,7 @@ impl fmt::Debug for CallConnection {
 }
 
 impl CallConnection {
-    /// Connects and shakes hands, within `limit`.
+    /// Connects and completes the handshake within `limit`.
     pub fn dial(
         whom: &CallAddress,
         trust: &Arc<TrustStore>,
@@ -92,33 +91,33 @@ impl CallConnection {
         Ok(Self { tls, stream, peer, version, key, secret, arrived, whom, trust })
     }
 
-    /// Who answers, and where.
+    /// The peer's address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The newest version of messages that both ends speak.
+    /// Newest message version that both ends support.
     pub const fn version(&self) -> u32 {
         self.version
     }
 
-    /// The key that whoever answers proved to have.
+    /// The peer's authenticated key.
     pub const fn key(&self) -> HostKey {
         self.key
     }
 
-    /// What both ends know and nobody else does, for [`super::CallKeys`].
+    /// Secret shared by both ends, for [`super::CallKeys`].
     pub const fn secret(&self) -> &[u8; SECRET_BYTES] {
         &self.secret
     }
 
-    /// Says this; it leaves now, or with what is heard or said next.
+    /// Queues and sends a message; any unsent rest leaves with the next call of `say` or `hear`.
     pub fn say(&mut self, message: &CallMessage) -> Result<(), ConnectionEnd> {
         self.tls.writer().write_all(&written(message)).map_err(ConnectionEnd::Lost)?;
         self.flush()
     }
 
-    /// Hands on what arrived; what is still unsent leaves, too.
+    /// Delivers received messages; also sends unsent data.
     pub fn hear(&mut self, tell: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
         self.flush()?;
         loop {
@@ -169,7 +168,7 @@ impl CallConnection {
         Ok(())
     }
 
-    /// Closes it: what was said last is still sent, as far as the system takes it at once.
+    /// Closes the connection after sending the last messages, as far as possible without blocking.
     pub fn close(mut self) {
         self.tls.send_close_notify();
         let _ = self.flush();
@@ -202,14 +201,14 @@ fn connect(whom: &CallAddress, limit: Duration) -> Result<TcpStream, DialError> 
     })
 }
 
-/// Bytes of a line. The longest message, an offer, has about 1 kB.
+/// Maximum bytes per line. The longest message, an offer, has about 1 kB.
 pub const MOST_LINE: usize = 8 << 10;
 
-/// What arrived until a line is whole; no longer than a line may be.
+/// Buffers received data until a line is complete; bounded by the maximum line length.
 #[derive(Debug, Default)]
 pub struct LineBuffer(Vec<u8>);
 
-/// Longer than any message.
+/// A line longer than any message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a line of more than {MOST_LINE} bytes, which is no message of a call; update taut on both sides"
@@ -217,7 +216,7 @@ pub struct LineBuffer(Vec<u8>);
 pub struct LineTooLong;
 
 impl LineBuffer {
-    /// Takes what arrived, and hands on each line that is whole, without its end.
+    /// Adds received data, and passes on each complete line without its terminator.
     pub fn take(
         &mut self,
         mut bytes: &[u8],

@@ -1,4 +1,4 @@
-//! What stands in the way of a control connection.
+//! Errors from dialling a control connection.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use super::CallAddress;
 use crate::trust::tls::{self, HandshakeFault};
 use crate::trust::{HostKey, TrustError, TrustStore, host_name};
 
-/// Why nobody was reached. Each is a sentence that ends with the mend.
+/// Why dialling failed, each with its fix.
 #[derive(Debug, Error)]
 pub enum DialError {
     /// The name has no address.
     #[error("{0}: there is no such host; write its address, or see whether its name is spelt so")]
     NoSuchHost(CallAddress),
-    /// Nobody answers there.
+    /// No answer at this address.
     #[error(
         "{whom}: {why}; run taut serve there, or look for a firewall that drops TCP {}", whom.0.port
     )]
     Unreachable {
-        /// Who was called.
+        /// The address dialled.
         whom: CallAddress,
-        /// What the system said.
+        /// Error message of the system.
         why: String,
     },
-    /// It took too long.
+    /// Dialling timed out.
     #[error("{whom} did not answer within {limit:?}; see whether it is there and whether a firewall drops TCP {}", whom.0.port)]
     TimedOut {
-        /// Who was called.
+        /// The address dialled.
         whom: CallAddress,
-        /// So long was waited.
+        /// The timeout.
         limit: Duration,
     },
-    /// It closed the connection, as it does to make room for others.
+    /// The peer closed the connection, for example to make room for another.
     #[error(
         "{0} closed the connection before the handshake was done; {why}", why = match .0.1 {
             None => "it may have too many half-open ones",
@@ -43,50 +43,49 @@ pub enum DialError {
         }
     )]
     Cut(CallAddress),
-    /// This host does not trust it.
+    /// This host does not trust the peer.
     #[error(
         "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.to_pair()
     )]
     Untrusted(CallAddress),
-    /// It is to be one host, and is another or not trusted.
+    /// A peer name was given, but the peer is another host or untrusted.
     #[error(
         "{whom} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
          hint: run `taut pair` there, then `taut pair {name}={host}` here", host = whom.to_pair()
     )]
     OtherHost {
-        /// Who was called.
+        /// The address dialled.
         whom: CallAddress,
-        /// Who it was to be.
+        /// The expected name.
         name: String,
     },
-    /// It does not trust this host.
+    /// The peer does not trust this host.
     #[error("{whom} does not trust this host\nhint: run there: taut trust {name} {key}")]
     NotTrustedThere {
-        /// Who was called.
+        /// The address dialled.
         whom: CallAddress,
-        /// Of this host.
+        /// Name of this host.
         name: Box<str>,
-        /// Of this host.
+        /// Key of this host.
         key: HostKey,
     },
-    /// The handshake failed otherwise.
+    /// The handshake failed for another reason.
     #[error("{whom}: no TLS came about: {why}; see whether taut serve runs there, of this version")]
     Tls {
-        /// Who was called.
+        /// The address dialled.
         whom: CallAddress,
-        /// What rustls said.
+        /// Error message of rustls.
         why: String,
     },
-    /// It answers, and not to calls.
+    /// The peer does not accept calls.
     #[error("{0} answers, and takes no calls; run taut serve there, or give its port")]
     NoCalls(CallAddress),
-    /// This host's own key or list.
+    /// This host's own key or trust list is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }
 
 impl DialError {
-    /// What an error of the connection means.
     pub(super) fn of_io(
         whom: &CallAddress,
         limit: Duration,
@@ -105,7 +104,6 @@ impl DialError {
         }
     }
 
-    /// What an error of TLS means.
     pub(super) fn of_tls(
         whom: CallAddress,
         error: &rustls::Error,

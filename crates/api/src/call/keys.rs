@@ -1,4 +1,4 @@
-//! The keys of a call's sound.
+//! Media keys of a call.
 
 use core::fmt;
 
@@ -8,20 +8,20 @@ use tautline_proto::call::CallId;
 
 use crate::seal::{SECRET_BYTES, expanded, is_same};
 
-/// By which TLS makes of its session what nobody else knows (RFC 8446 §7.5).
+/// Label for exporting a secret from the TLS session (RFC 8446 §7.5).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-tautline-call";
 const SALT: &[u8] = b"tautline call 1";
-/// Of a master salt of SRTP with AES-GCM (RFC 7714 §12).
+/// Length of an SRTP master salt for AES-GCM (RFC 7714 §12).
 pub const SALT_BYTES: usize = 12;
 
-/// What both ends of a connection know and nobody else does; `None` before the handshake is over.
+/// Exports the secret shared by both ends; `None` before the handshake is complete.
 pub fn call_secret<Side>(
     connection: &rustls::ConnectionCommon<Side>,
 ) -> Option<[u8; SECRET_BYTES]> {
     connection.export_keying_material([0; SECRET_BYTES], EXPORTER_LABEL, None).ok()
 }
 
-/// Master key and master salt of SRTP (RFC 3711 §3.2.1) with AES-256-GCM, for one direction.
+/// SRTP master key and salt (RFC 3711 §3.2.1) for AES-256-GCM, for one direction.
 #[derive(Clone)]
 pub struct SrtpSecret {
     /// 256 bits.
@@ -30,35 +30,36 @@ pub struct SrtpSecret {
     pub salt: [u8; SALT_BYTES],
 }
 
-/// Those of both directions of a call, which are those of the connection on which it began, as long as it lasts.
+/// Keys of a call. They derive from the connection on which the call began, for as long as it
+/// lasts.
 #[derive(Clone)]
 pub struct CallKeys {
-    /// Of what the caller sends.
+    /// Caller to called end.
     pub there: SrtpSecret,
-    /// Of what the end that is called sends.
+    /// Called end to caller.
     pub back: SrtpSecret,
-    /// By which datagrams that probe a path are known.
+    /// Authenticates datagrams that probe a path.
     pub probe: [u8; SECRET_BYTES],
-    /// What a connection that is to carry the sound shows first; once.
+    /// One-time ticket that starts a connection for media.
     pub ticket: MediaTicket,
 }
 
-/// By what a TCP connection is known that is to carry the sound of a call: nobody else can make it.
+/// Unforgeable ticket that identifies a TCP connection as carrying a call's media.
 #[derive(Clone, Copy)]
 pub struct MediaTicket(pub [u8; SECRET_BYTES]);
 
 impl MediaTicket {
-    /// That of [`CallKeys::of`], alone.
+    /// The ticket alone, as in [`CallKeys::of`].
     pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
         TransportRoot::of(secret, call, transport).ticket()
     }
 
-    /// What stands before the ticket: the first byte of neither TLS nor HTTP.
+    /// Precedes the ticket; TLS and HTTP start with other bytes.
     pub const MAGIC: [u8; 5] = *b"\x01taut";
-    /// Of all that is shown.
+    /// Total length of prefix and ticket.
     pub const SHOWN_BYTES: usize = Self::MAGIC.len() + SECRET_BYTES;
 
-    /// What is shown: the first bytes of the connection.
+    /// The first bytes of the connection.
     pub fn shown(&self) -> [u8; Self::SHOWN_BYTES] {
         let mut bytes = [0; Self::SHOWN_BYTES];
         let (magic, ticket) = bytes.split_at_mut(Self::MAGIC.len());
@@ -67,13 +68,13 @@ impl MediaTicket {
         bytes
     }
 
-    /// The ticket that was shown.
+    /// Parses the first bytes of a connection.
     pub fn read(bytes: &[u8; Self::SHOWN_BYTES]) -> Option<Self> {
         let ticket = bytes.strip_prefix(&Self::MAGIC)?;
         ticket.try_into().ok().map(Self)
     }
 
-    /// Whether it is this one; in the same time wherever they differ.
+    /// Compares two tickets in constant time.
     pub fn is(&self, other: &Self) -> bool {
         is_same(&self.0, &other.0)
     }
@@ -86,7 +87,7 @@ impl fmt::Debug for MediaTicket {
 }
 
 impl fmt::Debug for SrtpSecret {
-    /// Nothing of it: what is printed is kept by somebody.
+    /// Omits the secrets, as output is often stored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SrtpSecret")
     }
@@ -98,14 +99,14 @@ impl fmt::Debug for CallKeys {
     }
 }
 
-/// A name for a call that nobody guesses; `None` where the system gives nothing random.
+/// An unguessable call id; `None` if the system has no random numbers.
 pub fn fresh_call() -> Option<CallId> {
     let mut name = [0; 16];
     SystemRandom::new().fill(&mut name).ok()?;
     Some(CallId(name))
 }
 
-/// What is made of the secret of a connection for one transport of a call.
+/// HKDF root for one transport of a call, derived from the connection's secret.
 struct TransportRoot {
     root: Prk,
     call: CallId,
@@ -123,7 +124,7 @@ impl TransportRoot {
     }
 
     fn direction(&self, key: &[u8], salt: &[u8]) -> SrtpSecret {
-        // Of HKDF a shorter output is how a longer one begins.
+        // A shorter HKDF output is a prefix of a longer one.
         let mut made = SrtpSecret { key: self.made_for(key), salt: [0; SALT_BYTES] };
         made.salt.copy_from_slice(&self.made_for(salt)[..SALT_BYTES]);
         made
@@ -135,8 +136,8 @@ impl TransportRoot {
 }
 
 impl CallKeys {
-    /// Those of this call on the connection that has this secret (HKDF, RFC 5869), for the transport of that number
-    /// among those that the sound went by: what seals begins to count anew on each, and no key counts twice.
+    /// Derives the keys of this call with HKDF (RFC 5869) from the connection's secret, for the Nth
+    /// transport. Packet counters restart on each transport, so each has its own keys.
     pub fn of(secret: &[u8; SECRET_BYTES], call: CallId, transport: u32) -> Self {
         let root = TransportRoot::of(secret, call, transport);
         Self {

@@ -1,7 +1,8 @@
-//! Datagrams that ask whether UDP carries between the two ends of a call, while its sound goes by TCP.
+//! Datagrams that probe whether UDP works between both ends of a call while its media use TCP.
 //!
-//! `TPRB`, the count of the probe (64 bits, big-endian), and HMAC-SHA256 over both and the direction: neither RTP nor
-//! RTCP, whose first two bits are 10 (RFC 3550 §5.1). Zeros behind it make it as long as the datagrams of sound.
+//! Format: `TPRB`, the probe's count (64 bits, big-endian), and HMAC-SHA256 over both and the
+//! direction. It resembles neither RTP nor RTCP, whose first two bits are 10 (RFC 3550 §5.1). Zeros
+//! pad it to the length of media datagrams.
 
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 
@@ -10,15 +11,15 @@ use crate::seal::SECRET_BYTES;
 const MAGIC: [u8; 4] = *b"TPRB";
 const COUNT_AT: usize = MAGIC.len();
 const TAG_AT: usize = COUNT_AT + 8;
-/// Of a probe, before the zeros.
+/// Length of a probe without padding.
 pub const PROBE_BYTES: usize = TAG_AT + 32;
 
-/// Which way a probe goes.
+/// Direction of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeWay {
     /// From the caller.
     There,
-    /// Sent back.
+    /// Returned to the caller.
     Back,
 }
 
@@ -27,7 +28,7 @@ pub enum ProbeWay {
 pub struct PathProbes(Key);
 
 impl PathProbes {
-    /// With this key: [`super::CallKeys::probe`].
+    /// Uses this key: [`super::CallKeys::probe`].
     pub fn new(key: &[u8; SECRET_BYTES]) -> Self {
         Self(Key::new(HMAC_SHA256, key))
     }
@@ -40,7 +41,7 @@ impl PathProbes {
         signed
     }
 
-    /// The probe of this count, so long, but no shorter than [`PROBE_BYTES`].
+    /// The probe with this count, padded to `bytes`, at least [`PROBE_BYTES`].
     pub fn written(&self, way: ProbeWay, count: u64, bytes: usize) -> Vec<u8> {
         let signed = Self::signed(way, count);
         let mut probe = vec![0; bytes.max(PROBE_BYTES)];
@@ -49,7 +50,7 @@ impl PathProbes {
         probe
     }
 
-    /// The count of a probe that goes this way, if it is one of this call.
+    /// Count of an authentic probe in this direction.
     pub fn read(&self, way: ProbeWay, probe: &[u8]) -> Option<u64> {
         let probe: &[u8; PROBE_BYTES] = probe.first_chunk()?;
         let count = u64::from_be_bytes(probe[COUNT_AT..TAG_AT].try_into().ok()?);

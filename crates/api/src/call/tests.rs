@@ -45,13 +45,12 @@ fn terms() -> CallTerms {
     }
 }
 
-/// In so many bits, of which 192 kbit/s are the usual.
+/// With this bitrate; 192 kbit/s is the default.
 fn in_bits(bitrate: u32) -> StreamTerms {
     StreamTerms { ptime: Span::from_millis(5), ..terms().there }
         .coded(tautline_proto::stream::Coding::OPUS.at_bitrate(bitrate))
 }
 
-/// Following the packets, and no further than this.
 fn within(millis: i64) -> CallLatency {
     CallLatency::Auto { most: Span::from_millis(millis) }
 }

@@ -1,6 +1,7 @@
-//! Messages as JSON: what [`CallMessage`] says, in words and units that other programs can read.
+//! JSON encoding of [`CallMessage`], with names and units readable by other programs.
 //!
-//! What is unknown is refused, so that nobody takes half of a message for the whole; both ends say their version first.
+//! Unknown fields are rejected, so that no message is understood in part; both ends first announce
+//! their version.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,25 +18,25 @@ use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 use thiserror::Error;
 
-/// What is no message. A sentence that ends with the mend.
+/// Reason why a line is not a valid message, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("what came is no message of a call ({0}); update taut on both sides")]
 pub struct CallNonsense(String);
 
-/// More sound in one packet is no mistake of anybody who means packets.
+/// A longer packet time is never intended.
 const MOST_PTIME: Span = Span::from_secs(1);
 
-/// A message as a line, with its end.
+/// Encodes a message as a line with its terminator.
 pub fn written(message: &CallMessage) -> Vec<u8> {
     let mut line = serde_json::to_vec(&SaidMessage::from(message)).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// The message that a line is.
+/// Parses a line.
 pub fn read(line: &[u8]) -> Result<CallMessage, CallNonsense> {
     let said: SaidMessage = serde_json::from_slice(line).map_err(|error| {
-        // It quotes the peer.
+        // The error quotes the peer.
         CallNonsense(printable(&error.to_string(), MOST_REASON))
     })?;
     said.try_into()
@@ -68,7 +69,7 @@ enum SaidMessage {
         path: String,
         transport: u32,
     },
-    /// From version 4 on.
+    /// Since version 4.
     Unheard {
         transport: u32,
     },
@@ -87,10 +88,10 @@ struct SaidOffer {
     paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
-    /// Where it follows the packets, as far as this.
+    /// Maximum, if the latency is adaptive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_most_ns: Option<i64>,
-    /// From version 5 on.
+    /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adapts: Option<SaidAdaptation>,
 }
@@ -110,7 +111,7 @@ struct SaidAbilities {
     channels: Vec<u32>,
     codings: Vec<String>,
     ptimes_ns: (i64, i64),
-    /// From version 3 on.
+    /// Since version 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     takes_ns: Option<i64>,
 }
@@ -123,10 +124,10 @@ struct SaidTerms {
     paths: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ns: Option<i64>,
-    /// Where that is not as far as is usual, so that an older taut hears of it only where somebody asked for it.
+    /// Omitted if it is the default, so that older versions receive it only if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_most_ns: Option<i64>,
-    /// From version 5 on.
+    /// Since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adapts: Option<SaidAdaptation>,
 }
@@ -137,7 +138,7 @@ struct SaidStream {
     rate: u32,
     channels: u32,
     coding: String,
-    /// Where it is chosen, and not the usual.
+    /// Omitted if it is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bitrate: Option<u32>,
     ptime_ns: i64,
@@ -214,7 +215,7 @@ fn written_paths(paths: &[CallPath]) -> Vec<String> {
     paths.iter().map(|path| path.name().to_owned()).collect()
 }
 
-/// Unknown ones are ignored.
+/// Ignores unknown paths.
 fn read_paths(said: &[String]) -> Vec<CallPath> {
     said.iter().filter_map(|name| CallPath::named(name)).collect()
 }
@@ -256,7 +257,7 @@ impl From<&StreamAbilities> for SaidAbilities {
 impl TryFrom<SaidAbilities> for StreamAbilities {
     type Error = CallNonsense;
 
-    /// What is not known here, or is out of all bounds, is left out: the other end may be the newer one.
+    /// Omits unknown or out-of-range values: the peer may be newer.
     fn try_from(said: SaidAbilities) -> Result<Self, CallNonsense> {
         let SaidAbilities { rates, channels, codings, ptimes_ns: (least, most), takes_ns } = said;
         if [rates.len(), channels.len(), codings.len()].iter().any(|count| *count > MOST_LISTED) {
@@ -315,13 +316,13 @@ impl TryFrom<SaidAdaptation> for CallAdaptation {
         if said.codings.len() > MOST_LISTED {
             return Err(CallNonsense(format!("{MOST_LISTED} codings are listed at most")));
         }
-        // Unknown ones are left out: the other end may be newer.
+        // Omits unknown codings: the peer may be newer.
         let codings = said.codings.iter().filter_map(|name| Coding::named(name)).collect();
         Ok(Self { codings, most_bitrate: said.bitrate_most })
     }
 }
 
-/// The latency that is kept, or what it does not go beyond where it follows the packets.
+/// The fixed latency, or the maximum of an adaptive one.
 fn spans(latency: CallLatency) -> [Option<i64>; 2] {
     match latency {
         CallLatency::Kept(latency) => [Some(latency.as_nanos()), None],
@@ -368,7 +369,8 @@ impl TryFrom<SaidStream> for StreamTerms {
         if !(Span::ZERO..=MOST_PTIME).contains(&ptime) {
             return Err(CallNonsense("packets have a second of sound at the most".to_owned()));
         }
-        // Whether packets can be made of it is for whoever is asked: to refuse what is asked for ends nothing.
+        // Whether packets of this format are possible is checked by the receiver of the request:
+        // refusing a request does not end the call.
         Ok(Self { rate, channels, coding, ptime })
     }
 }

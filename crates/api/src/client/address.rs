@@ -1,4 +1,4 @@
-//! Where a worker is.
+//! Address of a worker.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,19 +8,19 @@ use thiserror::Error;
 
 use crate::v1::PORT;
 
-/// `[NAME=]HOST[:PORT]`: a worker's host, its TCP port, and the name by which its key is trusted. Without a
-/// name any key will do that is trusted.
+/// `[NAME=]HOST[:PORT]`: a worker's host, TCP port, and the name of its trusted key. Without a name
+/// any trusted key is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerAddress {
-    /// As `taut trust` has it.
+    /// Name in `taut trust`.
     pub name: Option<String>,
-    /// A name or an IP address.
+    /// Host name or IP address.
     pub host: String,
-    /// TCP.
+    /// TCP port.
     pub port: u16,
 }
 
-/// A text that is no worker's address.
+/// Error for an invalid worker address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is no worker: write HOST, HOST:PORT or NAME=HOST:PORT, and an IPv6 address as [::1]:17230"
@@ -28,7 +28,6 @@ pub struct WorkerAddress {
 pub struct NoWorkerAddress(pub String);
 
 impl WorkerAddress {
-    /// The host and port as a URL has them.
     pub(super) fn authority(&self) -> String {
         match self.host.parse::<Ipv6Addr>() {
             Ok(address) => format!("[{address}]:{}", self.port),
@@ -36,7 +35,7 @@ impl WorkerAddress {
         }
     }
 
-    /// Whether it is this host without asking anybody.
+    /// Whether the address is this host's, without name resolution.
     pub(super) fn is_surely_here(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost"
@@ -62,7 +61,6 @@ impl FromStr for WorkerAddress {
 }
 
 impl WorkerAddress {
-    /// What `text` says; the port is `usual` where it says none.
     pub(crate) fn parse(text: &str, usual: u16) -> Result<Self, NoWorkerAddress> {
         let wrong = || NoWorkerAddress(text.chars().take(80).collect());
         let (name, place) = match text.split_once('=') {

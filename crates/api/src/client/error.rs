@@ -1,4 +1,4 @@
-//! What stands in the way of an answer.
+//! Errors from requests to a worker.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use thiserror::Error;
 use super::address::WorkerAddress;
 use crate::trust::{HostKey, TrustError};
 
-/// Why a worker was asked in vain. Each is a sentence that ends with the mend.
+/// Why a request failed, each with its fix.
 #[derive(Debug, Error)]
 pub enum AskError {
-    /// Nobody answers there.
+    /// No answer at this address.
     #[error("{worker}: {why}; run taut work there, or look for a firewall that drops TCP {}", worker.port)]
     Unreachable {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// What the system said.
+        /// Error message of the system.
         why: String,
     },
     /// The name has no address.
     #[error("{0}: {host} is no host that is known here; write {host}=ADDRESS, such as {host}=10.0.0.3", host = .0.host)]
     NoSuchHost(WorkerAddress),
-    /// It took too long.
+    /// The request timed out.
     #[error(
         "{worker} did not answer within {:?}; see whether it runs (taut work) and is not \
          stopped, and ask again", rounded(*waited)
@@ -29,10 +29,10 @@ pub enum AskError {
     TimedOut {
         /// The worker.
         worker: WorkerAddress,
-        /// The time that passed: less than the limit of the call if no connection was made.
+        /// Time passed; less than the call's timeout if no connection was made.
         waited: Duration,
     },
-    /// It is not on this host, and there is no trust to ask it by.
+    /// The worker is on another host, and the client has no trust store.
     #[error("{0} is another host, and those are asked by TLS alone; make a key by taut id first")]
     NoTrust(WorkerAddress),
     /// This host does not trust the worker.
@@ -40,63 +40,63 @@ pub enum AskError {
         "{0} is not trusted here\nhint: run `taut pair` there, then `taut pair {host}` here", host = .0.host
     )]
     Untrusted(WorkerAddress),
-    /// It is to be one host, and is another or not trusted.
+    /// A worker name was given, but the worker is another host or untrusted.
     #[error(
         "{worker} is not the host that is trusted by the name {name:?}, or none is (taut trust --list)\n\
          hint: run `taut pair` there, then `taut pair {name}={host}` here", host = worker.host
     )]
     OtherHost {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// Who it was to be.
+        /// The expected name.
         name: String,
     },
     /// The worker does not trust this host.
     #[error("{worker} does not trust this host\nhint: run there: taut trust {name} {key}")]
     NotTrustedThere {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// Of this host.
+        /// Name of this host.
         name: String,
-        /// Of this host.
+        /// Key of this host.
         key: HostKey,
     },
-    /// The handshake failed otherwise.
+    /// The handshake failed for another reason.
     #[error("{worker}: no TLS came about: {why}; see whether it is taut work, and of this version")]
     Tls {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// What rustls said.
+        /// Error message of rustls.
         why: String,
     },
-    /// It said no, and why.
+    /// The worker refused, with a reason.
     #[error("{worker}: {error}")]
     Refused {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// Of HTTP.
+        /// HTTP status.
         status: u16,
-        /// Its own words, which end with the mend.
+        /// The worker's message, with its fix.
         error: String,
     },
-    /// What it said makes no sense.
+    /// The response is invalid.
     #[error(
         "{worker} answers as no worker of version {version} does ({what}); update taut on both hosts"
     )]
     Nonsense {
-        /// Who was asked.
+        /// The worker.
         worker: WorkerAddress,
-        /// What was wrong.
+        /// What was wrong with the response.
         what: String,
-        /// That this host speaks.
+        /// This host's protocol version.
         version: u32,
     },
-    /// This host's own key or list.
+    /// This host's own key or trust list is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }
 
-/// Down to the limit that passed, so that a message is the same each time.
+/// Rounds down to the timeout that passed, for a reproducible message.
 fn rounded(waited: Duration) -> Duration {
     let step = if waited < Duration::from_secs(1) { 50 } else { 100 };
     let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);

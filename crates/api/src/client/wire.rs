@@ -1,5 +1,5 @@
-//! The connection under the HTTP client: TCP, and TLS above it where the worker is on another host. It is
-//! made here so that the secret of the TLS session can be had, which HTTP clients keep to themselves.
+//! Transport of the HTTP client: TCP, with TLS for workers on other hosts. Implemented here because
+//! HTTP clients do not expose the TLS session's secret.
 
 use core::fmt;
 use std::io;
@@ -24,7 +24,6 @@ use crate::trust::{HostKey, TrustStore, host_name, tls};
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) peer: SocketAddr,
-    /// What both ends of TLS know.
     pub(super) secret: Option<[u8; SECRET_BYTES]>,
 }
 
@@ -39,7 +38,7 @@ enum MeetingOutcome {
     #[default]
     Nobody,
     Somebody(Meeting),
-    /// Why not, where HTTP's errors have no place for it.
+    /// The reason, if HTTP's errors cannot express it.
     Failed(Option<AskError>),
 }
 
@@ -62,7 +61,6 @@ impl WorkerConnector {
         Self { address, trust, by_tls, limit, met: Arc::default() }
     }
 
-    /// The last connection that it made.
     pub(super) fn met(&self) -> Option<Meeting> {
         match &*self.met.lock().unwrap_or_else(PoisonError::into_inner) {
             MeetingOutcome::Somebody(meeting) => Some(meeting.clone()),
@@ -70,7 +68,7 @@ impl WorkerConnector {
         }
     }
 
-    /// Why there is none, if it knows better than HTTP; once.
+    /// Takes the reason for a failed connection, if more specific than the HTTP error.
     pub(super) fn failure(&self) -> Option<AskError> {
         match &mut *self.met.lock().unwrap_or_else(PoisonError::into_inner) {
             MeetingOutcome::Failed(why) => why.take(),
@@ -78,7 +76,6 @@ impl WorkerConnector {
         }
     }
 
-    /// Whether there was an address to connect to.
     pub(super) fn was_asked(&self) -> bool {
         !matches!(&*self.met.lock().unwrap_or_else(PoisonError::into_inner), MeetingOutcome::Nobody)
     }
@@ -91,7 +88,7 @@ impl WorkerConnector {
         *self.met.lock().unwrap_or_else(PoisonError::into_inner) = met;
     }
 
-    /// The first address that answers, each given an equal part of the time.
+    /// Connects to the first address that answers; each gets an equal share of the timeout.
     fn dial(&self, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         let mut failed = io::Error::from(io::ErrorKind::NotFound);
         let each = self.limit / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
@@ -108,8 +105,8 @@ impl WorkerConnector {
         stream.set_nodelay(true)?;
         let peer = stream.peer_addr()?;
         let mut timed = TimedStream { stream, until: Instant::now() + self.limit };
-        // Who answers for a name decides where it leads. A worker that was named is to be that one: only an address that
-        // nobody has to be asked for stands for its key.
+        // A name server decides where a name leads. So a worker with a NAME must prove its key,
+        // unless the address is this host's without name resolution.
         let is_here = peer.ip().to_canonical().is_loopback()
             && (self.address.name.is_none() || self.address.is_surely_here());
         if is_here && !self.by_tls {
@@ -152,7 +149,8 @@ impl Connector for WorkerConnector {
     }
 }
 
-/// Completes a handshake. If it fails, the alert leaves as well: rustls tries one write, which may take less than all.
+/// Completes a handshake. On failure it also sends the alert: rustls tries a single write, which
+/// may be partial.
 pub(crate) fn shake_hands(
     connection: &mut ClientConnection,
     stream: &mut TimedStream,
@@ -164,7 +162,7 @@ pub(crate) fn shake_hands(
     shaken.map(drop)
 }
 
-/// A stream of which every call ends by an instant, however little comes each time.
+/// A stream whose calls all end by a deadline, however slowly data arrives.
 pub(crate) struct TimedStream {
     pub(crate) stream: TcpStream,
     pub(crate) until: Instant,
@@ -226,7 +224,6 @@ impl WorkerLine {
     }
 }
 
-/// A connection as the HTTP client has it.
 pub(super) struct WorkerTransport {
     line: WorkerLine,
     buffers: LazyBuffers,
@@ -263,7 +260,6 @@ impl Transport for WorkerTransport {
         Ok(amount > 0)
     }
 
-    /// Each call has its own.
     fn is_open(&mut self) -> bool {
         false
     }
@@ -273,7 +269,7 @@ impl Transport for WorkerTransport {
     }
 }
 
-/// What an error of HTTP means after this time, of the connection that this connector made.
+/// Maps an HTTP error after this time, for the connection made by this connector.
 pub(super) fn told(
     worker: &WorkerAddress,
     waited: Duration,
@@ -306,7 +302,7 @@ fn of_io(
 ) -> AskError {
     match (tls::of_tls(error), error.kind()) {
         (Some(error), _) => of_tls(worker, error, connector),
-        // Nothing was dialled yet: the name has no address.
+        // Nothing was dialled: the name has no address.
         (None, _) if !connector.was_asked() => AskError::NoSuchHost(worker),
         (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
             AskError::TimedOut { worker, waited }

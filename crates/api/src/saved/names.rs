@@ -1,27 +1,25 @@
-//! What hosts know a plugin by: a number, a label, a name. Sessions are saved with them, so they
-//! depend on nothing but the worker's name and the plugin's own id.
+//! Identifies plugins to hosts by number, label and name. Sessions store these, so they depend only
+//! on the worker's name and the plugin's id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tautline_proto::text::is_printable;
 
-/// Numbers below this one were given out by hand to plugins that exist; ours begin here.
+/// Lower numbers were assigned by hand to existing plugins.
 const FIRST: u32 = 0x0010_0000;
-/// Hosts may assume that numbers are below it (ladspa.h, `UniqueID`).
+/// Hosts may assume that numbers are lower (ladspa.h, `UniqueID`).
 const END: u32 = 0x0100_0000;
 
-/// Which plugin of which worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PluginOrigin {
-    /// What people call the worker, its address where two are called the same.
+    /// The worker's name, or its address if two share the name.
     pub(super) host: String,
-    /// The plugin's id in the worker's catalogue.
     pub(super) id: String,
 }
 
 impl PluginOrigin {
-    /// What a host knows it by within this file. Neither blanks, which labels must not have, nor
-    /// commas, at which hosts with command lines cut them.
+    /// Label within this library. Without blanks, which are invalid in labels, and without commas,
+    /// at which command-line hosts split them.
     pub(super) fn label(&self) -> String {
         format!("{}@{}", self.id, self.host)
             .chars()
@@ -29,8 +27,8 @@ impl PluginOrigin {
             .collect()
     }
 
-    /// A number for it, another for each attempt (FNV-1a, and splitmix64's last steps over it: the
-    /// lower bits of the former alone depend on few characters).
+    /// A number per attempt: FNV-1a followed by the final steps of splitmix64, as the lower bits of
+    /// FNV-1a depend on few characters.
     fn number(&self, attempt: u32) -> u32 {
         const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -46,8 +44,8 @@ impl PluginOrigin {
     }
 }
 
-/// A number for each, no two the same. Where two would have one, the first in the order of their
-/// names keeps it: which others there are, and in what order they are listed, matters to nobody else.
+/// A unique number for each. On a collision the first in name order keeps it; otherwise numbers do
+/// not depend on the other plugins or their order.
 pub(super) fn numbered(origins: &[PluginOrigin]) -> Vec<u32> {
     let mut taken = BTreeSet::new();
     let in_order: BTreeSet<&PluginOrigin> = origins.iter().collect();
@@ -80,7 +78,6 @@ mod tests {
 
     #[test]
     fn no_two_plugins_share_a_number_and_hosts_may_have_all() {
-        // As many as make collisions certain.
         let numbers = numbered(&many(20_000));
         assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 20_000);
         assert!(numbers.iter().all(|number| (FIRST..END).contains(number)));

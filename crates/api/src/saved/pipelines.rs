@@ -1,4 +1,4 @@
-//! Pipelines, as `tautline.toml` names them: plugins of several workers, each of which feeds the next, as one plugin.
+//! Pipelines in `tautline.toml`: plugins of several workers in series, offered as one plugin.
 //!
 //! ```toml
 //! [[pipeline]]
@@ -6,7 +6,7 @@
 //! plugins = ["studio/tap_eq:tap_equalizer", "attic/gverb_1216:gverb"]
 //! ```
 //!
-//! A plugin is named by its worker, as the saved catalogue calls that, and its id there.
+//! Each plugin is named by its worker's name in the saved catalogue, and its id there.
 
 use std::path::Path;
 
@@ -19,20 +19,18 @@ use crate::v1::Plugin;
 
 #[derive(Debug, Clone)]
 pub(super) struct Pipeline {
-    /// All of them as one plugin.
     pub(super) plugin: Plugin,
-    /// Each of them, in the order in which they feed each other.
     pub(super) stages: Vec<PipelineStage>,
 }
 
-/// A plugin of a pipeline.
+/// A plugin in a pipeline.
 #[derive(Debug, Clone)]
 pub struct PipelineStage {
-    /// As the worker has it.
+    /// Description from the worker.
     pub plugin: Plugin,
-    /// Where its worker is.
+    /// Address of its worker.
     pub address: String,
-    /// What people call that.
+    /// Name of its worker.
     pub worker: String,
 }
 
@@ -43,14 +41,14 @@ struct WrittenPipeline {
     plugins: Vec<String>,
 }
 
-/// The pipelines of a `tautline.toml` with this text, of plugins that these workers have; and a sentence for each that
-/// cannot be made.
+/// Pipelines in this `tautline.toml`, using these workers' plugins; and an error message for each
+/// invalid one.
 pub(super) fn pipelines(
     path: &Path,
     text: &str,
     workers: &[SavedWorker],
 ) -> (Vec<Pipeline>, Vec<String>) {
-    // What is no TOML is told when its options are read.
+    // Invalid TOML is reported when its options are read.
     let written = text.parse::<Table>().ok().and_then(|mut table| table.remove("pipeline"));
     let Some(written) = written else { return (Vec::new(), Vec::new()) };
     let place = path.display();
@@ -74,7 +72,7 @@ pub(super) fn pipelines(
     (pipelines, complaints)
 }
 
-/// Hosts could not tell them apart.
+/// Whether hosts could not distinguish it from another.
 fn is_taken(pipelines: &[Pipeline], new: &Pipeline) -> bool {
     let workers = |one: &Pipeline| -> Vec<String> {
         one.stages.iter().map(|stage| stage.worker.clone()).collect()

@@ -1,15 +1,15 @@
-//! Which datagrams were opened already.
+//! Records which datagrams were accepted.
 
-/// So many counts below the highest are told apart; what is older is not opened.
+/// Window below the highest count; older datagrams are rejected.
 pub(super) const REPLAY_WINDOW: u64 = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
 /// One word more than the window: the newest is seldom full (RFC 6479 §2).
 const WORDS: u64 = REPLAY_WINDOW / WORD_BITS + 1;
 
-/// The counts of the highest incarnation that were opened, as bits in a ring of words (RFC 6479).
+/// Accepted counts of the highest incarnation, as bits in a ring of words (RFC 6479).
 #[derive(Debug, Default)]
 pub(super) struct ReplayWindow {
-    /// The newest that was opened, if there was any.
+    /// The newest accepted datagram, if any.
     newest: Option<(u32, u64)>,
     seen: [u64; WORDS as usize],
 }
@@ -23,7 +23,7 @@ const fn place(count: u64) -> (usize, u64) {
 }
 
 impl ReplayWindow {
-    /// As if all up to this one had been opened.
+    /// As if all up to this one had been accepted.
     pub(super) const fn after((incarnation, count): (u32, u64)) -> Self {
         Self { newest: Some((incarnation, count)), seen: [u64::MAX; WORDS as usize] }
     }
@@ -32,7 +32,6 @@ impl ReplayWindow {
         self.newest
     }
 
-    /// Whether it was never opened, as far as that can be known.
     pub(super) const fn is_new(&self, incarnation: u32, count: u64) -> bool {
         let Some((newest_incarnation, newest)) = self.newest else { return true };
         if incarnation != newest_incarnation {

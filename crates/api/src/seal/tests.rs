@@ -82,7 +82,7 @@ fn what_a_dead_process_opened_the_one_in_its_place_does_not() {
     assert!(heard.iter().all(|datagram| next.open(&mut datagram.clone()).is_none()));
     assert_eq!(next.open(&mut late[0].clone()), Some(&[199][..]));
     assert_eq!(next.open(&mut late[0].clone()), None);
-    // And none was: any is the first.
+    // Without a predecessor, any is new.
     let (_, first) = ends(1);
     assert!(first.after(None).open(&mut heard[7].clone()).is_some());
 }
@@ -100,7 +100,6 @@ fn what_is_older_than_the_window_is_not_opened() {
 #[test]
 fn what_was_heard_long_ago_is_not_taken_for_what_comes_now() {
     let mut window = ReplayWindow::default();
-    // Their bits lie at the same place.
     let turn = REPLAY_WINDOW + 64;
     window.note(0, 5);
     window.note(0, 5 + turn + 10);
@@ -164,7 +163,6 @@ proptest! {
         prop_assert_eq!(ends(0).1.open(&mut bytes), None);
     }
 
-    /// Against a list of all that was opened.
     #[test]
     fn the_window_opens_each_count_once(
         counts in proptest::collection::vec((0..2_u32, prop_oneof![0..200_u64, 0..3000_u64, any::<u64>()]), 1..200)

@@ -1,5 +1,5 @@
-//! What is done to one packet with the session keys of its direction: encryption and the tag. Which packet it is, and
-//! whether it is to be opened, others decide.
+//! Encrypts and authenticates single packets with the session keys of one direction. Callers
+//! determine the packet index, and whether to decrypt.
 
 use aes::Aes128;
 use aes::cipher::KeyInit;
@@ -11,10 +11,11 @@ use super::key::{GCM_TAG, HMAC_TAG, MasterKey, Profile, RTCP_WORD};
 use super::packet::{RTCP_CLEAR, Sealable};
 use crate::seal::is_same;
 
-/// Set where a packet of SRTCP is encrypted.
+/// Set if an SRTCP packet is encrypted.
 const ENCRYPTED: u32 = 1 << 31;
 
-/// Which packet of which source: 48 bits of an index for RTP (roll-over counter and sequence number), 31 for RTCP.
+/// Identifies a packet of a source: 48-bit index for RTP (roll-over counter and sequence number),
+/// 31-bit for RTCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PacketId {
     pub(super) ssrc: u32,
@@ -22,8 +23,8 @@ pub(super) struct PacketId {
 }
 
 impl PacketId {
-    /// What is XORed into a salt that is as long (RFC 3711 §4.1.1; RFC 7714 §8.1, §9.1, where the two zero bytes come
-    /// first).
+    /// XORs the packet id into a salt (RFC 3711 §4.1.1; RFC 7714 §8.1, §9.1, where two zero bytes
+    /// come first).
     fn counter<const BYTES: usize>(self, salt: &[u8; BYTES], before: usize) -> [u8; BYTES] {
         let mut iv = *salt;
         let (ssrc, index) = (self.ssrc.to_be_bytes(), self.index.to_be_bytes());
@@ -54,7 +55,6 @@ impl Cipher {
         Self::of_session(profile, key, &salt, &tag)
     }
 
-    /// With session keys as they are.
     pub(super) fn of_session(profile: Profile, key: &[u8], salt: &[u8], tag: &[u8]) -> Self {
         const LENGTH: &str = "session keys are as long as the profile has them";
         let salt_of = |bytes: usize| salt.get(..bytes).expect(LENGTH);
@@ -80,17 +80,15 @@ impl Cipher {
         }
     }
 
-    /// Bytes by which a packet of RTP is longer.
     pub(super) const fn rtp_room(&self) -> usize {
         self.tag_bytes()
     }
 
-    /// The same of RTCP.
     pub(super) const fn rtcp_room(&self) -> usize {
         self.tag_bytes() + RTCP_WORD
     }
 
-    /// Seals a packet of `len` bytes; what it is long then, `None` where there is no room for that.
+    /// Encrypts a packet of `len` bytes; returns the new length, `None` without room.
     pub(super) fn seal_rtp(
         &self,
         bytes: &mut [u8],
@@ -119,8 +117,8 @@ impl Cipher {
         Some(len + self.rtp_room())
     }
 
-    /// Opens a packet, whose length is then that of what is returned. Where it is not `id`, or none at all, it stays as it
-    /// was; `kept` is as long and may be written to.
+    /// Decrypts a packet; returns its new length. If its index is not `id`, or it is invalid, it is
+    /// unchanged; `kept` is a scratch buffer of the same length.
     pub(super) fn open_rtp(
         &self,
         bytes: &mut [u8],
@@ -178,7 +176,7 @@ impl Cipher {
         Some(len + self.rtcp_room())
     }
 
-    /// The index that a packet of SRTCP says it has, and whether it is encrypted.
+    /// Index in an SRTCP packet, and whether the packet is encrypted.
     pub(super) fn rtcp_word(&self, bytes: &[u8]) -> Option<(u32, bool)> {
         let behind = match self {
             Self::Gcm { .. } => bytes,
@@ -188,7 +186,6 @@ impl Cipher {
         Some((word & !ENCRYPTED, word & ENCRYPTED != 0))
     }
 
-    /// Opens a packet of SRTCP that is encrypted.
     pub(super) fn open_rtcp(&self, bytes: &mut [u8], id: PacketId) -> Option<usize> {
         let len = bytes.len().checked_sub(self.rtcp_room())?;
         let (packet, behind) = bytes.split_at_mut(len);
@@ -212,19 +209,19 @@ impl Cipher {
     }
 }
 
-/// The nonce of a packet (RFC 7714 §8.1, §9.1).
+/// Nonce of a packet (RFC 7714 §8.1, §9.1).
 fn nonce(id: PacketId, salt: &[u8; 12]) -> Nonce {
     Nonce::assume_unique_for_key(id.counter(salt, 2))
 }
 
-/// The first counter of a packet (RFC 3711 §4.1.1).
+/// Initial counter of a packet (RFC 3711 §4.1.1).
 fn counter(id: PacketId, salt: &[u8; 14]) -> [u8; 16] {
     let mut iv = [0; 16];
     iv[..14].copy_from_slice(&id.counter(salt, 4));
     iv
 }
 
-/// What is authenticated of an encrypted packet of SRTCP beside its ciphertext (RFC 7714 §9.2).
+/// Associated data of an encrypted SRTCP packet (RFC 7714 §9.2).
 fn associated(clear: &[u8], word: [u8; 4]) -> Option<[u8; RTCP_CLEAR + 4]> {
     let mut all = [0; RTCP_CLEAR + 4];
     all[..RTCP_CLEAR].copy_from_slice(clear.get(..RTCP_CLEAR)?);
@@ -232,7 +229,7 @@ fn associated(clear: &[u8], word: [u8; 4]) -> Option<[u8; RTCP_CLEAR + 4]> {
     Some(all)
 }
 
-/// The tag of a packet and what is authenticated behind it (RFC 3711 §4.2).
+/// Tag of a packet and the authenticated data after it (RFC 3711 §4.2).
 fn code(key: &hmac::Key, packet: &[u8], behind: &[u8; 4]) -> [u8; HMAC_TAG] {
     let mut context = hmac::Context::with_key(key);
     context.update(packet);

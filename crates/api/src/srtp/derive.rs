@@ -1,5 +1,5 @@
-//! Session keys of a master key (RFC 3711 §4.3, with a key derivation rate of 0), and the counter mode of AES
-//! that makes them and seals by `AES_CM_128_HMAC_SHA1_80` (§4.1.1).
+//! Derives session keys from a master key (RFC 3711 §4.3, with a key derivation rate of 0). Also
+//! AES counter mode, used for that and for `AES_CM_128_HMAC_SHA1_80` (§4.1.1).
 
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes256};
@@ -7,10 +7,10 @@ use aes::{Aes128, Aes256};
 use super::key::{MasterKey, Profile};
 
 const BLOCK: usize = 16;
-/// Blocks that are encrypted at once: as many as AES-NI has under way.
+/// Blocks encrypted in parallel: as many as AES-NI pipelines.
 const AT_ONCE: usize = 8;
 
-/// Adds the key stream that begins at the counter `iv` to `bytes`.
+/// XORs the key stream that starts at counter `iv` into `bytes`.
 pub(super) fn add_key_stream(
     cipher: &impl BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,
     iv: [u8; BLOCK],
@@ -31,7 +31,7 @@ pub(super) fn add_key_stream(
     }
 }
 
-/// What a session key is for: its label (RFC 3711 §4.3.1, §4.3.2).
+/// Use of a session key: its label (RFC 3711 §4.3.1, §4.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Encryption = 0,
@@ -45,11 +45,11 @@ pub(super) enum Of {
     Rtcp = 3,
 }
 
-/// Fills `room` with that session key. Of salts of 96 bits the last two bytes are zero (RFC 7714 §11).
+/// Fills `room` with that session key. The last two bytes of 96-bit salts are zero (RFC 7714 §11).
 pub(super) fn derive(master: &MasterKey, of: Of, what: Use, room: &mut [u8]) {
     let mut iv = [0; BLOCK];
     iv[..master.salt().len()].copy_from_slice(master.salt());
-    // The label stands above 48 bits of an index that is always 0, and those above the counter's 16.
+    // The label is above a 48-bit index, always 0, which is above the 16-bit counter.
     iv[7] ^= of as u8 + what as u8;
     room.fill(0);
     const LENGTH: &str = "a master key is as long as its profile says";

@@ -1,27 +1,27 @@
-//! Whose packets came, and how far each has counted. Only what was opened counts, so nobody without the key fills it.
+//! Tracks the packet index per source. Only authentic packets count, so an attacker without the key
+//! cannot fill the table.
 
-/// As many sources as one link hears at most (`?senders=`).
+/// Maximum number of sources per link (`?senders=`).
 pub(super) const MOST_SOURCES: usize = 1024;
-/// A packet of RTP that was numbered so many before the newest of its source is refused: half a second of the
-/// shortest packets. What is not older may come again, by another network or as a repeat.
+/// RTP packets older than the source's newest by this many are rejected: half a second of the
+/// shortest packets. Others may arrive again, via another network or as repeats.
 pub(super) const OLDEST: u64 = 4096;
-/// Numbers below the newest that are told apart where nothing may come again (RFC 3711 §3.3.2: at least 64).
+/// Size of the replay window below the newest (RFC 3711 §3.3.2: at least 64).
 const REPLAY_BITS: u64 = u64::BITS as u64;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct HeardSource {
     ssrc: u32,
     newest: u64,
-    /// Of the newest and those before it: which came.
+    /// Bit mask of received packets: the newest and those before it.
     seen: u64,
     used: u64,
 }
 
-/// Sources in the order of their names. All its memory is there from the beginning; where there is no more room, the
-/// one that was silent longest is forgotten.
+/// Sources sorted by SSRC, with fixed memory; if full, the one silent longest is forgotten.
 #[derive(Debug)]
 pub(super) struct HeardSources {
-    /// The first so many of them are known.
+    /// The first `known` entries are valid.
     sources: Box<[HeardSource]>,
     known: usize,
     packets: u64,
@@ -45,7 +45,7 @@ impl HeardSources {
         self.find(ssrc).ok().map(|at| self.sources[at].newest)
     }
 
-    /// Whether this index of it came before, or is too old for that to be known.
+    /// Whether this index was received before, or is too old to know.
     pub(super) fn came(&self, ssrc: u32, index: u64) -> bool {
         let Ok(at) = self.find(ssrc) else { return false };
         let HeardSource { newest, seen, .. } = self.sources[at];
@@ -88,7 +88,7 @@ impl HeardSources {
     }
 }
 
-/// The index of a packet with this number, as near to the newest of its source as can be (RFC 3711 §3.3.1).
+/// Index with this sequence number, closest to the source's newest (RFC 3711 §3.3.1).
 pub(super) const fn estimate(newest: u64, sequence: u16) -> u64 {
     const HALF: u64 = 1 << 15;
     const WHOLE: u64 = 1 << 16;
@@ -102,27 +102,27 @@ pub(super) const fn estimate(newest: u64, sequence: u16) -> u64 {
     }
 }
 
-/// Which roll-over counters are tried where the one that is near does not open a packet: of a source that was not heard
-/// before it may be any, and after an outage of more than 32768 packets it is a later one.
+/// Selects further roll-over counters to try if the closest one fails: a new source can have any,
+/// and after an outage of more than 32768 packets it is a later one.
 ///
-/// The next two are tried with each packet, and two further ones that the next packet has others in place of, so that
-/// what does not open at all costs little. Sweeps begin short, as most streams are young and most outages too. Each has a
-/// prime number of steps, so that sources that take turns do not miss what another is tried with.
+/// Each packet tries the next two, and two further ones that advance with each packet, to bound the
+/// cost of forged packets. Sweeps start short, as most streams are young and most outages short.
+/// Each has a prime number of steps, so that sources that take turns do not always miss their
+/// counter.
 #[derive(Debug, Default)]
 pub(super) struct RollOverSearch {
     sweep: usize,
     step: u64,
 }
 
-/// Roll-over counters after the near one that are tried with each packet.
+/// Roll-over counters after the closest that each packet tries.
 const ALWAYS: u64 = 2;
-/// Further ones that are tried with a packet.
+/// Further ones tried per packet.
 const TRIED: u64 = 2;
-/// Steps of the sweeps: 4, 55 and 890 hours of packets of 1 ms.
+/// Steps per sweep: 4, 55 and 890 hours of 1 ms packets.
 const SWEEPS: [u64; 3] = [113, 1531, 24571];
 
 impl RollOverSearch {
-    /// How much greater than the near one those are that are tried now.
     pub(super) fn next(&mut self) -> impl Iterator<Item = u64> + use<> {
         let begins = ALWAYS + 1 + self.step * TRIED;
         self.step += 1;
@@ -132,7 +132,7 @@ impl RollOverSearch {
         (1..=ALWAYS).chain(begins..begins + TRIED)
     }
 
-    /// What was sought was found: what is sought next is as likely near.
+    /// Restarts after a success: the next search is likely close too.
     pub(super) fn found(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! Master keys, and how they are written: the form of RFC 4568 §6, in which other programs give them too.
+//! Master keys, and their text form: that of RFC 4568 §6, which other programs use too.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,39 +12,42 @@ use thiserror::Error;
 use crate::trust::files::{FileRules, NewFile};
 use crate::trust::{TrustError, files};
 
-/// The tag of AES-GCM (RFC 7714 §13.2).
+/// Length of an AES-GCM tag (RFC 7714 §13.2).
 pub(super) const GCM_TAG: usize = 16;
-/// HMAC-SHA1 cut to 80 bits (RFC 3711 §5.2).
+/// HMAC-SHA1 truncated to 80 bits (RFC 3711 §5.2).
 pub(super) const HMAC_TAG: usize = 10;
-/// The E flag and the index behind a packet of SRTCP (RFC 3711 §3.4).
+/// E flag and index after an SRTCP packet (RFC 3711 §3.4).
 pub(super) const RTCP_WORD: usize = 4;
 
 tautline_proto::named_enum! {
-    /// By what packets are sealed; names as registered for session descriptions (RFC 4568 §6.2, RFC 7714 §14.2).
+    /// Protection profile, with the name registered for session descriptions (RFC 4568 §6.2, RFC
+    /// 7714 §14.2).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Profile {
-        /// AES-GCM with keys of 256 bits (RFC 7714).
+        /// AES-GCM with 256-bit keys (RFC 7714).
         #[default]
         AeadAes256Gcm = "AEAD_AES_256_GCM",
-        /// AES-GCM with keys of 128 bits (RFC 7714).
+        /// AES-GCM with 128-bit keys (RFC 7714).
         AeadAes128Gcm = "AEAD_AES_128_GCM",
-        /// AES in counter mode and HMAC-SHA1 cut to 80 bits (RFC 3711): what every program of SRTP has.
+        /// AES counter mode with HMAC-SHA1 truncated to 80 bits (RFC 3711), which every SRTP
+        /// program supports.
         AesCm128HmacSha1 = "AES_CM_128_HMAC_SHA1_80",
     }
 }
 
 impl Profile {
-    /// Whether encryption and authentication are one, so that what is taken for another packet never opens.
+    /// Whether encryption and authentication are combined, so that decryption with a wrong index
+    /// always fails.
     pub const fn is_aead(self) -> bool {
         matches!(self, Self::AeadAes128Gcm | Self::AeadAes256Gcm)
     }
 
-    /// The most bytes by which it lengthens a packet, which is what it does to one of RTCP.
+    /// Maximum overhead per packet in bytes, which is that of RTCP.
     pub const fn room(self) -> usize {
         RTCP_WORD + if self.is_aead() { GCM_TAG } else { HMAC_TAG }
     }
 
-    /// Bytes of a master key.
+    /// Length of a master key in bytes.
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::AeadAes256Gcm => 32,
@@ -52,7 +55,7 @@ impl Profile {
         }
     }
 
-    /// Bytes of a master salt (RFC 7714 §12, RFC 3711 §8.2).
+    /// Length of a master salt in bytes (RFC 7714 §12, RFC 3711 §8.2).
     pub const fn salt_bytes(self) -> usize {
         match self {
             Self::AeadAes128Gcm | Self::AeadAes256Gcm => 12,
@@ -73,8 +76,8 @@ impl FromStr for Profile {
 const MOST_KEY: usize = 32;
 const MOST_SALT: usize = 14;
 
-/// A master key and its salt (RFC 3711 §3.2.1), from which the keys of one direction are derived; the same for
-/// both directions where a group shares it.
+/// A master key with its salt (RFC 3711 §3.2.1), from which the session keys of one direction
+/// derive; of both directions if a group shares it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey {
     profile: Profile,
@@ -82,7 +85,8 @@ pub struct MasterKey {
 }
 
 impl MasterKey {
-    /// With these bytes, the key and behind it the salt, if they are as many as the profile has.
+    /// Creates a master key from key and salt bytes; an error if the length does not match the
+    /// profile.
     pub fn new(profile: Profile, key_and_salt: &[u8]) -> Result<Self, NoMasterKey> {
         let wanted = profile.key_bytes() + profile.salt_bytes();
         if key_and_salt.len() != wanted {
@@ -93,7 +97,7 @@ impl MasterKey {
         Ok(Self { profile, bytes })
     }
 
-    /// One that nobody knows, of the system's random numbers.
+    /// Creates a random key with the system's random numbers.
     pub fn random(profile: Profile) -> Result<Self, NoMasterKey> {
         let mut bytes = [0; MOST_KEY + MOST_SALT];
         let room = &mut bytes[..profile.key_bytes() + profile.salt_bytes()];
@@ -101,7 +105,7 @@ impl MasterKey {
         Ok(Self { profile, bytes })
     }
 
-    /// By what it seals.
+    /// Profile of this key.
     pub const fn profile(&self) -> Profile {
         self.profile
     }
@@ -114,8 +118,8 @@ impl MasterKey {
         &self.bytes[self.profile.key_bytes()..][..self.profile.salt_bytes()]
     }
 
-    /// What a key file holds, and what stands behind the tag of `a=crypto` (RFC 4568 §4): the profile, and key and salt
-    /// in base64. A secret.
+    /// Text form as in a key file, and after the tag of `a=crypto` (RFC 4568 §4): the profile, then
+    /// key and salt in base64. A secret.
     pub fn to_sdes(&self) -> String {
         let secret = &self.bytes[..self.profile.key_bytes() + self.profile.salt_bytes()];
         format!("{} inline:{}", self.profile, STANDARD.encode(secret))
@@ -123,36 +127,36 @@ impl MasterKey {
 }
 
 impl fmt::Debug for MasterKey {
-    /// Nothing of the key: what is printed is kept by somebody.
+    /// Omits the key, as output is often stored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MasterKey({})", self.profile)
     }
 }
 
-/// A text that is no master key. Nothing of what may be a key is told back.
+/// Why a text is not a valid master key. Messages never quote a possible key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoMasterKey {
-    /// It names a profile that there is not.
+    /// Unknown profile.
     #[error(
         "{0} is no profile that is known here; AEAD_AES_256_GCM, AEAD_AES_128_GCM and AES_CM_128_HMAC_SHA1_80 are"
     )]
     Profile(String),
-    /// It has another form.
+    /// Wrong format.
     #[error("a key is one line, PROFILE inline:BASE64; make one with taut srtp-key")]
     Form,
-    /// The key is as long as that of another profile.
+    /// The length belongs to another profile.
     #[error(
         "a key of {profile} is {wanted} bytes in base64, key and salt, and this has {is}; make one with taut srtp-key"
     )]
     Length {
-        /// That was named.
+        /// The given profile.
         profile: Profile,
-        /// Bytes that it wants.
+        /// Required length in bytes.
         wanted: usize,
-        /// Bytes that there are.
+        /// Actual length in bytes.
         is: usize,
     },
-    /// Behind the key stands what asks for another key in between (RFC 3711 §3.1).
+    /// A master key identifier follows, which is unsupported (RFC 3711 §3.1).
     #[error("a key that changes by an MKI is not read; give one key alone")]
     KeyIdentifier,
     /// The system has no random numbers.
@@ -160,7 +164,7 @@ pub enum NoMasterKey {
     Random,
 }
 
-/// What may be told back of a text: somebody may have given a key in another's place.
+/// The part of a text that may be quoted: the user may have entered a key in the wrong place.
 fn shown(text: &str) -> String {
     let name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     match text.chars().all(name) && text.len() <= 40 && text.contains('_') {
@@ -172,9 +176,9 @@ fn shown(text: &str) -> String {
 impl FromStr for MasterKey {
     type Err = NoMasterKey;
 
-    /// Reads what [`MasterKey::to_sdes`] writes; of other programs a lifetime behind it is passed over (§6.1: no more
-    /// than so many packets, which streams never send). Session parameters are refused, as they would change what is
-    /// sealed.
+    /// Parses the output of [`MasterKey::to_sdes`]. Ignores a lifetime after it from other programs
+    /// (§6.1: a packet limit that streams never reach). Rejects session parameters, as they would
+    /// change the encryption.
     fn from_str(text: &str) -> Result<Self, NoMasterKey> {
         let mut words = text.split_ascii_whitespace();
         let profile = words.next().ok_or(NoMasterKey::Form)?.parse()?;
@@ -190,7 +194,7 @@ impl FromStr for MasterKey {
     }
 }
 
-/// A key has 120 characters at most.
+/// Maximum size of a key file; a key has at most 120 characters.
 const MOST_BYTES: u64 = 1024;
 
 const RULES: FileRules = FileRules {
@@ -214,13 +218,14 @@ const DESCRIPTION_RULES: FileRules = FileRules {
     ..RULES
 };
 
-/// Refuses a description with a key in it, which is as secret as a key file, if others may read or change it.
+/// Rejects a session description with a key if other users can read or change it: it is as secret
+/// as a key file.
 pub fn allow_description(path: &Path) -> Result<(), TrustError> {
-    // One that is gone by now was read all the same.
+    // A description that has vanished was still read.
     std::fs::metadata(path).map_or(Ok(()), |there| DESCRIPTION_RULES.allow(path, &there))
 }
 
-/// The key in this file; refused if others may read or change it.
+/// Reads a key file; rejects it if other users can read or change it.
 pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     let content = |what| TrustError::Content {
         path: path.to_owned(),
@@ -232,7 +237,8 @@ pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
     text.parse().map_err(|error: super::NoMasterKey| content(error.to_string()))
 }
 
-/// Makes a key file that its owner alone may read. One that is there is kept: others may have its key.
+/// Creates a key file that only its owner can read. Never overwrites a file: another program may
+/// use its key.
 pub fn write_key(path: &Path, key: &MasterKey) -> Result<(), TrustError> {
     let text = format!("{}\n", key.to_sdes());
     let made = NewFile { path, text: &text, mode: 0o600 }.make()?;

@@ -1,28 +1,29 @@
-//! What of a packet is sealed.
+//! Determines which part of a packet is encrypted.
 //!
-//! The header of RTP and its extension stay in clear: others on the way may read a sender's instants. Not so where the
-//! extension holds sound, as that of redundancy does: there it is sealed as well (Cryptex, RFC 9335), and its first word
-//! says so. Redundancy has the two-byte form of extensions (RFC 8285), the instants alone have the other.
+//! RTP header and extension stay in clear, so that intermediaries can read a sender's timestamps.
+//! An extension with audio, as for redundancy, is encrypted too (Cryptex, RFC 9335), as its first
+//! word then indicates. Redundancy uses the two-byte form of extensions (RFC 8285); timestamps
+//! alone use the one-byte form.
 
-/// Of the fixed header of RTP (RFC 3550 §5.1).
+/// Length of the fixed RTP header (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
-/// What precedes the elements of an extension.
+/// Header of an extension, before its elements.
 const EXTENSION_HEAD: usize = 4;
-/// Of RTCP: the first header and the sender's SSRC (RFC 3711 §3.4).
+/// Clear part of RTCP: the first header and the sender's SSRC (RFC 3711 §3.4).
 pub(super) const RTCP_CLEAR: usize = 8;
 
-/// The two-byte form in clear (RFC 8285 §4.3), and both forms sealed (RFC 9335 §5).
+/// Extension forms: two-byte in clear (RFC 8285 §4.3), and both forms encrypted (RFC 9335 §5).
 const TWO_BYTE: [u8; 2] = 0x1000_u16.to_be_bytes();
 const ONE_BYTE: [u8; 2] = 0xBEDE_u16.to_be_bytes();
 const SEALED_ONE_BYTE: [u8; 2] = 0xC0DE_u16.to_be_bytes();
 const SEALED_TWO_BYTE: [u8; 2] = 0xC2DE_u16.to_be_bytes();
 
-/// What a datagram is by its second byte (RFC 5761 §4).
+/// Whether the second byte indicates RTCP (RFC 5761 §4).
 pub(super) fn is_rtcp(bytes: &[u8]) -> bool {
     bytes.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }
 
-/// Whether it is of version 2, as RTP and RTCP are.
+/// Whether the version is 2, as in RTP and RTCP.
 pub(super) fn is_version_two(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 6 == 2)
 }
@@ -35,13 +36,12 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Where a packet is sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sealable {
-    /// So many bytes stay in clear, once it is gathered.
+    /// Number of bytes in clear, once gathered.
     pub(super) clear: usize,
-    /// Bytes of contributing sources that are sealed with the extension: the extension's head moves before them,
-    /// so that what is sealed is in one piece (RFC 9335 §6.2).
+    /// Bytes of contributing sources that are encrypted with the extension: the extension header
+    /// moves before them, to make the encrypted part contiguous (RFC 9335 §6.2).
     moved: Option<usize>,
 }
 
@@ -64,20 +64,19 @@ impl Sealable {
     }
 }
 
-/// A packet of RTP as far as sealing asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RtpParts {
     pub(super) ssrc: u32,
     pub(super) sequence: u16,
-    /// Where the form of its extension stands, and which that is.
+    /// Offset and value of the extension's form.
     form: Option<(usize, [u8; 2])>,
     sources: usize,
-    /// Where its header ends, the extension included.
+    /// End of the header, including the extension.
     header: usize,
 }
 
 impl RtpParts {
-    /// Of a packet that is whole, without what sealing puts behind it.
+    /// Parses a complete packet, without SRTP's trailer.
     pub(super) fn read(packet: &[u8]) -> Option<Self> {
         let head: &[u8; RTP_HEADER] = packet.first_chunk()?;
         if !is_version_two(packet) {
@@ -99,8 +98,8 @@ impl RtpParts {
         Some(Self { ssrc: word(packet, 8)?, sequence, form, sources, header })
     }
 
-    /// Where a packet that leaves is to be sealed; its extension says so afterwards if that is sealed. `None` of one that
-    /// says so before: it would be opened as what it was not.
+    /// The part to encrypt in a packet to send; marks its extension as encrypted if so. `None` if
+    /// the packet has such a mark already, which would make it ambiguous.
     pub(super) fn to_seal(self, packet: &mut [u8]) -> Option<Sealable> {
         match self.form {
             Some((_, SEALED_ONE_BYTE | SEALED_TWO_BYTE)) => None,
@@ -112,7 +111,6 @@ impl RtpParts {
         }
     }
 
-    /// Where a packet that came is sealed.
     pub(super) const fn sealed(self) -> Sealable {
         match self.form {
             Some((_, SEALED_ONE_BYTE | SEALED_TWO_BYTE)) => self.with_extension(),
@@ -124,7 +122,7 @@ impl RtpParts {
         Sealable { clear: RTP_HEADER + EXTENSION_HEAD, moved: Some(self.sources) }
     }
 
-    /// Writes the form of an extension as it was before it was sealed.
+    /// Restores the extension form from before encryption.
     pub(super) fn restore(self, packet: &mut [u8]) {
         let (at, form) = match self.form {
             Some((at, SEALED_ONE_BYTE)) => (at, ONE_BYTE),

@@ -1,4 +1,4 @@
-//! What is sealed is as the RFCs have it, and opens once it is whole, ours, and no older than it may be.
+//! Encrypted packets match the RFCs; only complete, authentic and recent ones are decrypted.
 
 mod attacks;
 mod keys;
@@ -6,7 +6,6 @@ mod vectors;
 
 use super::*;
 
-/// Bytes as they stand in RFCs.
 pub(super) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
@@ -18,7 +17,6 @@ pub(super) fn key(profile: Profile, fill: u8) -> MasterKey {
     MasterKey::new(profile, &bytes).unwrap()
 }
 
-/// A packet of RTP without an extension.
 pub(super) fn packet(ssrc: u32, sequence: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x80, 97];
     bytes.extend(sequence.to_be_bytes());

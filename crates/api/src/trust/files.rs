@@ -1,4 +1,4 @@
-//! Files that only their owner may read or change.
+//! Files that only their owner can read or change.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -16,19 +16,15 @@ pub(crate) fn refused(tried: &'static str, path: &Path, error: std::io::Error) -
     TrustError::Io { tried, path: path.to_owned(), error, mend: HERE }
 }
 
-/// What a file may be for others, and how much of it is read.
 pub(crate) struct FileRules {
-    /// Bits of its mode that may not be set.
     pub(crate) forbidden: u32,
-    /// What to say if they are, what to do besides, and the mode that it should have.
+    /// If they are: error message, further advice, and correct mode.
     pub(crate) otherwise: (&'static str, &'static str, u32),
-    /// More bytes are no such file.
     pub(crate) most_bytes: u64,
     /// Whether it must belong to this user or root.
     pub(crate) own: bool,
 }
 
-/// The folder of identity and trust.
 const FOLDER: FileRules = FileRules {
     forbidden: 0o022,
     otherwise: (
@@ -41,7 +37,6 @@ const FOLDER: FileRules = FileRules {
 };
 
 impl FileRules {
-    /// Refuses what others may do with it.
     pub(crate) fn allow(&self, path: &Path, there: &Metadata) -> Result<(), TrustError> {
         let owner = there.uid();
         if self.own && owner != effective_user() && owner != 0 {
@@ -56,7 +51,8 @@ impl FileRules {
     }
 }
 
-/// As [`read`], after its folder: nothing in a folder that others can change is believed.
+/// Like [`read`], after checking the directory: files in a directory that others can change are not
+/// trusted.
 pub(crate) fn read_in_own_folder(
     path: &Path,
     expected: &FileRules,
@@ -70,10 +66,10 @@ pub(crate) fn read_in_own_folder(
     read(path, expected)
 }
 
-/// What stands in a file, or `None` if there is none.
+/// Reads a file; `None` if it is missing.
 pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, TrustError> {
     let cannot = |error| refused("reading", path, error);
-    // Opening a pipe would wait for a program that writes it.
+    // Opening a pipe would block until a writer opens it.
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return Err(cannot(std::io::Error::other("it is a pipe or a device")));
     }
@@ -82,7 +78,7 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(cannot(error)),
     };
-    // Of the file that is read, whatever the path leads to by now.
+    // Checks the opened file, whatever the path leads to by now.
     expected.allow(path, &file.metadata().map_err(cannot)?)?;
     let mut text = String::new();
     file.take(expected.most_bytes + 1).read_to_string(&mut text).map_err(cannot)?;
@@ -94,23 +90,21 @@ pub(crate) fn read(path: &Path, expected: &FileRules) -> Result<Option<String>, 
     Ok(Some(text))
 }
 
-/// Files that this process wrote.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Whoever changes what lies in this folder waits until this is dropped.
+/// Locks this directory against concurrent changes until dropped.
 pub(crate) fn hold(folder: &Path) -> Result<File, TrustError> {
     make_folder(folder)?;
     let held = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     held.map_err(|error| refused("locking", folder, error))
 }
 
-/// Makes the folder for its owner alone, if it is not there.
+/// Creates the directory, if it is missing, for its owner only.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), TrustError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| refused("making", folder, error))
 }
 
-/// What a file is to be.
 pub(crate) struct NewFile<'a> {
     pub(crate) path: &'a Path,
     pub(crate) text: &'a str,
@@ -118,12 +112,12 @@ pub(crate) struct NewFile<'a> {
 }
 
 impl NewFile<'_> {
-    /// Writes it in one go: whoever reads meanwhile sees the old one whole or the new one whole.
+    /// Writes the file atomically: readers see the old or the new content.
     pub(crate) fn replace(&self) -> Result<(), TrustError> {
         self.beside(|new| fs::rename(new, self.path))
     }
 
-    /// The same, if there is none; whether there was none.
+    /// Creates the file atomically if it is missing; returns whether it was.
     pub(crate) fn make(&self) -> Result<bool, TrustError> {
         let mut made = true;
         self.beside(|new| match fs::hard_link(new, self.path) {
@@ -136,7 +130,7 @@ impl NewFile<'_> {
         Ok(made)
     }
 
-    /// Writes it under a name that nobody else has, has it moved to its place, and leaves nothing beside.
+    /// Writes a temporary file with a unique name, lets `place` move it, and removes any remainder.
     fn beside(
         &self,
         place: impl FnOnce(&Path) -> Result<(), std::io::Error>,
@@ -145,7 +139,7 @@ impl NewFile<'_> {
         let new = self.path.with_extension(format!("new-{process}-{file}"));
         let write = || {
             let mut options = OpenOptions::new();
-            // What a dead process of this number left has unknown rights.
+            // A leftover from a dead process with this id has unknown permissions.
             let _ = fs::remove_file(&new);
             let mut file = options.write(true).create_new(true).mode(self.mode).open(&new)?;
             file.write_all(self.text.as_bytes())?;

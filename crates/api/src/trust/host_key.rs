@@ -1,4 +1,4 @@
-//! What a host is known by.
+//! Public key that identifies a host.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,25 +9,25 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
 use thiserror::Error;
 
-/// What stands before the 32 bytes of an Ed25519 key in a SubjectPublicKeyInfo (RFC 8410 §4).
+/// Prefix of an Ed25519 key in a SubjectPublicKeyInfo (RFC 8410 §4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0];
 
-/// The public key of a host (Ed25519). In text: its 32 bytes in base64.
+/// A host's public key (Ed25519). Its text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostKey([u8; 32]);
 
 impl HostKey {
-    /// With these bytes.
+    /// Creates a key from its bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Bytes of the key.
     pub const fn bytes(&self) -> [u8; 32] {
         self.0
     }
 
-    /// That of the host whose certificate it is, if that is one of an Ed25519 key.
+    /// Key of a certificate, if it is an Ed25519 key.
     pub fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;
         let info = parsed.subject_public_key_info();
@@ -35,7 +35,7 @@ impl HostKey {
         key.try_into().ok().map(Self)
     }
 
-    /// As X.509 has it; `curl --pinnedpubkey` wants its SHA-256.
+    /// SubjectPublicKeyInfo (X.509); `curl --pinnedpubkey` uses its SHA-256.
     pub fn public_key_info(&self) -> [u8; 44] {
         let mut info = [0; 44];
         info[..12].copy_from_slice(&SPKI_PREFIX);
@@ -43,7 +43,7 @@ impl HostKey {
         info
     }
 
-    /// The SHA-256 of [`HostKey::public_key_info`] in base64, as `curl --pinnedpubkey sha256//…` has it.
+    /// SHA-256 of [`HostKey::public_key_info`] in base64, as in `curl --pinnedpubkey sha256//…`.
     pub fn pin(&self) -> String {
         let hash = ring::digest::digest(&ring::digest::SHA256, &self.public_key_info());
         STANDARD.encode(hash)
@@ -62,7 +62,7 @@ impl fmt::Debug for HostKey {
     }
 }
 
-/// A text that is no key.
+/// Error for an invalid key text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is no key: a key is the 44 characters, the last of them =, that taut id prints on the other host"
@@ -75,7 +75,7 @@ impl FromStr for HostKey {
     fn from_str(text: &str) -> Result<Self, NoHostKey> {
         let bytes = STANDARD.decode(text.trim()).ok();
         let key = bytes.and_then(|bytes| bytes.try_into().ok()).map(Self);
-        // What is told back is cut short: somebody may have given a whole file.
+        // Truncated: the input may be a whole file.
         key.ok_or_else(|| NoHostKey(text.chars().take(64).collect()))
     }
 }

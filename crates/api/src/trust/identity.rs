@@ -13,10 +13,10 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use super::files::{self, FileRules, NewFile};
 use super::{HostKey, TrustError, host_name};
 
-/// Beside the list of trusted hosts.
+/// In the same directory as the trust list.
 pub(super) const IDENTITY_FILE: &str = "identity.pem";
-/// What stands before the 32 secret bytes in PKCS #8 of version 1 (RFC 8410 §7): what ring makes itself is
-/// of version 2, which OpenSSL, and so curl, does not read.
+/// Prefix of the 32 secret bytes in PKCS #8 version 1 (RFC 8410 §7). ring writes version 2, which
+/// OpenSSL, and so curl, cannot read.
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 const PEM_LINE: usize = 64;
@@ -34,7 +34,7 @@ const EXPECTED: FileRules = FileRules {
     own: true,
 };
 
-/// A host's key pair, and the certificate by which TLS shows it.
+/// This host's key pair, with a certificate for TLS.
 pub struct HostIdentity {
     key: HostKey,
     private: PrivatePkcs8KeyDer<'static>,
@@ -42,8 +42,8 @@ pub struct HostIdentity {
 }
 
 impl HostIdentity {
-    /// The one that lies in this folder, or a new one. Of several processes that come first, all have the
-    /// same.
+    /// Loads the identity from this directory, or creates one. Processes that do so concurrently
+    /// all get the same.
     pub fn load_or_make(folder: &Path) -> Result<Self, TrustError> {
         if let Some(known) = Self::load(folder)? {
             return Ok(known);
@@ -59,7 +59,7 @@ impl HostIdentity {
             .ok_or_else(|| files::refused("reading", &path, std::io::ErrorKind::NotFound.into()))
     }
 
-    /// The one that lies in this folder, if there is one.
+    /// Loads the identity from this directory, if there is one.
     pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
         let path = folder.join(IDENTITY_FILE);
         let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
@@ -69,7 +69,7 @@ impl HostIdentity {
         Self::of(private).map(Some).map_err(|error| wrong(error.to_string()))
     }
 
-    /// One that nobody has yet, and no file.
+    /// Creates a new identity, without a file.
     pub fn made() -> Result<Self, TrustError> {
         let mut pkcs8 = [0; 48];
         let (prefix, secret) = pkcs8.split_at_mut(PKCS8_PREFIX.len());
@@ -84,7 +84,7 @@ impl HostIdentity {
         let pair = KeyPair::from_pkcs8_der_and_sign_algo(&private, &PKCS_ED25519);
         let pair = pair.map_err(unusable)?;
         let mut params = CertificateParams::default();
-        // For people who look at it: nobody believes it.
+        // For display only; not used for trust.
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, host_name());
         let certificate = params.self_signed(&pair).map_err(unusable)?.der().clone();
@@ -93,22 +93,23 @@ impl HostIdentity {
         Ok(Self { key, private, certificate })
     }
 
-    /// What others know this host by.
+    /// Public key of this host.
     pub const fn key(&self) -> HostKey {
         self.key
     }
 
-    /// The certificate alone, for programs that are to show it.
+    /// The certificate, for other programs.
     pub fn certificate_pem(&self) -> String {
         pem("CERTIFICATE", &self.certificate)
     }
 
-    /// The secret key, for programs that are to speak for this host.
+    /// The secret key, for other programs that act as this host.
     pub fn key_pem(&self) -> String {
         pem("PRIVATE KEY", self.private.secret_pkcs8_der())
     }
 
-    /// Writes both into a folder, as `taut-cert.pem` and `taut-key.pem`, the key for its owner alone.
+    /// Writes both into a directory, as `taut-cert.pem` and `taut-key.pem`, the latter readable
+    /// only by its owner.
     pub fn export(&self, folder: &Path) -> Result<(), TrustError> {
         files::make_folder(folder)?;
         let (certificate, key) = (self.certificate_pem(), self.key_pem());
@@ -124,7 +125,7 @@ impl HostIdentity {
 }
 
 impl fmt::Debug for HostIdentity {
-    /// Nothing of its secret: what is printed is kept by somebody.
+    /// Omits the secret, as output is often stored.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostIdentity({})", self.key)
     }

@@ -1,9 +1,11 @@
-//! Pairing: two hosts exchange their keys over a connection that nobody vouches for, and their users compare a code.
+//! Pairing: two hosts exchange keys over an unauthenticated connection, and their users compare a
+//! code.
 //!
-//! The code is six digits of a hash over both keys, both names and a random number of each host. The caller commits to
-//! its number and name before it sees those of the other one. A host in between, which needs a key of its own on each side, therefore
-//! has one guess in a million for each attempt: numeric comparison of Bluetooth (Core 5.4, volume 3, part H, 2.3.5.6.2),
-//! with the hash commitment of ZRTP (RFC 6189 §4.4.1). Codes of the keys alone could be matched by trying keys.
+//! The code is six digits of a hash over both keys, both names and a random number of each host.
+//! The caller commits to its number and name before it sees the other's. A host in between needs
+//! its own key on each side, and so has a chance of one in a million per attempt. This is numeric
+//! comparison of Bluetooth (Core 5.4, volume 3, part H, 2.3.5.6.2) with the hash commitment of ZRTP
+//! (RFC 6189 §4.4.1). A code of the keys alone could be matched by trying keys.
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -24,14 +26,13 @@ use super::{HostKey, TrustError, TrustStore, host_name, tls};
 use crate::client::wire::TimedStream;
 use crate::client::{NoWorkerAddress, WorkerAddress};
 
-/// TCP port of `taut pair`, which runs beside `taut serve` and `taut work`.
+/// TCP port of `taut pair`, which runs in parallel with `taut serve` and `taut work`.
 pub const PAIRING_PORT: u16 = 17250;
-/// Until the code is known. A host that says nothing holds up the next for no longer.
+/// Timeout until the code is known; limits how long a silent host blocks the next.
 const EXCHANGE: Duration = Duration::from_secs(5);
-/// For both users to compare.
 const COMPARISON: Duration = Duration::from_secs(600);
 
-/// `[NAME=]HOST[:PORT]`; the port is [`PAIRING_PORT`] where none is given.
+/// `[NAME=]HOST[:PORT]`; the default port is [`PAIRING_PORT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairingAddress(pub WorkerAddress);
 
@@ -47,21 +48,22 @@ impl FromStr for PairingAddress {
     }
 }
 
-/// Why two hosts were not paired.
+/// Why pairing failed.
 #[derive(Debug, Error)]
 pub enum PairingError {
-    /// No connection.
+    /// Connecting failed.
     #[error("{whom}: {error}\nhint: run `taut pair` there, or look for a firewall that drops TCP {}", whom.port)]
     Unreachable {
-        /// The host that was called.
+        /// Address of the other host.
         whom: WorkerAddress,
-        /// What the system answered.
+        /// Error of the system.
         error: io::Error,
     },
-    /// No code came about: another program, such as a port scan, or a host that is slow or busy.
+    /// No code was agreed: another program, such as a port scan, or a slow or busy host.
     #[error("no pairing: {0}\nhint: run `taut pair` on both, one pair of machines at a time")]
     NoExchange(io::Error),
-    /// The other host left after it could know the code. Tried often enough, a code would match one on another screen.
+    /// The other host disconnected after it could know the code. With enough attempts, a code could
+    /// match one on another screen.
     #[error(
         "the other machine left before both codes were confirmed: {0}\n\
          hint: run `taut pair` on both again; if this repeats, another machine may be trying codes"
@@ -72,30 +74,30 @@ pub enum PairingError {
         "both ends have the same key: this is the same machine and user\nhint: a machine needs no pairing with itself"
     )]
     SameHost,
-    /// The other end broke the protocol: another program, or an attack.
+    /// Protocol violation: another program, or an attack.
     #[error(
         "the other machine broke the pairing protocol: {0}\nhint: use `taut pair` of the same version on both"
     )]
     Protocol(&'static str),
-    /// This host's user said that the codes differ.
+    /// This host's user reported different codes.
     #[error(
         "the code was not confirmed here; no key was stored\n\
          hint: if the codes differed, a machine in between may have answered: check the address and the network"
     )]
     NotConfirmed,
-    /// The other user said that the codes differ.
+    /// The other user reported different codes.
     #[error(
         "the code was not confirmed on the other machine; no key was stored\n\
          hint: if the codes differed, a machine in between may have answered: check the address and the network"
     )]
     Refused,
-    /// This host's key.
+    /// This host's key is unusable.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }
 
 impl PairingError {
-    /// Whether the other host cannot have known the code: it is harmless to wait for the next.
+    /// Whether the other host cannot have known the code, so that waiting for the next is harmless.
     pub const fn is_before_code(&self) -> bool {
         matches!(self, Self::NoExchange(_) | Self::SameHost)
     }
@@ -106,7 +108,6 @@ impl PairingError {
 pub struct PairingCode(u32);
 
 impl fmt::Display for PairingCode {
-    /// `"482 913"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:03} {:03}", self.0 / 1000, self.0 % 1000)
     }
@@ -114,7 +115,7 @@ impl fmt::Display for PairingCode {
 
 type Nonce = [u8; 32];
 
-/// What one end contributes to the code.
+/// One end's contribution to the code.
 struct Contribution<'a> {
     key: HostKey,
     nonce: Nonce,
@@ -122,7 +123,7 @@ struct Contribution<'a> {
 }
 
 impl Contribution<'_> {
-    /// The number, one byte with the length of the name (64 at most), and the name.
+    /// The number, the name's length as one byte (64 at most), and the name.
     fn revealed(&self) -> Vec<u8> {
         let length = u8::try_from(self.name.len()).unwrap_or(u8::MAX);
         [&self.nonce[..], &[length], self.name.as_bytes()].concat()
@@ -161,7 +162,7 @@ impl fmt::Debug for Pairing {
 }
 
 impl Pairing {
-    /// Calls a host on which `taut pair` waits. Blocks for at most some seconds per address.
+    /// Calls a host on which `taut pair` waits. Blocks for at most a few seconds per address.
     pub fn dial(whom: &PairingAddress, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
         let whom = &whom.0;
         let unreachable = |error| PairingError::Unreachable { whom: whom.clone(), error };
@@ -191,7 +192,7 @@ impl Pairing {
         Ok(Self::shown(line, code, theirs.name, key))
     }
 
-    /// Answers a connection that a listener accepted. Blocks for at most some seconds.
+    /// Answers an accepted connection. Blocks for at most a few seconds.
     pub fn answer(stream: TcpStream, store: &Arc<TrustStore>) -> Result<Self, PairingError> {
         let connection = ServerConnection::new(tls::pairing_server(store)?);
         let (mut line, key) = greeted(connection, stream, store)?;
@@ -223,23 +224,23 @@ impl Pairing {
         Self { line: Box::new(line), code, name, key }
     }
 
-    /// What this host's user compares with the other screen.
+    /// The code for this host's user to compare.
     pub const fn code(&self) -> PairingCode {
         self.code
     }
 
-    /// What the other host calls itself: a valid name for [`TrustFile::trust`](super::TrustFile::trust).
+    /// Name of the other host: valid for [`TrustFile::trust`](super::TrustFile::trust).
     pub fn peer_name(&self) -> &str {
         &self.name
     }
 
-    /// The other host's key. It proved to have it.
+    /// Authenticated key of the other host.
     pub const fn peer_key(&self) -> HostKey {
         self.key
     }
 
-    /// Tells the other host whether the codes are the `same`, and waits for its answer if they are. `Ok` if both users
-    /// confirmed.
+    /// Sends whether the codes are the `same`, and if so waits for the other host's answer. `Ok` if
+    /// both users confirmed.
     pub fn confirm(mut self, same: bool) -> Result<(), PairingError> {
         let told = write(&mut self.line, &[u8::from(same)]);
         if !same {
@@ -251,7 +252,7 @@ impl Pairing {
     }
 }
 
-/// Shakes hands, and returns the key that the other end proved to have.
+/// Completes the handshake; returns the other end's authenticated key.
 fn greeted<C, S>(
     connection: Result<C, rustls::Error>,
     stream: TcpStream,
@@ -284,7 +285,7 @@ fn nonce() -> Result<Nonce, PairingError> {
     Ok(nonce)
 }
 
-/// The name is committed to as well: else it could be chosen afterwards, so that the code matches.
+/// Includes the name: otherwise it could be chosen afterwards to match the code.
 fn commitment(revealed: &[u8]) -> ring::digest::Digest {
     digest(&SHA256, revealed)
 }
@@ -294,7 +295,6 @@ fn write(line: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     line.flush()
 }
 
-/// What the other end revealed.
 struct Revealed {
     nonce: Nonce,
     name: String,

@@ -8,7 +8,6 @@ fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A store in a folder of its own.
 pub(super) struct OpenedStore {
     pub(super) store: Arc<TrustStore>,
     _folder: tempfile::TempDir,
@@ -243,7 +242,7 @@ fn a_list_that_others_may_change_is_refused_with_the_mend() {
     }
     rights(list.path(), 0o644);
     assert!(TrustFile::in_folder(home.path()).hosts().is_ok(), "it is no secret");
-    // The stamp of a list that was read before holds its rights, too.
+    // The cached list's stamp includes the permissions.
     assert!(list.hosts().is_ok());
     rights(list.path(), 0o666);
     assert!(list.hosts().is_err());

@@ -1,9 +1,9 @@
 //! TLS 1.3 between hosts that know each other's keys.
 //!
-//! Both ends show a certificate that they signed themselves. All that is looked at is its key, which must
-//! be trusted, and that the other end proved to have it, by rustls's own function. Nothing is resumed, so
-//! each connection is judged by the list as it then stands. The provider is handed over and never made
-//! that of the process, which may be somebody else's.
+//! Both ends present a self-signed certificate. Only its key matters: it must be trusted, and the
+//! peer must prove possession, as verified by rustls. There is no resumption, so each connection is
+//! judged by the current list. The crypto provider is passed explicitly and never installed for the
+//! process, which may be a foreign host.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use rustls::{
 use super::{HostKey, TrustError, TrustStore};
 use crate::seal::{EXPORTER_LABEL, SECRET_BYTES};
 
-/// The name of pairing in the TLS handshake (RFC 7301). It ends with the version.
+/// ALPN protocol of pairing (RFC 7301). It ends with the version.
 pub(super) const PAIRING_PROTOCOL: &[u8] = b"tautline-pairing/1";
 
-/// How this host calls others: any that is trusted, or the one of this name alone.
+/// Client configuration: accepts any trusted host, or only the one with this name.
 pub fn calling(
     store: &Arc<TrustStore>,
     name: Option<&str>,
@@ -34,19 +34,19 @@ pub fn calling(
     client(store, Accepted::Trusted(name.map(str::to_owned))).map(Arc::new)
 }
 
-/// How this host answers those that are trusted.
+/// Server configuration: accepts trusted hosts.
 pub fn answering(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
     server(store, Accepted::Trusted(None)).map(Arc::new)
 }
 
-/// How this host calls one that it is to be paired with: whatever its key is.
+/// Client configuration for pairing: accepts any key.
 pub(super) fn pairing_client(store: &Arc<TrustStore>) -> Result<Arc<ClientConfig>, TrustError> {
     let mut config = client(store, Accepted::AnyKey)?;
     config.alpn_protocols = vec![PAIRING_PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 
-/// How this host answers one that it is to be paired with.
+/// Server configuration for pairing: accepts any key.
 pub(super) fn pairing_server(store: &Arc<TrustStore>) -> Result<Arc<ServerConfig>, TrustError> {
     let mut config = server(store, Accepted::AnyKey)?;
     config.alpn_protocols = vec![PAIRING_PROTOCOL.to_vec()];
@@ -65,7 +65,7 @@ fn client(store: &Arc<TrustStore>, accepted: Accepted) -> Result<ClientConfig, T
         .with_client_auth_cert(vec![certificate], key.into())
         .map_err(unusable)?;
     config.resumption = Resumption::disabled();
-    // Whom one calls is nobody else's business, and the answer is judged by its key.
+    // The host name stays private; the server is identified by its key.
     config.enable_sni = false;
     Ok(config)
 }
@@ -89,24 +89,24 @@ fn unusable(error: Error) -> TrustError {
     TrustError::Unusable(error.to_string())
 }
 
-/// What both ends of a connection know and nobody else does; `None` before the handshake is over.
+/// Exports the secret shared by both ends; `None` before the handshake is complete.
 pub fn connection_secret<Side>(
     connection: &rustls::ConnectionCommon<Side>,
 ) -> Option<[u8; SECRET_BYTES]> {
     connection.export_keying_material([0; SECRET_BYTES], EXPORTER_LABEL, None).ok()
 }
 
-/// The key that the other end proved to have.
+/// The peer's authenticated key.
 pub fn peer_key(connection: &rustls::CommonState) -> Option<HostKey> {
     HostKey::of_certificate(connection.peer_certificates()?.first()?)
 }
 
-/// What a handshake failed for, to the end that connects.
+/// Why a handshake failed, at the connecting end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HandshakeFault {
-    /// The other end's key is not trusted here.
+    /// This host does not trust the peer's key.
     Untrusted,
-    /// This host's is not there.
+    /// The peer does not trust this host's key.
     NotTrustedThere,
     Other,
 }
@@ -126,21 +126,18 @@ impl HandshakeFault {
     }
 }
 
-/// The error of TLS that an error of a connection is, if it is one.
 pub(crate) fn of_tls(error: &std::io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Keys that a handshake accepts.
 #[derive(Debug)]
 enum Accepted {
-    /// Those in the list: by this name, or else by any.
+    /// Keys in the list: under this name, or any.
     Trusted(Option<String>),
-    /// All: users compare a code afterwards.
+    /// All keys: users compare a code afterwards.
     AnyKey,
 }
 
-/// Takes a peer by its key.
 #[derive(Debug)]
 struct PinnedPeer {
     store: Arc<TrustStore>,
@@ -154,7 +151,7 @@ impl PinnedPeer {
         Self { store, accepted, provider }
     }
 
-    /// Whether its key is trusted; `own`: or this host's own, as who has that is this host.
+    /// Checks that its key is trusted, or with `own`, this host's own, which only this host has.
     fn judge(&self, certificate: &CertificateDer<'_>, own: bool) -> Result<(), Error> {
         let unknown = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
         let key = HostKey::of_certificate(certificate)
@@ -163,7 +160,7 @@ impl PinnedPeer {
         if own && name.is_none() && key == self.store.identity().key() {
             return Ok(());
         }
-        // A list that cannot be read names nobody.
+        // An unreadable list trusts no host.
         let Ok(hosts) = self.store.trusted().hosts() else { return Err(unknown) };
         if hosts.trusts(key, name.as_deref()) { Ok(()) } else { Err(unknown) }
     }
@@ -179,12 +176,11 @@ impl PinnedPeer {
     }
 }
 
-/// The only keys there are.
+/// Ed25519 is the only supported kind of key.
 fn schemes() -> Vec<SignatureScheme> {
     vec![SignatureScheme::ED25519]
 }
 
-/// Older versions are not spoken.
 fn never_asked() -> Error {
     Error::PeerMisbehaved(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)
 }
@@ -198,7 +194,7 @@ impl ServerCertVerifier for PinnedPeer {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // Elsewhere it would be this host's own handshake, sent back by somebody between.
+        // At other addresses it could be this host's own handshake, reflected by an attacker.
         let own = matches!(server_name, ServerName::IpAddress(ip) if IpAddr::from(*ip).to_canonical().is_loopback());
         self.judge(end_entity, own).map(|()| ServerCertVerified::assertion())
     }
@@ -227,7 +223,6 @@ impl ServerCertVerifier for PinnedPeer {
 }
 
 impl ClientCertVerifier for PinnedPeer {
-    /// A list of authorities; there are none.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

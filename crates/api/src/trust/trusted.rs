@@ -1,4 +1,4 @@
-//! The list of hosts that are trusted: `trusted.toml`, a line for each, `name = "key"`.
+//! The list of trusted hosts: `trusted.toml`, one line each, `name = "key"`.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use toml::{Table, Value};
 use super::files::{self, FileRules, NewFile};
 use super::{HostKey, TrustError};
 
-/// Beside this host's key.
+/// In the same directory as this host's key.
 const TRUSTED_FILE: &str = "trusted.toml";
 pub(super) const MOST_NAME: usize = 64;
 const MEND: &str = "mend it, or move it away and trust each host again (taut trust NAME KEY); until then \
@@ -35,37 +35,37 @@ pub(super) const fn is_name_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
-/// Whether a host can have this name in the list.
+/// Whether this is a valid host name for the list.
 pub fn is_name(name: &str) -> bool {
     (1..=MOST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 
-/// Hosts by their names, in alphabetical order.
+/// Trusted hosts by name, in alphabetical order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrustedHosts(BTreeMap<String, HostKey>);
 
 impl TrustedHosts {
-    /// Whether nobody is trusted.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each with its key.
+    /// Iterates over names and keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, HostKey)> {
         self.0.iter().map(|(name, key)| (name.as_str(), *key))
     }
 
-    /// The key of the host of this name.
+    /// Key of the host with this name.
     pub fn key(&self, name: &str) -> Option<HostKey> {
         self.0.get(name).copied()
     }
 
-    /// The name of the host with this key, if it is trusted.
+    /// Name of the host with this key, if trusted.
     pub fn name(&self, key: HostKey) -> Option<&str> {
         self.iter().find(|(_, known)| *known == key).map(|(name, _)| name)
     }
 
-    /// Whether the host with this key is trusted: by this name, or else by any.
+    /// Whether the host with this key is trusted: under this name, or any.
     pub fn trusts(&self, key: HostKey, name: Option<&str>) -> bool {
         match name {
             Some(name) => self.key(name) == Some(key),
@@ -73,7 +73,7 @@ impl TrustedHosts {
         }
     }
 
-    /// What the text of such a file says, or what is wrong with it.
+    /// Parses such a file; returns what is wrong with it otherwise.
     pub fn read(text: &str) -> Result<Self, String> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
@@ -91,18 +91,16 @@ impl TrustedHosts {
 }
 
 impl fmt::Display for TrustedHosts {
-    /// As the file has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("# Hosts that this one trusts: taut trust NAME KEY.\n")?;
         self.iter().try_for_each(|(name, key)| writeln!(f, "\"{name}\" = \"{key}\""))
     }
 }
 
-/// What tells one state of a file from another: when it or its rights were changed, how long it is and which
-/// it is.
+/// Identifies the state of a file: change time, including permissions, length and inode.
 type FileStamp = Option<(i64, i64, u64, u64)>;
 
-/// The list on disk: whoever is added or removed is so for all who look, at once.
+/// The list on disk; changes take effect at once for all users of the file.
 #[derive(Debug)]
 pub struct TrustFile {
     path: PathBuf,
@@ -110,17 +108,17 @@ pub struct TrustFile {
 }
 
 impl TrustFile {
-    /// That of this folder, whether or not it is there.
+    /// The list in this directory, existing or not.
     pub fn in_folder(folder: &Path) -> Self {
         Self { path: folder.join(TRUSTED_FILE), read: Mutex::new(None) }
     }
 
-    /// Where it lies.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Who is trusted now. Read anew only where the file is another.
+    /// The current list. Parses the file only if it has changed.
     pub fn hosts(&self) -> Result<Arc<TrustedHosts>, TrustError> {
         let stamp = self.stamp()?;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +145,7 @@ impl TrustFile {
         }
     }
 
-    /// Trusts a host; the key that it had by this name before, if it had another.
+    /// Adds a host; returns its previous key under this name, if different.
     pub fn trust(&self, name: &str, key: HostKey) -> Result<Option<HostKey>, TrustError> {
         if !is_name(name) {
             return Err(TrustError::Name(name.chars().take(MOST_NAME).collect()));
@@ -159,7 +157,7 @@ impl TrustFile {
         Ok(before.filter(|before| *before != key))
     }
 
-    /// Trusts it no more; the key that it had, if it was trusted.
+    /// Removes a host; returns its key, if it was trusted.
     pub fn remove(&self, name: &str) -> Result<Option<HostKey>, TrustError> {
         let _held = self.hold()?;
         let mut hosts = self.load()?;
@@ -170,7 +168,7 @@ impl TrustFile {
         Ok(before)
     }
 
-    /// Two that change it at once would else undo each other's.
+    /// Serialises changes, which could otherwise undo one another.
     fn hold(&self) -> Result<Option<File>, TrustError> {
         self.path.parent().map(files::hold).transpose()
     }

@@ -1,4 +1,4 @@
-//! What a worker offers.
+//! Plugins that a worker offers.
 
 use std::collections::BTreeSet;
 
@@ -7,27 +7,26 @@ use tautline_proto::text::{is_printable, printable};
 
 use super::VERSION;
 
-/// Plugins of one worker at most.
+/// Maximum number of plugins per worker.
 pub const MOST_PLUGINS: usize = 8192;
-/// Ports of one plugin: a block of each goes with an iteration, or a value.
+/// Maximum number of ports per plugin: each adds a block or a value to an iteration.
 const MOST_PORTS: usize = 1024;
-/// Characters of a text at most.
+/// Maximum number of characters in a text.
 pub const MOST_TEXT: usize = 1024;
 
-/// `GET /v1/catalogue`: every plugin that a worker offers.
+/// `GET /v1/catalogue`: all plugins that a worker offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Catalogue {
     /// [`VERSION`](super::VERSION).
     pub version: u32,
-    /// The worker's host, as it calls itself.
+    /// Name of the worker's host.
     pub worker: String,
-    /// In the order in which they were found.
+    /// Plugins in the order of discovery.
     pub plugins: Vec<Plugin>,
 }
 
 impl Catalogue {
-    /// Whether it can be true: what comes from another host may say anything. What is wrong with it
-    /// otherwise.
+    /// Validates the catalogue, as another host may send anything; returns what is wrong with it.
     pub fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!("a catalogue of version {}", self.version));
@@ -47,7 +46,7 @@ impl Catalogue {
     }
 }
 
-/// Reads text that a peer wrote for people.
+/// Reads display text from a peer.
 pub(super) fn shown<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     String::deserialize(from).map(|text| printable(&text, MOST_TEXT))
 }
@@ -57,7 +56,7 @@ pub(super) fn shown_if_any<'de, D: Deserializer<'de>>(from: D) -> Result<Option<
     Ok(text.map(|text| printable(&text, MOST_TEXT)))
 }
 
-/// Nothing that a terminal or a host would stumble over.
+/// Rejects characters that could confuse a terminal or host.
 fn text(what: &str, text: &str) -> Result<(), String> {
     let long = text.chars().count() > MOST_TEXT;
     if long || !text.chars().all(is_printable) {
@@ -68,37 +67,38 @@ fn text(what: &str, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A plugin, or a chain of plugins that is offered as one.
+/// A plugin, or a chain of plugins offered as one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plugin {
-    /// What it is asked for by, the same as long as the library keeps its name: `FILE:LABEL`, or the name
-    /// of the chain.
+    /// Id for requests, stable as long as the library keeps its name: `FILE:LABEL`, or the name of
+    /// a chain.
     pub id: String,
-    /// The library's file name, without its folders; that of the description of a chain.
+    /// File name of the library, without directories; for a chain that of its description.
     pub file: String,
-    /// LADSPA's label: one word.
+    /// LADSPA label: one word.
     pub label: String,
-    /// LADSPA's unique id.
+    /// LADSPA unique id.
     pub unique_id: u32,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// Who made it.
+    /// Author.
     pub maker: String,
-    /// Under which terms.
+    /// Licence.
     pub copyright: String,
-    /// The bits of `LADSPA_Properties`.
+    /// Bits of `LADSPA_Properties`.
     pub properties: u32,
-    /// In LADSPA's order.
+    /// Ports in LADSPA's order.
     pub ports: Vec<PluginPort>,
-    /// Of the library's bytes, in hexadecimal: whoever asks for a plugin by it gets no other.
+    /// Hash of the library's bytes in hexadecimal: a request with it matches only that library.
     pub hash: String,
-    /// What a run takes, if it was measured.
+    /// Cost of a run, if measured.
     #[serde(default)]
     pub cost: Option<PluginCost>,
 }
 
 impl Plugin {
-    /// The same of one of them. Whoever reads a catalogue refuses all of it for one that fails, so a worker offers none.
+    /// Validates one plugin. A reader rejects a catalogue with any invalid plugin, so workers offer
+    /// none.
     pub fn check(&self) -> Result<(), String> {
         let Self { id, label, ports, .. } = self;
         text("a plugin's id", id)?;
@@ -123,45 +123,45 @@ impl Plugin {
 /// A port of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginPort {
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// The bits of `LADSPA_PortDescriptor`.
+    /// Bits of `LADSPA_PortDescriptor`.
     pub descriptor: u32,
-    /// The bits of `LADSPA_PortRangeHintDescriptor`.
+    /// Bits of `LADSPA_PortRangeHintDescriptor`.
     pub hints: u32,
-    /// The lower bound, where the hints say that there is one.
+    /// Lower bound, if the hints indicate one.
     #[serde(serialize_with = "finite", deserialize_with = "or_zero")]
     pub lower: f32,
-    /// The upper bound, where the hints say that there is one.
+    /// Upper bound, if the hints indicate one.
     #[serde(serialize_with = "finite", deserialize_with = "or_zero")]
     pub upper: f32,
 }
 
 impl PluginPort {
-    /// Input or output, of control values or of sound (`LADSPA_PORT_INPUT` 1, `OUTPUT` 2, `CONTROL` 4,
-    /// `AUDIO` 8).
+    /// Exactly one of input and output, and one of control and audio (`LADSPA_PORT_INPUT` 1,
+    /// `OUTPUT` 2, `CONTROL` 4, `AUDIO` 8).
     const fn has_one_kind(&self) -> bool {
         matches!(self.descriptor & 0xF, 5 | 6 | 9 | 10)
     }
 }
 
-/// What a run takes: A + B·N nanoseconds for N frames, as the LADSPA header asks of plugins that are fit
-/// for real time.
+/// Cost of a run: A + B·N nanoseconds for N frames, as the LADSPA header requires of real-time
+/// plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PluginCost {
     /// A, in nanoseconds.
     pub fixed_ns: f64,
-    /// B, in nanoseconds for each frame.
+    /// B, in nanoseconds per frame.
     pub per_frame_ns: f64,
 }
 
-/// JSON has no infinities and nothing that is no number: a bound that is one bounds nothing.
+/// JSON has no infinities or NaN: such a bound counts as none.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it by reference")]
 fn finite<S: Serializer>(bound: &f32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f32(if bound.is_finite() { *bound } else { 0.0 })
 }
 
-/// Of other people's workers, too.
+/// Accepts workers of other implementations too.
 fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
     let bound = Option::<f32>::deserialize(deserializer)?;
     Ok(bound.filter(|bound| bound.is_finite()).unwrap_or(0.0))

@@ -1,4 +1,4 @@
-//! Asking for a plugin to be run, and how it stands.
+//! Requests to run a plugin, and the state of such streams.
 
 use core::fmt;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tautline_proto::offload::block::{BlockSpec, ByteOrder};
 use super::VERSION;
 use super::catalogue::{shown, shown_if_any};
 
-/// `POST /v1/streams`: asks for an instance of a plugin and a way to it.
+/// `POST /v1/streams`: requests an instance of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamRequest {
@@ -18,40 +18,41 @@ pub struct StreamRequest {
     pub version: u32,
     /// [`Plugin::id`](super::Plugin::id).
     pub plugin: String,
-    /// [`Plugin::hash`](super::Plugin::hash), if it is to be that very library.
+    /// [`Plugin::hash`](super::Plugin::hash), to require exactly that library.
     #[serde(default)]
     pub hash: Option<String>,
     /// Frames per second.
     pub rate: u32,
-    /// The most frames of one iteration.
+    /// Maximum frames per iteration.
     pub most_frames: u32,
-    /// How the master has its numbers.
+    /// Byte order of the master.
     pub byte_order: ByteOrder,
-    /// The longest datagram that the path carries whole, before it is sealed.
+    /// Maximum datagram that the path carries unfragmented, before encryption.
     pub datagram_bytes: u32,
-    /// From one run of the plugin to the next, for the admission; without it runs of 64 frames are assumed, the shortest
-    /// of usual hosts, or of `most_frames` where that is less.
+    /// Time between runs of the plugin, for admission. The default assumes runs of 64 frames, the
+    /// shortest of common hosts, or of `most_frames` if less.
     #[serde(default)]
     pub period_ns: Option<u64>,
-    /// Iterations of answers that the worker is to keep, so that it can send them again.
+    /// Number of answered iterations that the worker keeps for retransmission.
     #[serde(default = "default_history")]
     pub history: u32,
-    /// Earlier answers that leave once more with each.
+    /// Number of earlier answers repeated with each.
     #[serde(default)]
     pub copies: u8,
-    /// Frames after which the plugin remembers nothing of what it heard, where anybody knows.
+    /// Frames after which past input no longer affects the plugin, if known.
     #[serde(default)]
     pub memory_frames: Option<u64>,
-    /// Datagrams without a seal, for measuring what it costs: on the loopback interface alone.
+    /// Disables encryption, to measure its cost: on the loopback interface only.
     #[serde(default)]
     pub cleartext: bool,
-    /// Where it stands among workers of which each feeds the next; alone, if that is left out.
+    /// Position in a pipeline of workers; `None` for a single one.
     #[serde(default)]
     pub pipeline: Option<PipelinePlace>,
 }
 
 impl StreamRequest {
-    /// Alone, by datagrams that Ethernet carries whole, and nothing but what has to be said.
+    /// A request for a single plugin, with datagrams that fit an Ethernet frame, and defaults
+    /// otherwise.
     pub fn of(plugin: impl Into<String>, rate: u32, most_frames: u32) -> Self {
         Self {
             version: VERSION,
@@ -71,57 +72,59 @@ impl StreamRequest {
     }
 }
 
-/// With the seal and the heads below it.
+/// Leaves room for encryption and lower headers.
 const ETHERNET_BYTES: u32 = 1400;
 
-/// Where a stream stands in a pipeline: blocks go from the master to the first worker, from each to the next, and from the
-/// last to the master. The last is opened first, since each is told where the next one is.
+/// Position of a stream in a pipeline: blocks go from the master to the first worker, from each
+/// worker to the next, and from the last to the master. The last is opened first, since each needs
+/// the address of the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipelinePlace {
-    /// Blocks come from the worker before, and not from the master.
+    /// Whether blocks come from the previous worker instead of the master.
     #[serde(default)]
     pub fed: bool,
-    /// Control values of the plugins behind this one, that come with its own and go on.
+    /// Number of control values for later plugins that arrive with its own and are forwarded.
     #[serde(default)]
     pub onward: u32,
-    /// Control values that the plugins before this one wrote, that come with the sound and go on.
+    /// Number of control values written by earlier plugins that arrive with the audio and are
+    /// forwarded.
     #[serde(default)]
     pub earlier: u32,
-    /// To whom what is made goes, if not to the master.
+    /// Next worker's stream, if the output does not go to the master.
     #[serde(default)]
     pub feeds: Option<FedStream>,
 }
 
-/// The stream that another feeds.
+/// A stream fed by another worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FedStream {
-    /// Where it hears its blocks, as the worker that feeds it reaches it.
+    /// Address for its blocks, as reachable from the feeding worker.
     pub address: SocketAddr,
     /// [`WorkStream::id`].
     pub stream: u32,
-    /// [`FedPort::key`]. It seals for one stream that feeds and no other: with a second, nonces would come twice.
+    /// [`FedPort::key`]. For a single feeding stream only: a second would repeat nonces.
     #[serde(default)]
     pub key: Option<SecretText>,
 }
 
-/// Where a stream that is fed by another worker hears its blocks.
+/// Where a stream receives blocks from another worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FedPort {
-    /// At the address by which the worker was asked.
+    /// UDP port, at the address used for the request.
     pub udp_port: u16,
-    /// 32 bytes in base64 that both workers seal by; `None` if datagrams are cleartext.
+    /// Key shared by both workers, 32 bytes in base64; `None` for cleartext.
     #[serde(default)]
     pub key: Option<SecretText>,
 }
 
-/// As many as a quarter of a second has of the shortest usual blocks.
+/// A quarter of a second of the shortest common blocks.
 const fn default_history() -> u32 {
     256
 }
 
-/// A text that is not to be printed.
+/// A secret text that is never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretText(pub String);
@@ -132,45 +135,45 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// What was opened for a [`StreamRequest`].
+/// The stream opened for a [`StreamRequest`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkStream {
-    /// Names it in later calls and in each datagram. Never used again by the same worker.
+    /// Id for later requests and in each datagram. Never reused by the same worker.
     pub id: u32,
-    /// Where the worker hears its datagrams, at the address by which the worker was asked.
+    /// UDP port for its datagrams, at the address used for the request.
     pub udp_port: u16,
-    /// The blocks of an iteration, in their order.
+    /// Blocks of an iteration, in order.
     pub set: Vec<BlockSpec>,
-    /// [`StreamRequest::most_frames`], as it was agreed on.
+    /// Agreed [`StreamRequest::most_frames`].
     pub most_frames: u32,
-    /// [`StreamRequest::datagram_bytes`], as it was agreed on.
+    /// Agreed [`StreamRequest::datagram_bytes`].
     pub datagram_bytes: u32,
-    /// Of all samples and control values: [`StreamRequest::byte_order`].
+    /// Byte order of all samples and control values: [`StreamRequest::byte_order`].
     pub byte_order: ByteOrder,
-    /// Audio inputs of the plugin.
+    /// Number of audio inputs.
     pub inputs: u32,
-    /// Audio outputs.
+    /// Number of audio outputs.
     pub outputs: u32,
-    /// Control inputs.
+    /// Number of control inputs.
     pub controls_in: u32,
-    /// Control outputs.
+    /// Number of control outputs.
     pub controls_out: u32,
-    /// Of 32 bytes, in base64: makes the secret of this stream of that of the TLS connection. The server fills it in;
-    /// `None` without TLS.
+    /// 32 bytes in base64, from which, with the TLS connection's secret, the stream's secret
+    /// derives. Filled in by the server; `None` without TLS.
     #[serde(default)]
     pub salt: Option<String>,
-    /// The secret of this stream in base64, over plain HTTP on the loopback interface alone. The server
-    /// fills it in.
+    /// The stream's secret in base64, only for plain HTTP on the loopback interface. Filled in by
+    /// the server.
     #[serde(default)]
     pub key: Option<SecretText>,
-    /// Where it hears its blocks, if another worker feeds it.
+    /// Where it receives blocks, if another worker feeds it.
     #[serde(default)]
     pub fed: Option<FedPort>,
-    /// How it stands.
+    /// Initial state.
     pub state: WorkStreamState,
 }
 
-/// `GET /v1/streams/{id}`: how a stream stands.
+/// `GET /v1/streams/{id}`: state of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkStreamState {
     /// [`WorkStream::id`].
@@ -180,75 +183,75 @@ pub struct WorkStreamState {
     pub plugin: String,
     /// Frames per second.
     pub rate: u32,
-    /// The most frames of one iteration.
+    /// Maximum frames per iteration.
     pub most_frames: u32,
-    /// Where its datagrams are heard.
+    /// UDP port for its datagrams.
     pub udp_port: u16,
-    /// What it does.
+    /// Current phase.
     pub phase: StreamPhase,
-    /// Why it does that, where it is no good news: a sentence.
+    /// Reason for the phase, if there is a problem.
     #[serde(default, deserialize_with = "shown_if_any")]
     pub why: Option<String>,
-    /// How often its process was started anew.
+    /// Number of restarts of its process.
     pub restarts: u32,
-    /// The activation that it is in; 0 before the first.
+    /// Current activation; 0 before the first.
     pub epoch: u32,
-    /// Whether the plugin missed blocks of this epoch.
+    /// Whether the plugin missed blocks in this epoch.
     pub dirty: bool,
-    /// What the plugin says that its output is late by.
+    /// Output latency reported by the plugin.
     pub latency_frames: u32,
-    /// The core that its thread is on, if it is bound to one.
+    /// Core that its thread is pinned to, if any.
     #[serde(default)]
     pub core: Option<u32>,
-    /// The share of a core that it was promised, 0 to 1.
+    /// Reserved share of a core, 0 to 1.
     pub share: f64,
-    /// What was counted since it was opened.
+    /// Counters since it was opened.
     pub counters: WorkCounters,
 }
 
-/// What a stream does.
+/// Phase of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamPhase {
-    /// Its process is being made.
+    /// Its process is starting.
     Starting,
-    /// It waits for blocks.
+    /// Waiting for blocks.
     Idle,
-    /// Blocks come.
+    /// Receiving blocks.
     Running,
-    /// Its process ended by a fault, and another is being made.
+    /// Its process crashed, and another is starting.
     Restarting,
-    /// It was given up.
+    /// Given up.
     Failed,
 }
 
-/// What a worker counts of one stream.
+/// A worker's counters for a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkCounters {
-    /// Blocks that the plugin worked on.
+    /// Blocks processed by the plugin.
     pub blocks: u64,
-    /// Those of them that came again, since they were asked for.
+    /// Processed blocks that were retransmitted on request.
     pub replayed: u64,
-    /// Times that a block was asked for again.
+    /// Retransmission requests for blocks.
     pub asked: u64,
-    /// Blocks that the master kept no more.
+    /// Blocks no longer available at the master.
     pub gone: u64,
-    /// Datagrams that came.
+    /// Datagrams received.
     pub received: u64,
-    /// Datagrams that left.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams that came again.
+    /// Duplicate datagrams.
     pub duplicate: u64,
-    /// Datagrams that break their format.
+    /// Malformed datagrams.
     pub invalid: u64,
     /// Datagrams of another stream or an older epoch.
     pub foreign: u64,
-    /// Datagrams that were not sealed as they are opened.
+    /// Datagrams that could not be decrypted.
     pub unopened: u64,
-    /// What all runs of the plugin took, in nanoseconds.
+    /// Total duration of all runs of the plugin, in nanoseconds.
     pub busy_ns: u64,
-    /// What the longest took, in nanoseconds.
+    /// Duration of the longest run, in nanoseconds.
     pub longest_ns: u64,
 }
 

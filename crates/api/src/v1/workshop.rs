@@ -1,4 +1,4 @@
-//! Who answers.
+//! The server side of the API.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,66 +6,66 @@ use thiserror::Error;
 use super::catalogue::{Catalogue, shown};
 use super::stream::{StreamRequest, WorkStream, WorkStreamState};
 
-/// What a worker does behind its HTTP. Calls may block for as long as a process takes to start, and come on
-/// several threads at once.
+/// A worker's implementation behind its HTTP server. Calls may block while a process starts, and
+/// arrive on several threads concurrently.
 pub trait Workshop: Send + Sync {
-    /// Every plugin that is offered.
+    /// All offered plugins.
     fn catalogue(&self) -> Catalogue;
 
-    /// What is taken and what is left.
+    /// Used and free capacity.
     fn capacity(&self) -> Capacity;
 
-    /// Opens a stream. Its datagrams are sealed by what `seal::keys` makes of `secret`;
-    /// `None` only where the request asked for cleartext and came by the loopback interface: then the UDP
-    /// socket is to be bound to it. `salt` and `key` of the answer are left empty.
+    /// Opens a stream. Its datagrams are encrypted with the keys that `seal::keys` derives from
+    /// `secret`. `None` only if the request asked for cleartext via the loopback interface; the UDP
+    /// socket must then be bound to it. Leaves `salt` and `key` of the response empty.
     fn open(
         &self,
         request: StreamRequest,
         secret: Option<[u8; 32]>,
     ) -> Result<WorkStream, WorkRefused>;
 
-    /// How all streams stand.
+    /// State of all streams.
     fn streams(&self) -> Vec<WorkStreamState>;
 
-    /// How one stands, if it is there.
+    /// State of one stream, if it exists.
     fn stream(&self, id: u32) -> Option<WorkStreamState>;
 
-    /// Ends one; whether it was there.
+    /// Closes a stream; returns whether it existed.
     fn close(&self, id: u32) -> bool;
 }
 
-/// Bytes of iterations that a worker keeps for one stream at most, both ways together.
+/// Maximum bytes of iterations kept per stream, both directions together.
 pub const MOST_KEPT_BYTES: usize = 128 << 20;
 
-/// Why a worker opens no stream. Each is a sentence that ends with the mend.
+/// Why a worker refuses a stream, each with its fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkRefused {
-    /// 404: nothing has this name.
+    /// 404: unknown plugin.
     #[error(
         "no plugin {0:?} is offered here: keep what there is now by taut plugins --worker HOST --save"
     )]
     NoSuchPlugin(String),
-    /// 410: it was offered, and its library is not there any more, or another.
+    /// 410: the plugin's library is gone or has changed.
     #[error("the plugin {id:?} {what}")]
     PluginGone {
-        /// Of the plugin.
+        /// Id of the plugin.
         id: String,
-        /// "has gone" or "is another", and the mend.
+        /// "has gone" or "is another", and the fix.
         what: String,
     },
-    /// 503: what is promised already leaves too little. The sentence says what of.
+    /// 503: too little capacity is left, as the message describes.
     #[error("{0}")]
     Overloaded(String),
-    /// 422: it cannot be meant so. The sentence says what.
+    /// 422: an invalid request, as the message describes.
     #[error("{0}")]
     BadRequest(String),
-    /// 500: it should have gone. The sentence says what was tried and what was answered.
+    /// 500: an internal failure; the message has operation and error.
     #[error("{0}")]
     Failed(String),
 }
 
 impl WorkRefused {
-    /// The status by which HTTP says it.
+    /// HTTP status of the error.
     pub const fn status(&self) -> u16 {
         match self {
             Self::NoSuchPlugin(_) => 404,
@@ -77,25 +77,25 @@ impl WorkRefused {
     }
 }
 
-/// The body of every answer that is no success.
+/// Body of every error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalAnswer {
-    /// One sentence that ends with the mend.
+    /// Error message, with its fix.
     #[serde(deserialize_with = "shown")]
     pub error: String,
 }
 
-/// `GET /v1/capacity`: what a worker can take, and what it has.
+/// `GET /v1/capacity`: used and total capacity of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// Cores that plugins run on.
+    /// Cores for plugins.
     pub cores: u32,
-    /// Of each core: the share of its time that is promised to streams, 0 to 1.
+    /// Reserved share per core, 0 to 1.
     pub used_share: Vec<f64>,
-    /// The share up to which a core takes streams.
+    /// Maximum reserved share of a core.
     pub most_share: f64,
-    /// Streams that are open.
+    /// Open streams.
     pub streams: u32,
-    /// Streams that may be.
+    /// Maximum number of streams.
     pub most_streams: u32,
 }

@@ -1,4 +1,4 @@
-//! The signals of the table: two people who speak, and a room between a loudspeaker and a microphone.
+//! Signals of the table: two speakers, and a room between a loudspeaker and a microphone.
 
 use std::f64::consts::{PI, TAU};
 use std::io::Cursor;
@@ -7,14 +7,13 @@ use std::process::Command;
 pub(crate) type AnyError = Box<dyn std::error::Error>;
 
 pub(crate) const RATE: usize = 48_000;
-/// Power of speech while it lasts, in dBFS.
+/// Power of active speech, in dBFS.
 const SPEECH_LEVEL: f64 = -24.0;
-/// Power of the microphone's own noise, in dBFS.
+/// Power of the microphone's noise, in dBFS.
 const NOISE_LEVEL: f64 = -80.0;
-/// The loudspeaker's sound reaches the microphone after this time at the earliest.
+/// Minimum delay from the loudspeaker to the microphone.
 const DELAY: usize = RATE / 500;
 
-/// When each part of a run begins, in seconds.
 pub(crate) const DOUBLE_TALK: usize = 8;
 pub(crate) const ALONE_AGAIN: usize = 12;
 pub(crate) const JUMP: usize = 14;
@@ -22,9 +21,8 @@ pub(crate) const JUMP_BACK: usize = 18;
 pub(crate) const END: usize = 22;
 
 pub(crate) struct Run {
-    /// Sound of the loudspeaker.
     pub(crate) far: Vec<f32>,
-    /// The sound's echo and the noise in the microphone, and the near speech there.
+    /// Microphone signals: echo with noise, and near speech.
     pub(crate) echo: Vec<f32>,
     pub(crate) near: Vec<f32>,
 }
@@ -33,7 +31,6 @@ impl Run {
     pub(crate) fn new(far: &[f32], near: &[f32], room: &Room) -> Self {
         let path = room.response([0.6, 0.05, 0.02]);
         let jump = room.jump;
-        // The loudspeaker plays later from one jump to the next.
         let late = |frame: usize| {
             let jumped = (JUMP * RATE..JUMP_BACK * RATE).contains(&frame);
             frame.checked_sub(DELAY + if jumped { jump } else { 0 })
@@ -48,20 +45,18 @@ impl Run {
         let spoken: Vec<f32> = (0..END * RATE)
             .map(|frame| if speaks.contains(&frame) { near[frame - speaks.start] } else { 0.0 })
             .collect();
-        // As loud as the echo: a speaker at the same distance.
         let near = convolved(&spoken, &room.response([-0.1, 0.6, 0.1]));
         Self { far: far.to_vec(), echo, near }
     }
 }
 
-/// A box with walls that all reflect alike.
 pub(crate) struct Room {
     pub(crate) name: &'static str,
     /// Length, width and height in metres.
     size: [f64; 3],
-    /// The time in which sound falls by 60 dB, in seconds.
+    /// RT60 in seconds.
     decay: f64,
-    /// By how many frames the delay jumps.
+    /// Jump of the delay, in frames.
     pub(crate) jump: usize,
 }
 
@@ -71,8 +66,8 @@ pub(crate) const ROOMS: [Room; 2] = [
 ];
 
 impl Room {
-    /// The impulse response to a microphone near the middle from a source at `offset` metres, by image sources
-    /// (J. B. Allen and D. A. Berkley, JASA 65(4), 1979).
+    /// Impulse response to a microphone near the middle from a source at `offset` metres, with
+    /// image sources (J. B. Allen and D. A. Berkley, JASA 65(4), 1979).
     fn response(&self, offset: [f64; 3]) -> Vec<f32> {
         const SOUND: f64 = 343.0;
         const HALF: i64 = 16;
@@ -117,7 +112,7 @@ impl Room {
                 }
             }
         }
-        // Images all add up at 0 Hz, which no room does.
+        // All images add up at 0 Hz, unlike in a real room.
         let pole = 1.0 - TAU * 40.0 / RATE as f64;
         let (mut last, mut out) = (0.0, 0.0);
         let scale = 0.5;
@@ -148,14 +143,13 @@ fn convolved(sound: &[f32], path: &[f32]) -> Vec<f32> {
     out
 }
 
-/// Speech of espeak-ng, as long as asked for, repeated if it is shorter.
 pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>, AnyError> {
     let said =
         Command::new("espeak-ng").args(["-v", voice, "-s", "170", "--stdout", text]).output();
     let said = said.map_err(|error| {
         format!("cannot run espeak-ng: {error}\nhint: apt-get install espeak-ng")
     })?;
-    // espeak-ng does not know the length of a stream, so its header carries a large one.
+    // espeak-ng does not know the length of a stream, so its header has a large one.
     let mut wav = said.stdout;
     let data = wav.len().saturating_sub(44) as u32;
     wav.get_mut(40..44).ok_or("espeak-ng wrote no sound")?.copy_from_slice(&data.to_le_bytes());
@@ -174,7 +168,7 @@ pub(crate) fn speech(voice: &str, text: &str, seconds: usize) -> Result<Vec<f32>
     Ok(sound.iter().map(|sample| (sample * gain) as f32).cycle().take(seconds * RATE).collect())
 }
 
-/// By windowed sincs; from lower rates to higher ones only.
+/// Windowed-sinc resampling, only to higher rates.
 fn resampled(samples: &[f64], step: f64) -> Vec<f64> {
     const HALF: isize = 24;
     let count = (samples.len() as f64 / step) as usize;

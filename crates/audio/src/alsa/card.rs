@@ -12,10 +12,10 @@ use crate::alsa::refuse::CardErrors;
 use crate::alsa::spec::Wakeup;
 use crate::toolbox::PreparedNote;
 
-/// How long a card may be silent before it counts as gone: a host may freeze for a tenth of that.
+/// Timeout after which a silent card counts as gone; typical host stalls are a tenth of it.
 const SILENT: Span = Span::from_millis(500);
 const ASLEEP: (Span, u32) = (Span::from_millis(10), 500);
-/// Starts without a single block in between after which nothing is to be expected any more.
+/// Maximum consecutive starts without any block.
 const VAIN: u32 = 20;
 
 pub(super) struct Card {
@@ -30,7 +30,7 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// Of these ends, which have the same settings. Two of them start and stop as one where they can.
+    /// Creates a card from ends with equal settings. Two ends start and stop together if possible.
     pub(super) fn new(
         mut ends: Vec<CardSide>,
         settings: Settings,
@@ -40,7 +40,7 @@ impl Card {
     ) -> Self {
         if let [capture, playback] = &mut ends[..] {
             playback.pace.go_beside_capture();
-            // Else they start one after the other: each end's own stamps tell its instants.
+            // If that fails they start one after the other, which each end's own timestamps show.
             let _linked = capture.pcm.link(&playback.pcm);
         }
         let timer = host_clock().map(HostClock::id);
@@ -72,7 +72,6 @@ impl Card {
         }
     }
 
-    /// Each step is taken at all ends before the next, because linked ends take it together.
     fn start_ends(&mut self) -> Result<(), PcmError> {
         self.ends.iter().try_for_each(|end| end.pcm.stop())?;
         self.ends.iter().try_for_each(|end| end.pcm.prepare())?;
@@ -103,7 +102,6 @@ impl Card {
         self.ends.iter_mut().for_each(|end| end.ready = None);
         let mut woke = false;
         for at in 0..self.ends.len() {
-            // The other end's interrupt mostly comes at the same time.
             let mut is_next = at > 0;
             loop {
                 let next = std::mem::take(&mut is_next);
@@ -119,7 +117,7 @@ impl Card {
                     return Err(Err(self.gone(PcmError::NotReady)));
                 }
                 if woke && !next {
-                    // It said that there is something, and there is not.
+                    // The wake-up was spurious.
                     clock::sleep_until(now + self.span(1).divided(8));
                 }
             }
@@ -155,7 +153,6 @@ impl Card {
 
     fn cycle(&mut self, process: &mut dyn Process) -> Result<Flow, PcmError> {
         let _realtime = realtime::scope();
-        // First of all: a block that cannot be had is none.
         self.ends.iter_mut().try_for_each(CardSide::take)?;
         let (mut capture, mut playback) = (Side::absent(), Side::absent());
         let (mut now, mut xruns, mut timed) = (LocalTime::ZERO, 0, true);
@@ -292,7 +289,6 @@ mod tests {
     use super::super::spec::AlsaSpec;
     use super::*;
 
-    /// Notes of each block what came before it and where it ends; of a few, as it may not allocate.
     struct Heard(Vec<(Frames, LocalTime)>);
 
     impl Process for Heard {
@@ -311,7 +307,6 @@ mod tests {
             period: Frames::new(48),
             periods: 2,
         };
-        // In the configuration that comes with ALSA's library.
         let spec: AlsaSpec = "null".parse().unwrap();
         let alsa = spec.open(Direction::Capture).unwrap();
         let coding = {
@@ -329,7 +324,6 @@ mod tests {
         card.wait(&stop).unwrap();
         card.cycle(&mut heard).unwrap();
         let end = card.ends[0].pace.end();
-        // It says where it is, and stops before the block is taken.
         card.wait(&stop).unwrap();
         card.ends[0].pcm.halt();
         assert_eq!(card.cycle(&mut heard), Err(PcmError::Stopped));

@@ -1,4 +1,4 @@
-//! The PCMs that a user's configuration defines. None is opened: that may, for example, overwrite a file.
+//! PCMs of a user's configuration. None is opened: opening might, for example, overwrite a file.
 #![expect(unsafe_code, reason = "the crate `alsa` does not read configurations")]
 
 use std::env;
@@ -12,7 +12,6 @@ use alsa_sys::{
     snd_config_t, snd_config_top, snd_input_close, snd_input_stdio_open,
 };
 
-/// The files that are the user's, as alsa.conf names them, or those that stand in its place.
 fn files() -> Vec<PathBuf> {
     if let Some(paths) = env::var_os("ALSA_CONFIG_PATH") {
         return env::split_paths(&paths).collect();
@@ -37,8 +36,8 @@ pub(super) fn names() -> Vec<String> {
 fn read(path: &CStr) -> Vec<String> {
     let (mut top, mut input, mut pcms) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     let mut names = Vec::new();
-    // SAFETY: each pointer is used only after the call that makes it has answered that it did; what
-    // was made is closed and deleted once, and ids are copied before that.
+    // SAFETY: each pointer is used only after the call that creates it has succeeded; everything
+    // created is closed and deleted once, and ids are copied before that.
     unsafe {
         if snd_config_top(&mut top) < 0 {
             return names;
@@ -59,14 +58,14 @@ fn read(path: &CStr) -> Vec<String> {
     names
 }
 
-/// The name of a definition, unless it needs arguments.
+/// Returns the name of a definition, unless it needs arguments.
 ///
 /// # Safety
-/// `definition` is a node of a configuration that lives.
+/// `definition` must be a node of a live configuration.
 unsafe fn named(definition: *mut snd_config_t) -> Option<String> {
     let (mut id, mut arguments) = (ptr::null(), ptr::null_mut());
-    // SAFETY: the caller keeps the configuration while this runs, and the id, which ends with a zero byte,
-    // lives as long as its node: it is copied before this returns.
+    // SAFETY: the caller keeps the configuration alive. The id is zero-terminated and lives as long
+    // as its node; it is copied before this returns.
     unsafe {
         let plain = snd_config_search(definition, c"@args".as_ptr(), &mut arguments) < 0;
         let named = snd_config_get_id(definition, &mut id) >= 0 && !id.is_null();

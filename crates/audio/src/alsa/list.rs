@@ -10,7 +10,7 @@ use super::{configured, params};
 use crate::toolbox::{DeviceDescription, DeviceSide, Offers};
 
 pub(crate) fn cards() -> Vec<DeviceDescription> {
-    // What ALSA's library would print on standard error. Without it that is printed.
+    // Captures the library's messages; without this it prints them on standard error.
     let _said = Output::local_error_handler();
     let cards = ::alsa::card::Iter::new().flatten();
     let cards = cards.flat_map(|card| devices(card).unwrap_or_default());
@@ -39,7 +39,6 @@ fn devices(card: Card) -> Option<Vec<DeviceDescription>> {
         let mut says = None;
         let mut sides = Vec::new();
         for direction in [Direction::Capture, Direction::Playback] {
-            // A device that does not go in this direction is refused.
             let Ok(pcm) = control.pcm_info(number, 0, alsa_direction(direction)) else { continue };
             says = says.or_else(|| pcm.get_name().ok().map(str::to_owned));
             sides.push(DeviceSide { direction, offers: offers(&spec, direction) });
@@ -66,7 +65,7 @@ fn offered(params: &HwParams<'_>) -> Offers {
     let formats = params::formats(params).map(|format| format.name().to_owned()).collect();
     let (least, most) = params::channels(params);
     if let Some(&lowest) = rates.first() {
-        // It was found in there; were it refused, the period would be that of any rate.
+        // Cannot fail, as it was found there; on failure the period would be that of any rate.
         let _ = params.set_rate(lowest, ValueOr::Nearest);
     }
     let least_period = Frames::new(params.get_period_size_min().unwrap_or(0));

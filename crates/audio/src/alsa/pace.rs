@@ -1,5 +1,5 @@
-//! The pace of a PCM, without I/O: by its card, or by the host's clock for `null`, `file` and the like, which wait up
-//! to a second for a late program.
+//! Pace of a PCM, without I/O: that of its card, or of the host's clock for `null`, `file` and
+//! similar PCMs, which wait up to a second for a late program.
 
 use tautline_proto::card_clock::{CardClock, CardRing};
 use tautline_proto::card_line::CardLine;
@@ -10,7 +10,7 @@ use tautline_proto::units::Ppm;
 use super::pcm::Reading;
 use super::spec::Wakeup;
 
-/// A stamp this far from the present is by another clock.
+/// Distance from the present beyond which a timestamp belongs to another clock.
 const FAR: Span = Span::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,6 @@ pub(super) struct PcmPace {
     timer: Option<CardRing>,
     beside_capture: bool,
     started: LocalTime,
-    /// Frames that went to or from the PCM since it was started, silence included.
     moved: i64,
     ready: LocalTime,
 }
@@ -70,7 +69,8 @@ impl PcmPace {
         }
     }
 
-    /// Whether the PCM is where no card can be: half a buffer further than the time that passed.
+    /// Returns whether the PCM is impossibly fast for a card: half a buffer ahead of the elapsed
+    /// time.
     fn is_ahead(&self, reading: &Reading) -> bool {
         let passed = self.settings.rate.frames_within(reading.now - self.started).count();
         let reached = match self.direction {
@@ -107,7 +107,7 @@ impl PcmPace {
         }
     }
 
-    /// Whether a period can be taken or written. Where a timer sets the pace the PCM always says so.
+    /// Returns whether a period can be transferred. With a timer, the PCM itself is always ready.
     pub(super) fn is_ready(&self, reading: &Reading) -> bool {
         let due = self.timer.as_ref().is_none_or(|timer| reading.now >= timer.wakes());
         due && reading.avail >= self.settings.period
@@ -115,7 +115,7 @@ impl PcmPace {
 
     pub(super) fn not_yet(&mut self, reading: &Reading) {
         self.expect(reading);
-        // The position may move in steps, and the last one be older than the stamp.
+        // The position may move in steps, and may be older than the timestamp.
         let soon = self.settings.rate.span_of(self.settings.period).divided(8);
         self.ready = self.ready.max(reading.now + soon);
     }
@@ -149,8 +149,8 @@ impl PcmPace {
         Block { meets: met.meets, uncertainty: met.uncertainty, skipped: met.skipped, xruns: 0 }
     }
 
-    /// A kernel stamp is when the position was reached; a delay that the driver adds is as of now. Without stamps a
-    /// position may be as old as a period.
+    /// A kernel timestamp is the time of the position; a delay added by the driver is current.
+    /// Without timestamps a position may be a period old.
     fn observe(&mut self, reading: &Reading) {
         let held = match self.direction {
             Direction::Capture => reading.avail.count(),

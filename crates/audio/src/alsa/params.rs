@@ -1,4 +1,4 @@
-//! How a PCM is set up: exactly as asked, or not at all, with what it offers instead.
+//! Configures a PCM exactly as requested; otherwise fails with the supported values.
 
 use ::alsa::ValueOr;
 use ::alsa::pcm::{Access as AlsaAccess, Format, HwParams, PCM, TstampType};
@@ -26,7 +26,6 @@ pub(super) fn formats(params: &HwParams<'_>) -> impl Iterator<Item = CardFormat>
     CardFormat::BEST_FIRST.into_iter().filter(has)
 }
 
-/// Rates of ours that `params` has left, in hertz.
 pub(super) fn rates(params: &HwParams<'_>) -> impl Iterator<Item = u32> {
     Rate::SUPPORTED.into_iter().filter(|&rate| params.test_rate(rate).is_ok())
 }
@@ -64,7 +63,6 @@ pub(super) fn narrow<'a>(
     Ok((narrowing.params, (format, access)))
 }
 
-/// Sets `pcm` up: started explicitly, stopped by xruns, with monotonic stamps if it can.
 pub(super) fn apply(
     spec: &AlsaSpec,
     pcm: &PCM,
@@ -77,7 +75,7 @@ pub(super) fn apply(
         running.set_start_threshold(running.get_boundary()?)?;
         running.set_avail_min(wanted.period.count())?;
         running.set_stop_threshold(params.get_buffer_size()?)?;
-        // What has no stamps is read without them.
+        // Optional: without timestamps, positions are read alone.
         let _ = running.set_tstamp_mode(true).and(running.set_tstamp_type(TstampType::Monotonic));
         pcm.sw_params(&running)
     };
@@ -183,7 +181,7 @@ impl Narrowing<'_> {
             self.wanted.rate,
             counted(least, most, "frame")
         );
-        // What lies between may be forbidden as well: ask for the nearest.
+        // Values in between may be forbidden as well: request the nearest.
         let near = self.params.clone();
         let nearest = near.set_period_size_near(wanted, ValueOr::Nearest).unwrap_or(least);
         Err(refusal(self.spec, answer, format!("add --period {nearest}")))
@@ -204,7 +202,7 @@ impl Narrowing<'_> {
         );
         let nearest = i64::from(periods).clamp(fewest, greatest.max(fewest));
         let mend = if nearest == i64::from(periods) {
-            // In range and refused all the same: not every length in it can be had.
+            // In range but rejected: not every length is possible.
             let near = self.params.clone();
             let near = near.set_buffer_size_near(period * nearest).unwrap_or(least);
             format!("add --period {}", near / i64::from(periods.max(1)))

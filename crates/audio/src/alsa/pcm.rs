@@ -1,5 +1,5 @@
-//! The calls of a device's thread to a PCM. A PCM maps its memory ([`Access::Mapped`]); where a plugin cannot, blocks
-//! are copied by reads and writes.
+//! Calls of a device's thread to a PCM. A PCM maps its memory ([`Access::Mapped`]); with plugins
+//! that cannot, blocks are copied by reads and writes.
 #![expect(unsafe_code, reason = "keeps ALSA from printing")]
 
 use ::alsa::PollDescriptors;
@@ -49,18 +49,19 @@ pub(super) struct Reading {
     pub(super) stamp: Option<LocalTime>,
 }
 
-/// ALSA's library locks around most calls; only this thread has this non-blocking PCM, so it never waits.
+/// ALSA's library locks in most calls; only this thread uses this non-blocking PCM, so it never
+/// waits.
 const PERMITTED: &str = "ALSA locks what only this thread uses, and the PCM does not block";
 
 fn foreign<T>(call: impl FnOnce() -> T) -> T {
     realtime::permitted(PERMITTED, call)
 }
 
-/// Readings from memory before the card is asked again whether its driver adds a delay.
+/// Readings from memory between two checks whether the driver adds a delay.
 const UNASKED: u32 = 31;
 
 pub(super) struct CardPcm {
-    /// The card's state in kernel memory; before `pcm`, which cannot be closed while this is held.
+    /// State of the card in kernel memory; before `pcm`, which must be closed after it.
     shared: Option<Status>,
     unasked: u32,
     pcm: PCM,
@@ -80,7 +81,7 @@ impl CardPcm {
         settings: Settings,
         (format, access): CardCoding,
     ) -> Result<Self, ::alsa::Error> {
-        // Not every architecture shares it.
+        // Unavailable on some architectures.
         let shared = if is_card { Status::new(&pcm).ok() } else { None };
         let polled = pcm.get()?;
         let samples = settings.channels.samples_in(settings.period);
@@ -108,7 +109,7 @@ impl CardPcm {
         Ok(())
     }
 
-    /// Makes it ready to be started, with an empty buffer: those that it is linked with, too.
+    /// Prepares this PCM and linked ones for a start, with an empty buffer.
     pub(super) fn prepare(&self) -> Result<(), PcmError> {
         Ok(foreign(|| self.pcm.prepare())?)
     }
@@ -117,7 +118,7 @@ impl CardPcm {
         (0..self.settings.periods).try_for_each(|_| self.transfer(block))
     }
 
-    /// Starts it. Some plugins start by themselves, and what is linked with another that was started.
+    /// Starts the PCM unless a plugin or a linked PCM has already started it.
     pub(super) fn start(&self) -> Result<(), PcmError> {
         if foreign(|| self.pcm.state_raw()) != RUNNING {
             foreign(|| self.pcm.start())?;
@@ -130,16 +131,15 @@ impl CardPcm {
         self.pcm.drop().unwrap();
     }
 
-    /// Lets it go on after the machine was asleep; `false` if that takes longer.
     pub(super) fn resume(&self) -> bool {
         !matches!(foreign(|| self.pcm.resume()).map_err(PcmError::from), Err(PcmError::NotReady))
     }
 
-    /// Waits until the PCM has something to say, about as long as `most`; whether it had. Blocks.
+    /// Waits for an event for about `most`; returns whether there was one. Blocks.
     pub(super) fn wait(&mut self, most: Span) -> bool {
         let millis = most.as_nanos() / Span::from_millis(1).as_nanos() + 1;
         let ready = poll(&mut self.polled, millis.try_into().unwrap_or(i32::MAX));
-        // A plugin may have to take its wake-up back. What went wrong the position tells.
+        // A plugin may discard its wake-up. Errors show in the position.
         let _ = self.pcm.revents(&self.polled);
         ready.is_ok_and(|ready| ready > 0)
     }
@@ -152,7 +152,7 @@ impl CardPcm {
             }
         }
         let reading = self.ask()?;
-        // What a driver adds to the delay stands nowhere in memory.
+        // A delay added by the driver is not in the shared memory.
         let simple = reading.stamp.is_some() && reading.delay == self.held(reading.avail);
         self.unasked = if simple { UNASKED } else { 0 };
         Ok(reading)
@@ -168,8 +168,8 @@ impl CardPcm {
         }
     }
 
-    /// The last interrupt's position, without a system call. `None` if it does not run, or this thread is late and
-    /// another interrupt may be writing.
+    /// Position at the last interrupt, without a system call. `None` if the PCM is not running, or
+    /// if this thread is so late that another interrupt may be writing.
     fn noted(&self) -> Option<Reading> {
         let shared = self.shared.as_ref()?;
         let avail = Frames::new(foreign(|| self.pcm.avail_update()).ok()?);
@@ -200,7 +200,7 @@ impl CardPcm {
         })
     }
 
-    /// Takes or writes a block. Plugins move frames only when they are asked how many there are.
+    /// Transfers a block. Plugins move frames only when the available frames are queried.
     pub(super) fn transfer(&mut self, block: &mut [f32]) -> Result<(), PcmError> {
         foreign(|| self.pcm.avail_update())?;
         let channels = self.settings.channels.count();
@@ -261,9 +261,9 @@ const RUNNING: i32 = State::Running as i32;
 const DRAINING: i32 = State::Draining as i32;
 const PAUSED: i32 = State::Paused as i32;
 
-/// ALSA's library is not to print on this thread: what it has to say rides on the errors.
+/// Keeps ALSA's library from printing on this thread; the errors carry the information.
 pub(super) fn hush() {
-    // SAFETY: the handler is called on this thread only, with arguments that it does not look at.
+    // SAFETY: the handler is called on this thread only and does not read its arguments.
     unsafe { alsa_sys::snd_lib_error_set_local(Some(ignore)) };
 }
 

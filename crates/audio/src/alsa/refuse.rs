@@ -31,7 +31,7 @@ pub(super) fn not_opened(
         _ if spec.card().is_some_and(|card| !is_here(card)) => (none_such(direction), name_one()),
         libc::ENOENT | libc::ENODEV | libc::ENXIO => (none_such(direction), name_one()),
         libc::EBUSY => busy(spec, direction),
-        // `default` leads to a server on most desktops.
+        // `default` leads to a sound server on most desktops.
         libc::EHOSTDOWN | libc::ECONNREFUSED => (
             "the sound server that it leads to does not answer".to_owned(),
             format!(
@@ -44,7 +44,6 @@ pub(super) fn not_opened(
             "add the user to the group audio (usermod -aG audio NAME) and log in again".to_owned(),
         ),
         errno => {
-            // Each line begins with the function that says it; the first knows most.
             let first = said.lines().next().unwrap_or_default();
             let first = first.split_once(": ").map_or(first, |(_, rest)| rest);
             let said = if first.is_empty() { sentence(errno) } else { first.to_owned() };
@@ -103,7 +102,7 @@ fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     };
     let card = match spec.card()? {
         card if card.bytes().all(|byte| byte.is_ascii_digit()) => format!("card{card}"),
-        // By its short name: a link of that name leads to it.
+        // By its short name, which is also a symbolic link.
         card => card.to_owned(),
     };
     let (device, part) = spec.device()?;
@@ -119,13 +118,12 @@ fn holder(asound: &Path, spec: &AlsaSpec, direction: Direction) -> Option<u32> {
     })
 }
 
-/// A thread's own number leads to its program as well.
 fn name_of(pid: u32) -> Option<(String, u32)> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some((name.trim().to_owned(), pid))
 }
 
-/// What is said when a card goes: composed before the run, because that allocates.
+/// Errors of a lost card, created before the run because that allocates.
 #[derive(Debug)]
 pub(super) struct CardErrors {
     unplugged: DeviceError,

@@ -8,7 +8,6 @@ use tautline_proto::device::DeviceError;
 pub struct AlsaSpec {
     pub(super) pcm: String,
     pub(super) wakeup: Wakeup,
-    /// The only format that is taken; the best there is if `None`.
     pub(super) format: Option<CardFormat>,
 }
 
@@ -76,7 +75,8 @@ impl AlsaSpec {
         Self { pcm: pcm.to_owned(), wakeup: Wakeup::default(), format: None }
     }
 
-    /// The same PCM behind the converting plugin, unless it has one. Names with arguments would need quotes.
+    /// The same PCM through the converting plugin, unless it uses that. Names with arguments would
+    /// need quotes.
     pub(super) fn plugged(&self) -> Option<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         match self.pcm.as_str() {
@@ -86,7 +86,6 @@ impl AlsaSpec {
         }
     }
 
-    /// Whether it names a card's hardware, as `hw:`, `plughw:` and `plug:hw:` do.
     pub(crate) fn is_hardware(&self) -> bool {
         self.pcm.contains("hw:")
     }
@@ -99,11 +98,10 @@ impl AlsaSpec {
         self.argument(0, "CARD")
     }
 
-    /// The device and subdevice of a card's name; `None` is any subdevice, or no card.
+    /// Device and subdevice in a card's name; `None` is any subdevice, or no card.
     pub(super) fn device(&self) -> Option<(u32, Option<u32>)> {
         self.card()?;
         let device = self.argument(1, "DEV").map_or(Some(0), |device| device.parse().ok())?;
-        // A negative number is any.
         Some((device, self.argument(2, "SUBDEV").and_then(|part| part.parse().ok())))
     }
 

@@ -21,7 +21,6 @@ fn at(micros: i64) -> LocalTime {
     LocalTime::from_nanos(1_000_000_000) + Span::from_micros(micros)
 }
 
-/// What a card says at `micros` whose position the kernel stamped `old` microseconds ago.
 fn reading(micros: i64, old: i64, avail: i64, delay: i64) -> Reading {
     let (avail, delay) = (Frames::new(avail), Frames::new(delay));
     Reading { now: at(micros), avail, delay, stamp: Some(at(micros - old)) }
@@ -64,7 +63,6 @@ fn both_ends_of_what_has_no_card_wake_together_and_lie_a_buffer_apart() {
 
 #[test]
 fn what_was_found_to_swallow_later_is_paced_by_a_timer_from_then_on() {
-    // The host froze between its start and the first reading.
     let mut pace = PcmPace::new(Direction::Playback, settings());
     pace.start(at(0), Some(reading(30_000, 0, 96, 0)));
     assert_eq!(pace.wakes(Wakeup::Card), None);
@@ -113,7 +111,6 @@ fn a_stamp_by_another_clock_is_not_believed() {
         let (avail, delay) = (Frames::new(48), Frames::new(48));
         let block = pace.begin(&Reading { now, avail, delay, stamp });
         assert_eq!(block.meets, now - Span::from_millis(1));
-        // The position may be a period old.
         assert!(block.uncertainty >= Span::from_millis(1));
     }
 }
@@ -123,7 +120,7 @@ fn a_timer_wakes_when_the_period_should_be_ready() {
     let mut pace = PcmPace::new(Direction::Capture, settings());
     pace.start(at(0), None);
     assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1000)));
-    // A position that moves in steps: it is asked again, and not at once.
+    // A position that moves in steps: retry, but not at once.
     pace.not_yet(&reading(1010, 1010, 0, 0));
     assert_eq!(pace.wakes(Wakeup::Timer), Some(at(1010 + 125)));
     let now = reading(1200, 0, 72, 72);
@@ -135,7 +132,6 @@ fn a_timer_wakes_when_the_period_should_be_ready() {
 #[test]
 fn blocks_that_are_copied_come_out_bit_for_bit() {
     let path = std::env::temp_dir().join(format!("taut-copied-{}.raw", std::process::id()));
-    // This and `null` are in the configuration that comes with ALSA's library.
     let spec: AlsaSpec = format!("file:{},raw", path.display()).parse().unwrap();
     let (direction, settings) = (Direction::Playback, settings());
     let alsa = spec.open(direction).unwrap();

@@ -1,8 +1,8 @@
-//! What parts played, from the thread of the device that plays to that of the one that captures.
+//! Transfers the parts' sound from the playing device's thread to the capturing device's.
 //!
-//! A wait-free ring brings the blocks of a period, part after part, and another says of which parts they are and when
-//! they meet the DAC. The capturing end lays them out by the number of their frame: the frames that the device played,
-//! its own silence among them, without a gap.
+//! One wait-free ring carries the blocks of a period, part by part; another carries their parts and
+//! times at the DAC. The capturing end stores them by frame number, counting all frames that the
+//! device played including its own silence.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
@@ -12,7 +12,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 
 use crate::toolbox::Sides;
 
-/// The longest freeze of a host to bridge; frames beyond that are silence.
+/// Maximum host stall to bridge; later frames are silence.
 const FROZEN: Span = Span::from_millis(100);
 const LEAST_PIECES: usize = 64;
 
@@ -66,7 +66,7 @@ pub(crate) fn bus(settings: &Sides<Settings>, parts: usize) -> (BusWriter, BusRe
 }
 
 impl BusWriter {
-    /// A piece of so many samples is played: whether there is room for it. Real-time.
+    /// Starts a piece of `samples` samples; returns whether there is room. Real-time safe.
     pub(crate) fn begin(&mut self, samples: usize, times: PieceTimes) -> bool {
         let frames = samples / self.channels;
         self.next += times.skipped.count().max(0);
@@ -97,7 +97,7 @@ pub(crate) struct BusReader {
     samples: Consumer<f32>,
     pieces: Consumer<BusPiece>,
     pub(super) channels: usize,
-    /// Frames that are kept of each part, a power of two: frame n lies at n modulo this.
+    /// Frames kept per part, a power of two: frame n is at n modulo this.
     room: usize,
     kept: Box<[Box<[f32]>]>,
     sounded: Box<[i64]>,
@@ -122,10 +122,8 @@ impl BusReader {
         }
     }
 
-    /// Lays so many frames from this number on: those that come next, or silence.
     fn lay(&mut self, part: usize, first: i64, frames: usize, played: Option<()>) {
         let Some(kept) = self.kept.get_mut(part) else { return };
-        // All is silence that is older than what is kept.
         if played.is_none() && self.sounded[part] + (self.room as i64) < first {
             return;
         }
@@ -162,7 +160,6 @@ impl BusReader {
         self.sounded.get(part).is_some_and(|sounded| *sounded > frame)
     }
 
-    /// Frames of a part from this number on, in at most two pieces, as far as they are known.
     pub(super) fn frames(&self, part: usize, first: i64, count: usize) -> [&[f32]; 2] {
         let Some(kept) = self.kept.get(part) else { return [&[], &[]] };
         let oldest = self.known - self.room as i64;

@@ -12,7 +12,6 @@ use super::bus::BusReader;
 use super::bus::PieceTimes;
 use super::steered::SteeredReader;
 
-/// A change of what is muted takes so long, as one of a volume.
 const MUTES_IN: Span = Span::from_millis(10);
 
 pub(super) struct SharedCapture {
@@ -42,7 +41,7 @@ impl SharedCapture {
         let channels = self.state.settings.capture.channels;
         if let Some(others) = &mut self.others {
             let (count, seated) = (self.count, &self.seated);
-            // Whoever is alone is heard by nobody, and one that only plays by all.
+            // A single capturing part does not hear itself; a part that only plays is heard by all.
             let is_heard = |part: usize| count > usize::from(seated.get(part) == Some(&true));
             let news = others.read(channels.frames_in(samples).as_len(), times, is_heard);
             self.state.realigned.fetch_add(u64::from(news.realigned), Ordering::Relaxed);
@@ -69,7 +68,7 @@ impl SharedCapture {
             }
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Capture, block);
-            // As long as it is held: let go, the part may be somebody else's, who has not finished.
+            // Set while held: after the release, the part may belong to another user.
             if flow == Flow::Finished {
                 seat.finished.store(true, Ordering::Release);
             }

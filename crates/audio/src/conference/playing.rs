@@ -41,12 +41,12 @@ impl SharedPlayback {
             block.fill(0.0);
             let times = if before { times } else { times.at_first() };
             let flow = times.call(process, Direction::Playback, block);
-            // As long as it is held: let go, the part may be somebody else's, who has not finished.
+            // Set while held: after the release, the part may belong to another user.
             if flow == Flow::Finished {
                 seat.finished.store(true, Ordering::Release);
             }
             drop(held);
-            // Whatever one plays, the others are heard, and the bus takes no harm to them either.
+            // No sample of one part can spoil the sum or the bus.
             bound(block);
             add(out, block);
             if let Some(bus) = &mut self.bus {

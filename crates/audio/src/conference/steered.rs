@@ -1,8 +1,9 @@
-//! What the parts played, in the capturing device's time: at the place that met the DAC as the captured frames met the
-//! ADC.
+//! Reads the parts' sound in the capturing device's time: from the place that met the DAC when the
+//! captured frames met the ADC.
 //!
-//! The place advances by the captured frames, whatever the instants' jitter: frames are copied if both devices have one
-//! clock; else a [`Servo`] steers a resampler per part. Only after an interruption does it jump, with a fade.
+//! The place advances with the captured frames, despite jitter of the times. Frames are copied if
+//! both devices have one clock; otherwise a [`Servo`] steers a resampler per part. The place jumps
+//! only after an interruption, with a fade.
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 use tautline_proto::device::Settings;
@@ -12,7 +13,7 @@ use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime,
 use super::bus::BusReader;
 use super::bus::PieceTimes;
 
-/// A larger error is corrected at once: the servo would take ten seconds.
+/// Maximum error for the servo, which would take ten seconds; larger ones are corrected at once.
 const JUMP: Span = Span::from_millis(2);
 
 struct SteeredPart {
@@ -54,7 +55,8 @@ impl SteeredReader {
         }
     }
 
-    /// Reads so many frames for a captured piece: of every part that sounds, unless it is heard by nobody. Real-time.
+    /// Reads `frames` frames for a captured piece, from every part that sounds and is heard.
+    /// Real-time safe.
     pub(crate) fn read(
         &mut self,
         frames: usize,
@@ -72,7 +74,7 @@ impl SteeredReader {
         let one_clock = times.clock.is_some() && times.clock == newest.clock;
         let jump = self.settings.rate.frames_nearest(JUMP).count();
         let beside = (due - place).as_f64().abs() > jump as f64;
-        // Where what was played lies elsewhere, so does what is faded out.
+        // After a jump, the sound at the old place fades out.
         let from = (beside || self.servo.is_beside() || self.servo.is_misplaced()).then_some(place);
         if from.is_some() {
             place = MediaPoint::from(due.nearest());
@@ -103,7 +105,7 @@ impl SteeredReader {
             place.fraction = 0;
             self.parts.iter_mut().for_each(|part| part.resampler.set_fraction(0));
         }
-        // What did not play yet, and should have, is silence for all.
+        // Frames that should have been played but were not are silence for all.
         let plays = |part| newest.plays(part) && is_heard(part);
         news.missed =
             self.bus.ahead_of(place.frame.as_frames()) < count && (0..self.parts.len()).any(plays);

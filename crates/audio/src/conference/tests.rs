@@ -1,4 +1,4 @@
-//! Devices that the test turns by hand, a period at a time, in the time of each.
+//! Tests with devices that the test runs period by period, each with its own time.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -14,7 +14,6 @@ use super::*;
 
 const PERIOD: usize = 48;
 const RATE: Rate = Rate::HZ_48000;
-/// From a wake-up until what is played then meets the DAC.
 const LEAD: Span = Span::from_millis(3);
 
 fn settings() -> Settings {
@@ -22,7 +21,6 @@ fn settings() -> Settings {
     Settings { rate: RATE, channels: Channels::MONO, period, periods: 4 }
 }
 
-/// One that is never run.
 struct Still;
 
 impl Device for Still {
@@ -35,10 +33,8 @@ impl Device for Still {
     }
 }
 
-/// Plays what it is to, as a wave of time, and tells what it captured, with the instant of the first.
 struct Talker {
     says: fn(LocalTime, i64) -> f32,
-    /// Frames that it said.
     said: i64,
     heard: Sender<(LocalTime, Vec<f32>)>,
     finishes: bool,
@@ -56,25 +52,20 @@ impl Process for Talker {
         if !cycle.capture.samples.is_empty() {
             let heard = cycle.capture.samples.to_vec();
             self.heard.send((cycle.capture.meets, heard)).unwrap();
-            // As a volume does: nobody else is to notice.
             cycle.capture.samples.fill(9.0);
         }
         if self.finishes { Flow::Finished } else { Flow::Continue }
     }
 }
 
-/// The two devices, turned by hand, and what the parts are seated in.
 struct Room {
     processes: SharedProcesses,
     parts: SharedParts,
-    /// Periods that each turned.
     turned: Sides<i64>,
-    /// Parts per million by which the device that captures is fast.
+    /// How much faster the capturing device runs, in ppm.
     fast: i64,
-    /// By what the instants of the next are beside the truth.
     jitter: Span,
     uncertainty: Span,
-    /// What each says next that it skipped.
     skipped: Sides<Frames>,
     clock: Option<ClockId>,
 }
@@ -88,7 +79,6 @@ impl Room {
         Self { processes, parts, turned, fast, jitter, uncertainty, skipped, clock }
     }
 
-    /// Seats somebody at a part: what is heard there.
     fn seat(
         &self,
         part: usize,
@@ -102,13 +92,11 @@ impl Room {
         hears
     }
 
-    /// When a period of this device begins, and by what it is said to.
     fn began(&self, period: i64, fast: i64) -> LocalTime {
         let nanos = period * PERIOD as i64 * 1_000_000_000 / 48_000;
         LocalTime::from_nanos(1_000_000_000 + nanos - nanos * fast / 1_000_000)
     }
 
-    /// What is played in the next period.
     fn play(&mut self) -> Vec<f32> {
         let now = self.began(self.turned.playback, 0);
         self.turned.playback += 1;
@@ -121,7 +109,6 @@ impl Room {
         samples
     }
 
-    /// The next period is captured: silence, but for what is `loud`.
     fn capture(&mut self, loud: f32) -> LocalTime {
         let met = self.began(self.turned.capture, self.fast);
         self.turned.capture += 1;
@@ -134,11 +121,11 @@ impl Room {
         met
     }
 
-    /// Both for so many periods, until the first that was played has met the DAC.
+    /// Runs both devices for `periods`, the capturing one later by the time until the first block
+    /// is at the DAC.
     fn turn(&mut self, periods: usize) {
         for _ in 0..periods {
             self.play();
-            // What is captured has been.
             if self.turned.playback > 1 {
                 self.capture(0.0);
             }
@@ -146,13 +133,13 @@ impl Room {
     }
 }
 
-/// The number of the frame that met a converter then, as a sample: every one is another.
+/// Frame number at this time as a sample, different for every frame.
 fn counted(at: LocalTime, _: i64) -> f32 {
     let frame = RATE.frames_nearest(at - LocalTime::ZERO).count();
     (frame % 4096) as f32 / 4096.0
 }
 
-/// The number of a frame that is said, from 1: whatever is stated of its instant.
+/// Number of a played frame, from 1, independent of its time.
 fn numbered(_: LocalTime, said: i64) -> f32 {
     (said + 1) as f32 / (1 << 20) as f32
 }
@@ -194,7 +181,6 @@ fn a_part_that_plays_what_is_no_sound_leaves_the_others_theirs() {
     assert!(heard.iter().all(|sample| [0.25, 8.25].contains(sample)), "{heard:?}");
 }
 
-/// What whole numbers hold of these samples, of each kind that a card, a file or a packet has: each as a sample again.
 fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
     let cards = CardFormat::BEST_FIRST.into_iter().filter(|coding| *coding != CardFormat::F32);
     let of_cards = cards.map(|coding| {
@@ -217,7 +203,6 @@ fn in_whole_numbers(samples: &[f32]) -> Vec<Vec<f32>> {
 
 #[test]
 fn thirty_two_at_full_scale_or_beyond_hold_at_full_scale_and_never_turn_over() {
-    /// Up for half a period, and down.
     fn full(_: LocalTime, said: i64) -> f32 {
         if said % PERIOD as i64 / 24 == 0 { 1.0 } else { -1.0 }
     }
@@ -319,7 +304,6 @@ fn instants_that_jitter_do_not_move_what_is_heard() {
         let heard = [room.seat(0, numbered), room.seat(1, silent)];
         let mut state = 1_u32;
         for _ in 0..2_000 {
-            // Three frames, either way, between the two devices.
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             room.jitter = Span::from_nanos(i64::from(state >> 16) * 60_000 / 65_536 - 30_000);
             room.uncertainty = Span::from_micros(100);
@@ -336,9 +320,7 @@ fn instants_that_jitter_do_not_move_what_is_heard() {
 fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
-    // More than is kept, so that what lay there before must be overwritten.
     room.turn(400);
-    // It played a period of its own, and lost one.
     room.turned.playback += 1;
     room.skipped.playback = Frames::from_len(PERIOD);
     room.turn(1);
@@ -359,11 +341,10 @@ fn what_a_device_skips_is_silence_for_those_who_hear_and_moves_nothing() {
 fn cards_that_drift_apart_are_followed_without_a_jump() {
     let mut room = Room { clock: None, fast: 100, ..Room::of(2) };
     let heard = [room.seat(0, tone), room.seat(1, silent)];
-    // A minute: 100 ppm of that are 6 ms, 288 frames.
+    // A minute at 100 ppm: 6 ms, 288 frames.
     let (mut worst, mut last) = (0.0_f32, 0.0);
     for second in 0..60 {
         room.turn(1_000);
-        // The device that captures is ahead of the periods that it turned.
         while room.began(room.turned.capture, room.fast) + RATE.span_of(Frames::from_len(PERIOD))
             < room.began(room.turned.playback, 0)
         {
@@ -382,7 +363,7 @@ fn cards_that_drift_apart_are_followed_without_a_jump() {
             }
         }
     }
-    // A tone of 440 Hz moves by 0.029 in a frame, where it is steepest.
+    // A tone of 440 Hz changes by at most 0.029 per frame.
     assert!(worst < 0.03 && last.is_finite(), "{worst}");
     assert_eq!((room.parts.realigned(), room.parts.missed()), (0, 0));
 }
@@ -392,7 +373,6 @@ fn a_device_that_was_interrupted_is_found_again_and_that_is_counted() {
     let mut room = Room::of(2);
     let heard = [room.seat(0, counted), room.seat(1, silent)];
     room.turn(40);
-    // The device that plays says nothing of 30 ms that it left out, in which the other went on.
     room.turned.playback += 30;
     for _ in 0..30 {
         room.capture(0.0);

@@ -1,7 +1,7 @@
 use tautline_dsp::echo::EchoCanceller;
 use tautline_proto::units::{Channels, Rate};
 
-/// The channels of either side that are learned: each pair of them is a filter of its own.
+/// Maximum learned channels of either side: each pair has its own filter.
 const MAX_CHANNELS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -18,12 +18,10 @@ pub enum NoCanceller {
     Rates { captured: Rate, played: Rate },
 }
 
-/// Takes the echo of a device's loudspeakers out of its microphones.
 #[derive(Debug)]
 pub struct Canceller(EchoCanceller);
 
 impl Canceller {
-    /// Allocates; nothing later does.
     pub fn new(
         rate: Rate,
         microphones: Channels,
@@ -37,7 +35,8 @@ impl Canceller {
         Ok(Self(EchoCanceller::new(rate.hertz(), microphones.count(), loudspeakers.count())))
     }
 
-    /// Takes the echo of `played` out of a block of any length, both interleaved, nominally −1…1. Real-time.
+    /// Removes the echo of `played` from a block of any length, both interleaved, nominally −1…1.
+    /// Real-time safe.
     pub fn cancel(&mut self, captured: &mut [f32], played: &[f32]) {
         self.0.process(captured, played);
     }

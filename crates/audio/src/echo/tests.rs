@@ -1,4 +1,4 @@
-//! A microphone and a loudspeaker whose every period is called here, by clocks of their own.
+//! A microphone and a loudspeaker with separate clocks, whose periods the test calls.
 
 use std::sync::mpsc::{Sender, channel};
 
@@ -12,7 +12,6 @@ use super::*;
 const RATE: Rate = Rate::HZ_48000;
 const PERIOD: usize = 120;
 
-/// Hands over what it is to call.
 struct Called {
     settings: Settings,
     process: Sender<Box<dyn Process>>,
@@ -29,7 +28,7 @@ impl Device for Called {
     }
 }
 
-/// Plays noise without what is high, as a voice does: what lies between its frames is known by drawing lines.
+/// Plays low-pass noise, like a voice, which linear interpolation reproduces.
 struct Far(fastrand::Rng, [f32; 2]);
 
 impl Process for Far {
@@ -44,7 +43,6 @@ impl Process for Far {
     }
 }
 
-/// Hands over what was captured, as a device's thread may.
 struct Near(Producer<f32>);
 
 impl Process for Near {
@@ -54,17 +52,16 @@ impl Process for Near {
     }
 }
 
-/// How well two devices know their time.
 struct Clocks {
-    /// How much faster the loudspeaker runs than the microphone, in ppm.
+    /// How much faster the loudspeaker runs, in ppm.
     drift: f64,
-    /// How far what a device says is off, either way, in nanoseconds.
+    /// Maximum error of reported times, in nanoseconds.
     jitter: i64,
-    /// The loudspeaker stands still for so many frames in the second second.
+    /// Frames for which the loudspeaker stops in the second second.
     stands: i64,
 }
 
-/// How much less of the loudspeaker is left in the last of `seconds`, in dB.
+/// Attenuation of the loudspeaker's sound in the last of `seconds`, in dB.
 fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     let settings = Settings {
         rate: RATE,
@@ -90,15 +87,14 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
     let mut jitter = || Span::from_nanos(random.i64(-clocks.jitter..=clocks.jitter));
     let start = LocalTime::ZERO + Span::from_secs(10);
     let pace = 1.0 + clocks.drift * 1e-6;
-    // When frame `n` of the loudspeaker met its DAC, by the frames of the microphone: n / pace + shift.
+    // Time of the loudspeaker's frame `n` at the DAC, in frames of the microphone: n / pace +
+    // shift.
     let (mut played, mut shift): (Vec<f64>, f64) = (Vec::new(), 0.0);
-    // From when on each frame was heard: after a stand, later.
     let mut shifts: Vec<f64> = Vec::new();
     let (mut before, mut after) = (0.0, 0.0);
     let periods = seconds * 48_000 / PERIOD;
     for number in 0..periods {
         let now_frame = (number * PERIOD) as f64;
-        // The loudspeaker is filled two periods ahead, and the sound goes on where it stood.
         while (played.len() as f64) / pace + shift < now_frame + 3.0 * PERIOD as f64 {
             let stands = clocks.stands > 0 && number > 800 && shift == 0.0;
             let skipped = if stands { clocks.stands } else { 0 };
@@ -121,7 +117,6 @@ fn decibels_less(clocks: &Clocks, seconds: usize) -> f64 {
             played.extend(samples.iter().map(|sample| f64::from(*sample)));
             shifts.extend(core::iter::repeat_n(shift, PERIOD));
         }
-        // What the microphone hears: the loudspeaker's sound between its frames, by the room.
         let heard_at = |frame: f64| -> f64 {
             let mut place = (frame - shift) * pace;
             if place < 0.0 || place as usize >= shifts.len() || shifts[place as usize] < shift {

@@ -1,6 +1,6 @@
-//! A client of a JACK server. The server's threads call what sits in a seat (`processing`) or touch only atomics
-//! (`notified`, `signals`). Many calls wait for the server without a limit: use a client on a thread that can be given
-//! up (`client_thread`).
+//! A client of a JACK server. The server's threads call the process in a seat (`processing`) or
+//! only touch atomics (`notified`, `signals`). Many calls wait for the server without a timeout:
+//! use a client on a thread that can be abandoned (`client_thread`).
 
 #![expect(unsafe_code, reason = "a C library is called")]
 
@@ -37,13 +37,13 @@ pub(crate) struct Client {
     notified: Option<NonNull<Notified>>,
 }
 
-// SAFETY: the library takes a client on any thread; what the two pointers point to is ours alone
-// once the client is closed, and can be sent.
+// SAFETY: the library accepts a client on any thread; the data behind the two pointers is ours
+// alone once the client is closed, and can be sent.
 unsafe impl Send for Client {}
 
 impl Client {
-    /// Becomes a client of this server, or of the usual one; never starts one. The server may change a name that is
-    /// taken.
+    /// Connects to the named or the default server; never starts one. The server may change a name
+    /// in use.
     pub(crate) fn open(
         library: &'static Library,
         name: &CStr,
@@ -51,8 +51,8 @@ impl Client {
         directions: Directions,
     ) -> Result<Self, JackStatus> {
         let mut status = 0;
-        // SAFETY: the texts end in zeros, the status can be written, and the server's name is the
-        // one argument that the option asks for (`jack/jack.h`).
+        // SAFETY: the texts are zero-terminated, the status is writable, and the server's name is
+        // the only argument of the option (`jack/jack.h`).
         let raw = unsafe {
             match server {
                 None => (library.client_open)(name.as_ptr(), NO_START_SERVER, &mut status),
@@ -77,13 +77,13 @@ impl Client {
     }
 
     pub(crate) fn longest_name(library: &Library) -> usize {
-        // SAFETY: it takes nothing and answers a constant, which counts the zero at the end.
+        // SAFETY: it takes no arguments and returns a constant, which includes the final zero.
         let size = unsafe { (library.client_name_size)() };
         usize::try_from(size).unwrap_or(0).saturating_sub(1)
     }
 
     pub(crate) fn name(&self) -> String {
-        // SAFETY: the client is open, and the text lasts as long as it.
+        // SAFETY: the client is open, and the text lives as long as it.
         let name = unsafe { CStr::from_ptr((self.library.get_client_name)(self.raw.as_ptr())) };
         name.to_string_lossy().into_owned()
     }
@@ -128,7 +128,7 @@ impl Client {
 
     pub(crate) fn add_port(&mut self, direction: Direction, name: &CStr) -> bool {
         let flag = port_flag(direction);
-        // SAFETY: the client is open and the texts end in zeros.
+        // SAFETY: the client is open and the texts are zero-terminated.
         let port = unsafe {
             (self.library.port_register)(self.raw.as_ptr(), name.as_ptr(), AUDIO.as_ptr(), flag, 0)
         };
@@ -136,15 +136,14 @@ impl Client {
         !port.is_null()
     }
 
-    /// Connects the port of a channel; whether the server did. Only while the client runs.
     pub(crate) fn connect(&self, direction: Direction, channel: usize, counterpart: &str) -> bool {
         let counterpart = CString::new(counterpart).ok();
         let Some((port, counterpart)) = self.ports.of(direction).get(channel).zip(counterpart)
         else {
             return false;
         };
-        // SAFETY: client and port are open; the texts end in zeros, and ours lasts as long as the
-        // port, if the server still knows it.
+        // SAFETY: client and port are open; the texts are zero-terminated, and ours lives as long
+        // as the port, if the server still knows it.
         let answer = unsafe {
             let own = (self.library.port_name)(port.0.as_ptr());
             if own.is_null() {
@@ -160,12 +159,12 @@ impl Client {
     }
 
     pub(crate) fn tell(&self) {
-        // SAFETY: the client is open. What a server that has gone answers changes nothing.
+        // SAFETY: the client is open. The answer of a dead server has no effect.
         unsafe { (self.library.recompute_total_latencies)(self.raw.as_ptr()) };
     }
 
-    /// Has the server call what sits in the seat; whether it agrees. The first instants are those of ports connected to
-    /// these.
+    /// Lets the server call the process in the seat; returns whether it agrees. The first times
+    /// assume connections to these ports.
     pub(crate) fn run(
         &mut self,
         adaptor: Adaptor,
@@ -195,8 +194,8 @@ impl Client {
         let notified = NonNull::from(Box::leak(Box::new(notified)));
         (self.processing, self.notified) = (Some(processing), Some(notified));
         let (client, context) = (raw.as_ptr(), notified.as_ptr().cast());
-        // SAFETY: the client is open and not active; both contexts are taken back only after it is
-        // closed (`drop`), and each callback casts to what it is given here.
+        // SAFETY: the client is open and inactive; both contexts are freed only after it is closed
+        // (`drop`), and each callback casts to the type that it gets here.
         let refused = unsafe {
             (library.on_info_shutdown)(client, shut_down, context);
             (library.set_process_callback)(client, called, processing.as_ptr().cast())
@@ -213,12 +212,12 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // JACK2 cancels a closing client's threads anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`): none may be in our code
-        // then.
+        // JACK2 cancels a closing client's threads anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`): none
+        // may be in our code then.
         self.signals.send_away();
-        // SAFETY: the client is open, and this is its end.
+        // SAFETY: the client is open, and this is its last use.
         unsafe { (self.library.client_close)(self.raw.as_ptr()) };
-        // SAFETY: the library has ended its threads, so the contexts that `run` leaked are ours.
+        // SAFETY: the library has ended its threads, so we own the contexts that `run` leaked.
         unsafe {
             drop(self.notified.take().map(|context| Box::from_raw(context.as_ptr())));
             drop(self.processing.take().map(|context| Box::from_raw(context.as_ptr())));

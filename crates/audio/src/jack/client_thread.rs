@@ -1,8 +1,9 @@
-//! The thread that talks to a JACK server for a client.
+//! A thread that talks to a JACK server for a client.
 //!
-//! A stopped server answers nobody, and the library waits for it without a limit. So a client lives on a thread of its
-//! own, which can be given up: it goes on waiting with all that the library may touch, and closes the client when the
-//! server is back. Until then this program asks that server no more.
+//! A stopped server answers no call, and the library waits without a timeout. So a client lives on
+//! a thread of its own, which can be abandoned: it keeps waiting with everything that the library
+//! may touch, and closes the client when the server is back. Until then this program makes no
+//! further requests to that server.
 
 use std::convert::Infallible;
 use std::io;
@@ -36,7 +37,8 @@ pub(super) struct ClientThread {
 }
 
 impl ClientThread {
-    /// Opens a client of this server (`None`: the usual one) and works with it, both within `patience`.
+    /// Opens a client of this server (`None`: the default) and runs `work` on it, both within
+    /// `patience`.
     pub(super) fn begin<T: Send + 'static, E: Send + 'static>(
         server: Option<&str>,
         patience: Duration,
@@ -50,13 +52,12 @@ impl ClientThread {
         let (closing, closed) = channel();
         let thread = thread::Builder::new().name("taut-jack".to_owned()).stack_size(STACK);
         let serve = move || {
-            // Hangs up last of all, when the client is dropped.
             let _closing = closing;
             let mut client = match open() {
                 Ok(client) => client,
                 Err(refused) => {
                     drop(asking);
-                    // Nobody may wait for it any more.
+                    // The opener may have given up.
                     let _ = answer.send(Err(NoClient::Refused(refused)));
                     return;
                 }
@@ -86,7 +87,6 @@ impl ClientThread {
 
     pub(super) fn ask(&self, errand: impl FnOnce(&mut Client) + Send + 'static) {
         if let Some(errands) = &self.errands {
-            // The thread ends after this does.
             let _ = errands.send(Box::new(errand));
         }
     }
@@ -166,7 +166,6 @@ mod tests {
         assert!(!ASKED_AGAIN.load(Ordering::SeqCst));
         assert!(matches!(begin("another", refused), NoClient::Refused(_)));
         drop(let_go);
-        // It answers again, and so does whoever asks it.
         while matches!(begin("stalls", refused), NoClient::Stalled) {
             thread::yield_now();
         }

@@ -1,4 +1,5 @@
-//! One cycle of a server as a device's wake-up, without the library, so that it can be tested without a server.
+//! One cycle of a server as a device's wake-up; independent of the library, for tests without a
+//! server.
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
@@ -51,7 +52,7 @@ impl Adaptor {
         Self { to_converter: false, ..self }
     }
 
-    /// Real-time. What is not played by the process is silence.
+    /// Runs the process for one cycle. Unplayed frames are silence. Real-time safe.
     pub(crate) fn cycle(
         &mut self,
         process: &mut dyn Process,
@@ -62,7 +63,7 @@ impl Adaptor {
         let Settings { rate, channels, period, .. } = self.settings;
         let Woken { now, told, .. } = woken;
         let begun = self.clock.begin(told);
-        // Frames that were left out without a word are one xrun.
+        // Frames skipped without a report count as one xrun.
         let silent = begun.skipped > Frames::ZERO && told.trouble == CycleFault::None;
         let (mut skipped, mut xruns) = (begun.skipped, woken.xruns.max(silent.into()));
         let met = Sides::each(|direction| self.met(&woken, begun.at, direction));
@@ -110,9 +111,8 @@ impl Adaptor {
         let latency = if self.to_converter { *woken.latency.of(direction) } else { ports };
         let meets = match direction {
             Direction::Capture => {
-                // Sound that a program made has no past: a block longer than a period gets one.
+                // Sound from a program has no past: a block longer than a period needs one.
                 let away = latency.counted.max(woken.told.frames - period);
-                // Nothing is heard before it was there.
                 began.min(woken.now) - rate.span_of(away)
             }
             Direction::Playback => began + rate.span_of(latency.counted.max(Frames::ZERO)),
@@ -137,7 +137,6 @@ mod tests {
 
     use super::*;
 
-    /// An empty one is none.
     struct JackBuffers(Vec<Vec<f32>>);
 
     impl Ports for JackBuffers {
@@ -150,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Two channels of so many frames: frame n of channel c is n + 1000 c.
+    /// Two channels of `frames` frames: frame n of channel c is n + 1000 c.
     fn buffers(frames: i64) -> JackBuffers {
         let channel = |c: i64| (0..frames).map(|n| (n + 1000 * c) as f32).collect();
         JackBuffers(vec![channel(0), channel(1)])
@@ -163,7 +162,6 @@ mod tests {
 
     const START: LocalTime = LocalTime::from_nanos(1_000_000_000);
 
-    /// A cycle that begins so long after the start, and so many frames.
     fn woken(after: (Span, u32), frames: i64) -> Woken {
         let began = START + after.0;
         let (count, frames) = (after.1, Frames::new(frames));
@@ -181,7 +179,6 @@ mod tests {
 
     const FIRST: (Span, u32) = (Span::ZERO, 0);
 
-    /// Remembers what it was called with; `keep` makes room beforehand.
     struct Seen {
         calls: Vec<(LocalTime, Frames, u32)>,
         samples: Vec<f32>,
@@ -200,7 +197,6 @@ mod tests {
             for side in [&mut cycle.capture, &mut cycle.playback] {
                 if !side.samples.is_empty() {
                     self.calls.push((side.meets, side.skipped, cycle.xruns));
-                    // By what the paths through the graph differ, and the reading.
                     assert!(side.uncertainty >= Span::from_micros(510));
                 }
             }
@@ -237,7 +233,6 @@ mod tests {
 
     #[test]
     fn a_client_of_both_directions_has_both_sides_in_one_cycle() {
-        /// Doubles what it hears.
         struct Doubles(Vec<[LocalTime; 2]>, Vec<Frames>);
         impl Process for Doubles {
             fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
@@ -262,7 +257,6 @@ mod tests {
             let expected: Vec<f32> = (0..128).map(|n| (2 * (n + 1000 * channel)) as f32).collect();
             assert_eq!(*port, expected);
         }
-        // 5 ms from the ADC, 1.5 ms to the DAC, and a period from each part to the next.
         let met = |part: i64| START - Span::from_millis(5) + Span::from_millis(part);
         let meets = |part: i64| START + Span::from_micros(1500) + Span::from_millis(part);
         assert_eq!(process.0, [0, 1, 2].map(|part| [met(part), meets(part)]));
@@ -289,7 +283,6 @@ mod tests {
     fn what_is_played_in_several_periods_of_a_cycle_lies_at_its_places() {
         let (mut seen, mut ports) = (Seen::until(9), buffers(128));
         adaptor(Direction::Playback).cycle(&mut seen, woken(FIRST, 128), &mut ports);
-        // Two whole periods and the rest, each beginning anew.
         let expected = |channel: usize| {
             (0..128).map(move |n| (1000 * (n / 48 + 1) + 2 * (n % 48) + channel) as f32)
         };
@@ -314,7 +307,7 @@ mod tests {
         let mut adaptor = adaptor(Direction::Capture);
         adaptor.cycle(&mut seen, woken(FIRST, 128), &mut buffers(128));
         let frames = |count| Rate::HZ_48000.span_of(Frames::new(count));
-        // The card takes 72 frames, which is shorter than what is behind the first period.
+        // The card's latency of 72 frames is shorter than the block's rest after the first period.
         let first = -frames(80);
         assert_eq!(meets(&seen), [first, first + frames(48), first + frames(96)]);
         let whole: Vec<f32> = (0..128).flat_map(|n| [n as f32, 1000.0 + n as f32]).collect();
@@ -330,7 +323,6 @@ mod tests {
         let (mut seen, mut adaptor) = (Seen::until(9), adaptor(Direction::Playback));
         adaptor.cycle(&mut seen, woken(FIRST, 96), &mut buffers(96));
         let mut next = Woken { xruns: 2, ..woken((Span::from_millis(7), 96), 96) };
-        // The server's own idea of time has not moved.
         next.told.began = START + Span::from_millis(2);
         next.told.trouble = CycleFault::Break;
         adaptor.cycle(&mut seen, next, &mut buffers(96));

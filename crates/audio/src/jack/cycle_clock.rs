@@ -1,24 +1,25 @@
-//! When the cycles of a server begin, and what lies between them.
+//! Begin of a server's cycles, and the frames skipped between them.
 //!
-//! The server's `jack_get_cycle_times` filters its driver's wake-ups by a loop and counts frames, so that missed cycles
-//! are seen. But an xrun shifts the cycles and not that loop, which takes ten seconds to follow; meanwhile a loop of
-//! our own is used (decision 15).
+//! The server's `jack_get_cycle_times` filters its driver's wake-ups with a loop and counts frames,
+//! which reveals missed cycles. But an xrun shifts the cycles without that loop, which takes ten
+//! seconds to follow; meanwhile our own loop is used (decision 15).
 
 use std::f64::consts::{SQRT_2, TAU};
 
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-/// Of the loop, as JACK's: an eighth of a hertz.
+/// Bandwidth of the loop, as in JACK: an eighth of a hertz.
 const BANDWIDTH: f64 = 0.125;
-/// Wake-ups are late, never early: a longer delay says no more than this.
+/// Maximum delay that counts: wake-ups are late, never early.
 const LATEST: Span = Span::from_micros(200);
-/// After a restart the first wake-up may be late: for a second an earlier one is believed at once.
+/// Time after a restart in which an earlier wake-up is accepted at once, as the first may be late.
 const BEGINNING: Span = Span::from_secs(1);
-/// Many late wake-ups in a row mean that the cycles have moved, by the earliest of them.
+/// Consecutive late wake-ups after which the cycles have moved, by the earliest of them.
 const MOVED: Suspicion = Suspicion { cycles: 8, least: Span::from_micros(250) };
 const MOVED_BY_XRUN: Suspicion = Suspicion { cycles: 3, least: Span::from_micros(100) };
-/// The server's loop is right again after a second so near to ours: one that creeps only crosses it.
+/// Maximum distance, for a second, at which the server's loop is accepted again; a slow one only
+/// crosses ours.
 const JOINED: Span = Span::from_micros(30);
 const LONGEST_GAP: Span = Span::from_secs(60);
 const AVERAGED: i64 = 256;
@@ -27,7 +28,7 @@ const AVERAGED: i64 = 256;
 pub(crate) struct CycleTimes {
     pub(crate) began: LocalTime,
     pub(crate) woke: LocalTime,
-    /// The server's count of frames at its begin, modulo 2³².
+    /// Server's frame count at the begin, modulo 2³².
     pub(crate) count: u32,
     pub(crate) frames: Frames,
     pub(crate) trouble: CycleFault,
@@ -60,7 +61,6 @@ pub(crate) struct Begun {
 #[derive(Debug, Clone)]
 pub(crate) struct CycleClock {
     rate: Rate,
-    /// The server's expected count at the next cycle; `None` before the first.
     count: Option<u32>,
     own: Option<Loop>,
     suspicion: Suspicion,
@@ -128,7 +128,7 @@ impl CycleClock {
         let enough = if self.xrun > 0 { MOVED_BY_XRUN } else { MOVED };
         let Suspicion { cycles, least } = self.suspicion;
         self.suspicion = match error > enough.least {
-            // It still makes up for what it missed.
+            // The server is still catching up.
             true if error < least - enough.least => Suspicion { cycles: 1, least: error },
             true => Suspicion { cycles: cycles + 1, least: least.min(error) },
             false => Suspicion::NONE,
@@ -143,12 +143,12 @@ impl CycleClock {
     }
 }
 
-/// F. Adriaensen, *Using a DLL to filter time* (2005).
+/// DLL after F. Adriaensen, *Using a DLL to filter time* (2005).
 #[derive(Debug, Clone, Copy)]
 struct Loop {
     due: LocalTime,
     rest: f64,
-    /// By how much cycles are longer than nominal, as a share.
+    /// Relative excess of the cycles' length over the nominal one.
     drift: f64,
     age: Span,
     near: Span,
@@ -182,10 +182,9 @@ mod tests {
     const PERIOD: Frames = Frames::new(48);
     const MILLI: Span = Span::from_millis(1);
 
-    /// Cycle by cycle: what a server would tell whose driver wakes when asked to.
     struct Server {
         clock: CycleClock,
-        /// The server's loop, which knows nothing of xruns.
+        /// The server's loop, which ignores xruns.
         own: Loop,
         count: u32,
     }
@@ -204,7 +203,6 @@ mod tests {
             self.clock.begin(CycleTimes { began, woke, count, frames, trouble })
         }
 
-        /// In which we are not called.
         fn skip(&mut self, woke: LocalTime, frames: Frames) {
             let due = self.own.due;
             self.own.pass(due, woke - due, Rate::HZ_48000.span_of(frames));
@@ -212,7 +210,6 @@ mod tests {
         }
     }
 
-    /// Wake-ups that are late by 0 to 63 us, as if at random.
     fn lateness(cycle: i64) -> Span {
         Span::from_micros((cycle * 2_654_435_761 % 1009).rem_euclid(64))
     }
@@ -223,7 +220,6 @@ mod tests {
         let mut server = Server::new(start);
         for cycle in 0..10_000 {
             let (due, began) = (start + MILLI.times(cycle), server.own.due);
-            // One in five hundred is very late.
             let late = if cycle % 500 == 499 { Span::from_micros(900) } else { lateness(cycle) };
             let begun = server.cycle(due + late, PERIOD, false);
             assert_eq!((begun.at, begun.skipped), (began, Frames::ZERO));
@@ -268,7 +264,6 @@ mod tests {
                 continue;
             }
             let begun = server.cycle(due, PERIOD, cycle == 53);
-            // The third leaves no doubt.
             assert_eq!(begun.skipped.count(), if cycle == 55 { 144 } else { 0 });
             let behind = if [53, 54].contains(&cycle) { MILLI.times(3) } else { Span::ZERO };
             assert!((begun.at + behind - due).abs() < Span::from_micros(1), "{cycle}");
@@ -279,7 +274,7 @@ mod tests {
     #[test]
     fn cycles_that_are_made_up_for_are_not_left_out() {
         let mut clock = CycleClock::new(Rate::HZ_48000);
-        // JACK2 calls a client that did not finish again for each cycle that it missed.
+        // JACK2 calls a client that did not finish once more for each missed cycle.
         let cycles = [0, 1, 2, 3, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14];
         for (number, cycle) in (0..).zip(cycles) {
             let woke = LocalTime::ZERO + MILLI.times(cycle);
@@ -303,7 +298,6 @@ mod tests {
                 server.cycle(woke, PERIOD, false).skipped.count()
             })
             .collect();
-        // The loop has crept a little nearer by then.
         assert!((140..=144).contains(&told[17]), "{told:?}");
         assert_eq!(told.iter().sum::<i64>(), told[17]);
     }
@@ -312,14 +306,12 @@ mod tests {
     fn a_late_wake_up_beside_an_xrun_leaves_nothing_out() {
         let mut server = Server::new(LocalTime::ZERO);
         for cycle in 0..20 {
-            // The whole host stood still for 8 ms of a cycle of 21, and then went on in step.
             let disturbed = cycle == 10;
             let late = if disturbed { Span::from_millis(8) } else { Span::ZERO };
             let length = Frames::new(1024);
             let due = LocalTime::ZERO + Rate::HZ_48000.span_of(Frames::new(1024 * cycle));
             let begun = server.cycle(due + late, length, disturbed);
             assert_eq!(begun.skipped, Frames::ZERO);
-            // The server's loop believes in what was late.
             assert!((begun.at - due).abs() < MOVED.least, "{cycle}");
         }
     }

@@ -1,5 +1,6 @@
-//! How far our ports are from the converter, by the server's graph. Patching must not move instants needlessly: the
-//! latency stays while no port is connected or a path has it; at first it is the card's.
+//! Latency between our ports and the converter, from the server's graph. Patching must not move
+//! times needlessly: the latency stays while no port is connected or a path has it. Initially it is
+//! the card's.
 
 use tautline_proto::time::Frames;
 
@@ -24,14 +25,16 @@ impl PortLatency {
         Self::of_card(card).follow(connected, card, card)
     }
 
-    /// Cycles from a wake-up to the end of its block: those to the converter, rounded up, and the one that is filled.
+    /// Cycles from a wake-up to the end of its block: those to the converter, rounded up, and the
+    /// one being filled.
     pub(crate) fn periods(self, cycle: Frames) -> u32 {
         let (counted, cycle) = (self.counted.count().max(0), cycle.count().max(1));
         u32::try_from((counted + cycle - 1) / cycle + 1).unwrap_or(u32::MAX)
     }
 
-    /// After a change of the graph (`None`: no connection). The card took `was` and takes `card`, which is the limit:
-    /// other programs' latency is theirs, and a promised playback lead is kept (decision 15).
+    /// Latency after a change of the graph (`None`: no connection). The card's latency was `was`
+    /// and is `card`, the maximum: other programs' latency does not count, and a promised playback
+    /// lead stays (decision 15).
     pub(crate) fn follow(
         self,
         connected: Option<LatencyBounds>,
@@ -56,7 +59,6 @@ mod tests {
         Some(LatencyBounds { least: Frames::new(least), most: Frames::new(most) })
     }
 
-    /// What is counted, and the spread, after each of these changes.
     fn followed(changes: &[Option<LatencyBounds>]) -> Vec<(i64, i64)> {
         let mut latency = PortLatency::of_card(CARD);
         let follow = changes.iter().map(|connected| {
@@ -70,7 +72,6 @@ mod tests {
     fn a_block_takes_the_periods_of_a_card_where_one_is_connected_or_may_be() {
         let periods = |connected| PortLatency::to_be(connected, CARD).periods(Frames::new(128));
         assert_eq!([periods(None), periods(bounds(256, 256)), periods(bounds(0, 256))], [3; 3]);
-        // Part of a cycle is one, and what other programs take is theirs.
         assert_eq!(
             [periods(bounds(130, 130)), periods(bounds(1, 1)), periods(bounds(999, 999))],
             [3, 2, 3]
@@ -99,7 +100,6 @@ mod tests {
 
     #[test]
     fn what_counts_stays_while_any_path_takes_so_long() {
-        // One port after the other goes from the card to a synthesiser, and back.
         let changes =
             [bounds(256, 256), bounds(0, 256), bounds(0, 0), bounds(0, 256), bounds(256, 256)];
         let expected = [(256, 0), (256, 256), (0, 0), (0, 256), (256, 0)];

@@ -1,5 +1,5 @@
-//! `libjack`, loaded when it is asked for. Types and constants are those of `jack/types.h` (JACK 0.126; JACK2 and
-//! PipeWire agree). Decision 15 tells why no crate does this.
+//! `libjack`, loaded when needed. Types and constants follow `jack/types.h` (JACK 0.126; JACK2 and
+//! PipeWire agree). Decision 15 explains why no crate does this.
 
 #![expect(unsafe_code, reason = "a C library is called; the names here are its own")]
 
@@ -47,21 +47,21 @@ type PortPtr = *mut RawPort;
 
 macro_rules! functions {
     ($($name:ident($symbol:literal): $kind:ty,)*) => {
-        /// The functions that are used here, each named as in `jack/jack.h` without its `jack_`.
+        /// Functions in use, named as in `jack/jack.h` without `jack_`.
         pub(crate) struct Library {
             $(pub(crate) $name: $kind,)*
         }
 
         impl Library {
-            /// The name of the first function that the library lacks, if it lacks one.
+            /// Looks up the functions; returns the name of the first missing one as the error.
             ///
             /// # Safety
             ///
-            /// `handle` is one of `dlopen`, of a library whose functions have these types.
+            /// `handle` must be from `dlopen`, of a library whose functions have these types.
             unsafe fn within(handle: *mut c_void) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($name: {
-                        // SAFETY: the handle is valid and the name ends in a zero.
+                        // SAFETY: the handle is valid and the name is zero-terminated.
                         let symbol = unsafe { libc::dlsym(handle, $symbol.as_ptr()) };
                         if symbol.is_null() {
                             return Err($symbol);
@@ -139,23 +139,25 @@ impl Library {
             answer,
             mend: "install it: apt-get install libjack-jackd2-0".to_owned(),
         };
-        // SAFETY: the name ends in a zero; what the library does when it is loaded is its own affair.
+        // SAFETY: the name is zero-terminated; the library's own initialisation is outside our
+        // control.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            // SAFETY: `dlerror` answers null or a text that lasts until this thread's next `dl…`.
+            // SAFETY: `dlerror` returns null or a text that lives until this thread's next `dl…`
+            // call.
             let said = unsafe {
                 let said = libc::dlerror();
                 if said.is_null() { c"" } else { CStr::from_ptr(said) }
             };
             return Err(refuse(said.to_string_lossy().into_owned()));
         }
-        // SAFETY: a library of this name has the functions of `jack/jack.h`, as `functions!` has
-        // them. It is never closed, so they stay.
+        // SAFETY: a library of this name has the functions of `jack/jack.h` with the types in
+        // `functions!`. It is never closed, so they stay.
         let found = unsafe { Self::within(handle) };
         let library = found.map_err(|symbol| {
             refuse(format!("it is too old: it lacks {}", symbol.to_string_lossy()))
         })?;
-        // SAFETY: a function that lasts as long as the program is handed over.
+        // SAFETY: the callback lives as long as the program.
         unsafe {
             (library.set_error_function)(keep_silent);
             (library.set_info_function)(keep_silent);
@@ -163,9 +165,10 @@ impl Library {
         Ok(library)
     }
 
-    /// Whether it is JACK's own, and not PipeWire's in its place, which says so.
+    /// Returns whether it is JACK's own library; PipeWire's replacement identifies itself.
     pub(crate) fn is_jacks(&self) -> bool {
-        // SAFETY: it takes nothing and answers null or a text that lasts as long as the library.
+        // SAFETY: it takes no arguments and returns null or a text that lives as long as the
+        // library.
         let version = unsafe {
             let version = (self.get_version_string)();
             if version.is_null() { c"" } else { CStr::from_ptr(version) }

@@ -36,7 +36,7 @@ impl Notified {
 
     fn follow(&self, direction: Direction) {
         let connected = self.ports.of(direction).iter().filter(|port| {
-            // SAFETY: the port is one of an open client.
+            // SAFETY: the port belongs to an open client.
             unsafe { (self.library.port_connected)(port.0.as_ptr()) > 0 }
         });
         let bounds = latency_bounds(self.library, connected.copied(), direction);
@@ -50,7 +50,7 @@ impl Notified {
         let rest = rest.clamp(0, i64::from(u32::MAX)) as u32;
         let mut range = LatencyRange { min: rest, max: rest };
         for port in self.ports.of(direction) {
-            // SAFETY: the port is one of an open client, and the range can be read.
+            // SAFETY: the port belongs to an open client, and the range is readable.
             unsafe {
                 (self.library.port_set_latency_range)(port.0.as_ptr(), asked, &mut range);
             }
@@ -60,7 +60,7 @@ impl Notified {
 
 macro_rules! notified {
     ($context:ident, $inside:ident) => {{
-        // SAFETY: `run` gave the context to the library; it lasts until the client is closed.
+        // SAFETY: `run` gave the context to the library; it lives until the client is closed.
         let notified = unsafe { &*$context.cast_const().cast::<Notified>() };
         let Some($inside) = notified.signals.enter() else { return Default::default() };
         (notified, $inside)

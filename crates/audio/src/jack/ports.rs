@@ -12,13 +12,13 @@ use super::library::{
     PORT_IS_PHYSICAL, RawClient, RawPort,
 };
 
-/// A port of ours, or one that the server knows by its name. Valid as long as its client.
+/// A port of ours, or one that the server knows by name. Valid as long as its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Port(pub(super) NonNull<RawPort>);
 
-// SAFETY: the library takes a port on any thread; what it points to is the server's shared memory.
+// SAFETY: the library accepts a port on any thread; it points to the server's shared memory.
 unsafe impl Send for Port {}
-// SAFETY: a shared port is only handed to the library, which takes it on several threads at once.
+// SAFETY: a shared port is only passed to the library, which accepts it on several threads at once.
 unsafe impl Sync for Port {}
 
 pub(super) fn port_flag(direction: Direction) -> c_ulong {
@@ -44,7 +44,7 @@ fn other(direction: Direction) -> Direction {
 
 fn range(library: &Library, port: Port, mode: c_int) -> LatencyRange {
     let mut range = LatencyRange::default();
-    // SAFETY: the port is one of an open client or of its server, and the range can be written.
+    // SAFETY: the port belongs to an open client or its server, and the range is writable.
     unsafe { (library.port_get_latency_range)(port.0.as_ptr(), mode, &mut range) };
     range
 }
@@ -57,8 +57,8 @@ pub(super) fn counterparts(
 ) -> Vec<String> {
     let flags = port_flag(other(direction)) | if physical { PORT_IS_PHYSICAL } else { 0 };
     let mut found = Vec::new();
-    // SAFETY: the client is open and the texts end in zeros; the answer is null or a list of texts
-    // that ends in a null and is ours until it is freed.
+    // SAFETY: the client is open and the texts are zero-terminated; the result is null or a
+    // null-terminated list of texts, which we own until it is freed.
     unsafe {
         let list = (library.get_ports)(client.as_ptr(), std::ptr::null(), AUDIO.as_ptr(), flags);
         let mut at = list;
@@ -76,7 +76,7 @@ pub(super) fn counterparts(
 pub(super) fn named(library: &Library, client: NonNull<RawClient>, names: &[String]) -> Vec<Port> {
     let port = |name: &String| {
         let name = CString::new(name.as_str()).ok()?;
-        // SAFETY: the client is open and the text ends in a zero.
+        // SAFETY: the client is open and the text is zero-terminated.
         let port = unsafe { (library.port_by_name)(client.as_ptr(), name.as_ptr()) };
         NonNull::new(port).map(Port)
     };

@@ -27,7 +27,7 @@ pub(super) struct Processing {
     pub(super) ports: Sides<Box<[Port]>>,
     pub(super) adaptor: Adaptor,
     pub(super) signals: Arc<Signals>,
-    /// When the driver woke for the cycle ([`ServerWord`](super::signals::ServerWord)).
+    /// Time of the driver's wake-up for the cycle ([`ServerWord`](super::signals::ServerWord)).
     pub(super) woke_ns: Arc<AtomicI64>,
 }
 
@@ -61,7 +61,6 @@ impl Processing {
                     (false, _) => CycleFault::Xrun,
                 },
             },
-            // Two readings of whole microseconds.
             uncertainty: times.reading + Span::from_micros(1),
             xruns,
             latency: Sides::each(|direction| signals.latency(direction)),
@@ -73,14 +72,15 @@ impl Processing {
         }
     }
 
-    /// How long ago this cycle began, as JACK2's clock may be `CLOCK_MONOTONIC_RAW` or an HPET.
+    /// Reads the time since this cycle began, because JACK2's clock may be `CLOCK_MONOTONIC_RAW` or
+    /// an HPET.
     fn read_times(&self) -> Times {
         let half_frame = self.rate.span_of(Frames::new(1)).half();
         let mut tries = 0;
         loop {
             let read_from = now();
             let before = self.read_cycle();
-            // SAFETY: we are in the process callback of an open client.
+            // SAFETY: this is the process callback of an open client.
             let (wake_up, clock) = unsafe {
                 let wake_up = (self.library.frames_since_cycle_start)(self.client.as_ptr());
                 (wake_up, (self.library.get_time)())
@@ -88,7 +88,7 @@ impl Processing {
             let (count, began) = self.read_cycle();
             let reading = (now() - read_from).half();
             tries += 1;
-            // A reading that was interrupted may belong to two cycles.
+            // An interrupted reading may span two cycles.
             let whole = before.0 == count && reading < Span::from_micros(25);
             if whole || tries == MOST_READINGS {
                 return Times {
@@ -103,23 +103,23 @@ impl Processing {
         }
     }
 
-    /// The server's frame count at the begin of the cycle, and its clock then in microseconds.
+    /// Server's frame count at the begin of the cycle, and its clock then in microseconds.
     fn read_cycle(&self) -> (u32, u64) {
         let (mut count, mut current, mut next, mut period) = (0, 0, 0, 0.0);
-        // SAFETY: we are in the process callback of an open client, and the results can be written.
+        // SAFETY: this is the process callback of an open client, and the results are writable.
         unsafe {
             let client = self.client.as_ptr();
             let library = self.library;
             (library.get_cycle_times)(client, &mut count, &mut current, &mut next, &mut period);
         }
-        // JACK2 reports an xrun's instant instead of the begin until the next cycle.
+        // JACK2 reports an xrun's time instead of the begin until the next cycle.
         let period = period as u64;
         let wrong = next.saturating_sub(current).abs_diff(period) > period / 4;
         (count, if wrong { next.saturating_sub(period) } else { current })
     }
 }
 
-/// Readings may be interrupted by a freeze of the host, but hardly all of them.
+/// Maximum readings: a host stall may interrupt one, but hardly all.
 const MOST_READINGS: u32 = 4;
 
 struct Times {
@@ -139,7 +139,7 @@ struct JackBuffers<'a> {
 impl JackBuffers<'_> {
     fn at(&self, direction: Direction, channel: usize) -> Option<NonNull<f32>> {
         let port = self.ports.of(direction).get(channel)?;
-        // SAFETY: the port is one of an open client, in whose process callback we are.
+        // SAFETY: the port belongs to an open client, in whose process callback we are.
         NonNull::new(unsafe { (self.buffer_of)(port.0.as_ptr(), self.frames) })
     }
 }
@@ -147,26 +147,26 @@ impl JackBuffers<'_> {
 impl Ports for JackBuffers<'_> {
     fn heard(&self, channel: usize) -> Option<&[f32]> {
         let buffer = self.at(Direction::Capture, channel)?.as_ptr();
-        // SAFETY: the buffer of an input port holds so many samples for the length of the callback,
-        // and nobody writes to it meanwhile.
+        // SAFETY: the buffer of an input port holds this many samples during the callback, and is
+        // not written meanwhile.
         Some(unsafe { std::slice::from_raw_parts(buffer, self.frames as usize) })
     }
 
     fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
         let buffer = self.at(Direction::Playback, channel)?.as_ptr();
-        // SAFETY: the buffer of an output port has room for so many samples for the length of the
-        // callback, and is this port's alone.
+        // SAFETY: the buffer of an output port has room for this many samples during the callback,
+        // and belongs to this port alone.
         Some(unsafe { std::slice::from_raw_parts_mut(buffer, self.frames as usize) })
     }
 }
 
 pub(super) extern "C" fn called(frames: u32, context: *mut c_void) -> c_int {
     let context = context.cast::<Processing>();
-    // SAFETY: `run` gave the context to the library; it lasts until the client is closed, and the
-    // field is only ever read.
+    // SAFETY: `run` gave the context to the library; it lives until the client is closed, and the
+    // field is only read.
     let signals = unsafe { &*std::ptr::addr_of!((*context).signals) };
     let Some(_inside) = signals.enter() else { return 0 };
-    // SAFETY: this is the one thread that touches the rest of the context before it is closed.
+    // SAFETY: only this thread touches the rest of the context before it is closed.
     unsafe { (*context).cycle(frames) };
     0
 }

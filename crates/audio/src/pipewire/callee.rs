@@ -35,7 +35,7 @@ impl GraphShared {
         }
     }
 
-    /// The graph calls `process` from now on, with this thread's priority unless its own has one.
+    /// Lets the graph call `process`, with this thread's priority unless its own has one.
     pub(super) fn give(&self, process: Box<dyn Process>) {
         self.priority.take_from_this_thread();
         self.over.store(false, Ordering::Relaxed);
@@ -117,7 +117,6 @@ impl Callee {
             if flow == Flow::Finished {
                 shared.end();
             }
-            // Play only as much as the cycle takes.
             if flow == Flow::Finished || self.direction == Direction::Playback {
                 break;
             }

@@ -1,5 +1,5 @@
-//! Where the blocks of a stream lie in time, from the graph's report of its cycles, without I/O. A graph hands a block
-//! on within one cycle.
+//! Times of a stream's blocks, from the graph's report of its cycles, without I/O. A graph passes a
+//! block on within one cycle.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{Frames, LocalTime, Span};
@@ -12,7 +12,8 @@ pub(super) struct CycleReport {
     pub(super) began: LocalTime,
     pub(super) ticks: u64,
     pub(super) hertz: u32,
-    /// Ticks between stream and converter, the cycle included; 0 for a device that other programs use.
+    /// Ticks between stream and converter, including the cycle; 0 for a device that other programs
+    /// use.
     pub(super) delay: i64,
     pub(super) buffered: Frames,
 }
@@ -20,7 +21,7 @@ pub(super) struct CycleReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockPlace {
     pub(super) meets: LocalTime,
-    /// A frame of the stream for what is rounded to it, and a tick for what is to that.
+    /// A frame of the stream and a tick, for rounding.
     pub(super) uncertainty: Span,
     pub(super) skipped: Frames,
 }
@@ -83,7 +84,7 @@ impl GraphTiming {
         let mut skipped = Frames::ZERO;
         if let Some(last) = self.last {
             if last.report.ticks == report.ticks && last.report.began == report.began {
-                // A resampler that wants more asks twice in a cycle.
+                // A resampler that needs more calls twice in a cycle.
                 meets = last.end;
             } else {
                 skipped = self.gap(&last, &report, meets);
@@ -95,13 +96,13 @@ impl GraphTiming {
         BlockPlace { meets, uncertainty, skipped }
     }
 
-    /// Frames between the last block and the one at `meets`: whole cycles; less than half of one is rounding, or a late
-    /// driver.
+    /// Frames between the last block and the one at `meets`, in whole cycles; less than half of one
+    /// is rounding or a late driver.
     fn gap(&mut self, last: &Last, now: &CycleReport, meets: LocalTime) -> Frames {
         let half = last.length / 2;
         let went = now.ticks.checked_sub(last.report.ticks).filter(|went| *went > 0);
         let Some(went) = went.filter(|_| now.hertz == last.report.hertz) else {
-            // Another driver, or another rate: its ticks say nothing about the old one's.
+            // Another driver or rate: the ticks are not comparable.
             let gap = self.rate.frames_nearest(meets - last.end);
             return if gap.count() > half { gap } else { Frames::ZERO };
         };
@@ -125,7 +126,6 @@ mod tests {
         LocalTime::from_nanos(7_000_000_000 + tick * 1_000_000_000 / 48_000)
     }
 
-    /// Of a graph that began its first cycle at tick 1000.
     fn report(tick: i64) -> CycleReport {
         let ticks = 1000 + tick as u64;
         CycleReport { began: at(tick), ticks, hertz: 48_000, delay: 0, buffered: Frames::ZERO }
@@ -174,7 +174,6 @@ mod tests {
         skipped(&mut course, report(0));
         assert_eq!(skipped(&mut course, report(4 * QUANTUM)), 3 * QUANTUM);
         assert_eq!(skipped(&mut course, report(5 * QUANTUM)), 0);
-        // It was not a cycle of that length.
         assert_eq!(course.quantum(), Some(64));
     }
 
@@ -197,7 +196,7 @@ mod tests {
     fn from_one_driver_to_another_time_tells_what_was_skipped() {
         let mut course = course(Direction::Capture);
         skipped(&mut course, report(0));
-        // PipeWire lets the ticks stand still when the driver changes.
+        // PipeWire's ticks stand still when the driver changes.
         let other = CycleReport { ticks: 1000, ..report(10 * QUANTUM) };
         assert_eq!(skipped(&mut course, other), 9 * QUANTUM);
         let slower = CycleReport { ticks: 9000, hertz: 44_100, ..report(11 * QUANTUM) };

@@ -1,5 +1,5 @@
-//! A filter of PipeWire's: one node with an unconverted port for each channel of either direction, connected by the
-//! user.
+//! A PipeWire filter: a node with an unconverted port for each channel of either direction,
+//! connected by the user.
 #![expect(unsafe_code, reason = "the bindings of a C library")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -38,14 +38,14 @@ impl<T> FilterListener<T> {
         data: T,
         listen: impl FnOnce(&mut pw_filter_events),
     ) -> NonNull<Self> {
-        // SAFETY: both are plain C structures of numbers and pointers that may be null.
+        // SAFETY: both are plain C structures of numbers and nullable pointers.
         let (hook, mut events) =
             unsafe { (std::mem::zeroed::<spa_hook>(), std::mem::zeroed::<pw_filter_events>()) };
         events.version = PW_VERSION_FILTER_EVENTS;
         listen(&mut events);
         let listener = NonNull::from(Box::leak(Box::new(Self { hook, events, data })));
         let at = listener.as_ptr();
-        // SAFETY: the filter is alive, and what the pointers lead to stays where it is until it is
+        // SAFETY: the filter is alive, and the targets of the pointers stay in place until it is
         // destroyed (`Filter::drop`).
         unsafe {
             let data = (&raw mut (*at).data).cast();
@@ -62,7 +62,7 @@ impl<T> FilterListener<T> {
 
 pub(super) struct Filter {
     raw: NonNull<pw_filter>,
-    /// The graph's thread alone touches what this leads to while the filter is connected.
+    /// Only the graph's thread touches the target while the filter is connected.
     called: NonNull<FilterListener<Wired>>,
     heard: NonNull<FilterListener<Option<String>>>,
 }
@@ -75,7 +75,8 @@ impl Filter {
         wired: Wired,
     ) -> Result<Self, String> {
         let name = CString::new(name).map_err(|_| "there is a zero in its name".to_owned())?;
-        // SAFETY: the core is connected, the name ends in a zero, and the properties go along.
+        // SAFETY: the core is connected, the name is zero-terminated, and ownership of the
+        // properties is passed.
         let raw = unsafe { pw_filter_new(core.as_raw_ptr(), name.as_ptr(), properties.into_raw()) };
         let raw = NonNull::new(raw).ok_or_else(last_error)?;
         let channels = wired.settings.channels.count();
@@ -87,7 +88,7 @@ impl Filter {
             capture: filter.add_ports(Direction::Capture, channels)?,
             playback: filter.add_ports(Direction::Playback, channels)?,
         };
-        // SAFETY: the filter is not connected, so nobody else touches this yet.
+        // SAFETY: the filter is not connected, so no other thread touches this yet.
         unsafe { (*called.as_ptr()).data.set_ports(ports) };
         let flags = pw_filter_flags_PW_FILTER_FLAG_RT_PROCESS;
         // SAFETY: the filter is alive; there are no parameters.
@@ -111,8 +112,8 @@ impl Filter {
             let mut properties = Properties::new();
             properties.insert("format.dsp", "32 bit float mono audio");
             properties.insert("port.name", format!("{name}_{channel}"));
-            // SAFETY: the filter is alive and not connected; the properties go along, there are no
-            // parameters, and the port's data has the size that is said.
+            // SAFETY: the filter is alive and not connected; ownership of the properties is passed,
+            // there are no parameters, and the port's data has the stated size.
             let port = unsafe {
                 pw_filter_add_port(
                     self.raw.as_ptr(),
@@ -130,15 +131,16 @@ impl Filter {
     }
 
     pub(super) fn lost(&self) -> Option<String> {
-        // SAFETY: this is the thread that iterates the loop, and the listener lives as long as this.
+        // SAFETY: this is the thread that iterates the loop, and the listener lives as long as
+        // this.
         unsafe { (*self.heard.as_ptr()).data.clone() }
     }
 }
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        // SAFETY: the filter is alive, and this is its end: once it is disconnected the graph calls
-        // no more, and once it is destroyed the library has no pointer of ours.
+        // SAFETY: the filter is alive, and this is its last use: the graph makes no calls after the
+        // disconnection, and the library has no pointer of ours after the destruction.
         unsafe {
             pw_filter_disconnect(self.raw.as_ptr());
             pw_filter_destroy(self.raw.as_ptr());
@@ -153,8 +155,8 @@ fn last_error() -> String {
 }
 
 unsafe extern "C" fn called(data: *mut c_void, position: *mut spa_io_position) {
-    // SAFETY: the data is what the listener was added with, and the graph's thread is the one that
-    // touches it while the filter is connected; a position lasts for the cycle.
+    // SAFETY: the data is that of the listener, and only the graph's thread touches it while the
+    // filter is connected; a position lives for the cycle.
     let (wired, position) = unsafe { (&mut *data.cast::<Wired>(), position.as_ref()) };
     wired.call(position.map(|position| &position.clock));
 }
@@ -171,20 +173,21 @@ unsafe extern "C" fn state_changed(
     let said = if error.is_null() {
         "the node was removed".to_owned()
     } else {
-        // SAFETY: a text that ends in a zero and lasts for this call.
+        // SAFETY: a zero-terminated text that lives for this call.
         unsafe { std::ffi::CStr::from_ptr(error) }.to_string_lossy().into_owned()
     };
-    // SAFETY: the data is what the listener was added with; the loop is iterated, and the state read,
-    // on one thread.
+    // SAFETY: the data is that of the listener; the loop is iterated and the state read on one
+    // thread.
     let lost = unsafe { &mut *data.cast::<Option<String>>() };
     lost.get_or_insert(said);
 }
 
-/// When the present cycle began and where the driver was then; `None` if unknown. Wait-free on the graph's thread.
+/// Begin of the current cycle and the driver's position then; `None` if unknown. Wait-free on the
+/// graph's thread.
 pub(super) fn report(stream: &StreamRef) -> Option<CycleReport> {
     // SAFETY: all of its fields are plain numbers.
     let mut time: pw_time = unsafe { std::mem::zeroed() };
-    // SAFETY: the stream lives as long as the reference, and `time` has the size that is said.
+    // SAFETY: the stream lives as long as the reference, and `time` has the stated size.
     let answer =
         unsafe { pw_stream_get_time_n(stream.as_raw_ptr(), &mut time, size_of::<pw_time>()) };
     let (num, denom) = (time.rate.num, time.rate.denom);

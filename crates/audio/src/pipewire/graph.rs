@@ -1,4 +1,4 @@
-//! What a graph of PipeWire runs at, as its server says (the metadata called `settings`).
+//! Settings of a PipeWire graph, as reported by its server (metadata `settings`).
 
 use tautline_proto::time::Frames;
 #[cfg(any(feature = "pipewire", test))]
@@ -10,7 +10,6 @@ pub struct Graph {
     pub min_quantum: Frames,
     pub max_quantum: Frames,
     pub forced: Option<Frames>,
-    /// Frames per second, in hertz; it may be one that no stream can have.
     pub rate: u32,
     pub rates: Vec<u32>,
 }
@@ -29,7 +28,8 @@ impl Graph {
         })
     }
 
-    /// The graph of these settings, named without `clock.`; `None` if one is missing. A `force-` of 0 forces nothing.
+    /// Graph with these settings, named without `clock.`; `None` if one is missing. A `force-` of 0
+    /// has no effect.
     pub(super) fn described<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let number = |name: &str| setting(name)?.parse::<u32>().ok().filter(|number| *number > 0);
         let frames = |name: &str| number(name).map(|frames| Frames::new(i64::from(frames)));
@@ -49,8 +49,9 @@ impl Graph {
         })
     }
 
-    /// Frames at `rate` that a node is granted for `wanted`, as far as is known before it runs: the minimum that any
-    /// node asks for, rounded down to a power of two by default (`pw_context_recalc_graph`).
+    /// Frames at `rate` that a node gets for `wanted`, as far as known before it runs: the minimum
+    /// that any node requests, rounded down to a power of two by default
+    /// (`pw_context_recalc_graph`).
     #[cfg(any(feature = "pipewire", test))]
     pub(super) fn grants(&self, wanted: Frames, rate: Rate) -> Frames {
         let (own, stream) = (i64::from(self.rate), i64::from(rate.hertz()));

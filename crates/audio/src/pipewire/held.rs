@@ -1,4 +1,4 @@
-//! What a device has in the graph: a stream, which goes one way and is converted for, or a filter.
+//! A device's node in the graph: a stream, which has one direction and is converted, or a filter.
 #![expect(unsafe_code, reason = "objects of a C library go from one thread to another")]
 
 use std::cell::RefCell;
@@ -37,16 +37,15 @@ enum Made {
     Filter(Filter),
 }
 
-// SAFETY: what is counted by `Rc` in here is counted nowhere else, so all of it goes along. The
-// library asks only that one thread at a time iterates a loop and calls what belongs to it (its
-// loop notes the thread at each `enter`), which `&mut` and ownership give.
+// SAFETY: everything counted by `Rc` in here is counted nowhere else, so it moves as a whole. The
+// library requires only that one thread at a time iterates a loop and calls what belongs to it (its
+// loop notes the thread at each `enter`); `&mut` and ownership ensure that.
 unsafe impl Send for HeldNode {}
 
 impl Drop for HeldNode {
-    /// The graph calls no more once this returns, so the listeners can go.
     fn drop(&mut self) {
         if let Made::Stream { stream, .. } = &self.node {
-            // It fails where the server has gone, and nothing is connected then.
+            // Fails if the server is gone; then there is no connection.
             let _ = stream.disconnect();
         }
     }
@@ -101,7 +100,6 @@ impl HeldNode {
     fn is_connecting(&self) -> bool {
         match &self.node {
             Made::Stream { stream, .. } => matches!(stream.state(), StreamState::Connecting),
-            // It counts as there when it is called.
             Made::Filter(_) => false,
         }
     }
@@ -116,7 +114,6 @@ impl HeldNode {
     pub(super) fn tell(&self, direction: Direction, latency: Span) {
         if let Made::Stream { stream, .. } = &self.node {
             let [ports, node] = pods::latency(spa_direction(direction), latency);
-            // A graph that cannot be told goes on as before.
             let _ = stream.update_params(&mut [ports.pod(), node.pod()]);
         }
     }
@@ -138,7 +135,7 @@ fn stream(
 ) -> Result<Made, pipewire::Error> {
     let stream = Stream::new(server.core(), &spec.node, properties)?;
     let (direction, format) = (callee.direction, pods::format(&callee.settings));
-    // Two listeners: this one is the graph's thread's alone.
+    // Two listeners: only the graph's thread uses this one.
     let called = stream
         .add_local_listener_with_user_data(callee)
         .process(|stream, callee| callee.call(stream, report(stream)))
@@ -171,8 +168,8 @@ pub(super) fn spa_direction(direction: Direction) -> SpaDirection {
     }
 }
 
-/// Makes our source the default only if there is no microphone: in WirePlumber 0.5 monitors of cards' sinks have at
-/// most 1509, microphones mostly over 1700 (monitors/alsa.lua).
+/// Makes our source the default only if there is no microphone: in WirePlumber 0.5 monitors of
+/// cards' sinks have at most 1509, microphones mostly over 1700 (monitors/alsa.lua).
 const SOURCE_PRIORITY: &str = "1600";
 
 fn properties(
@@ -190,12 +187,12 @@ fn properties(
     set("application.name", "taut");
     set("media.type", "Audio");
     set("node.latency", &format!("{period}/{rate}"));
-    // A graph that may change its rate for us does.
+    // Only a graph with variable rates follows this.
     set("node.rate", &format!("1/{rate}"));
     if spec.force {
         set("node.force-quantum", &period.to_string());
     }
-    // The stream goes on while nobody is connected: silence is sent, and time is kept.
+    // The stream continues without connections: it sends silence and keeps time.
     set("node.always-process", "true");
     set("node.want-driver", "true");
     set("node.pause-on-idle", "false");

@@ -1,9 +1,9 @@
-//! `libpipewire`, loaded when a node is named: a program that names none neither needs it nor pays
-//! for it (decision 16 says how much).
+//! `libpipewire`, loaded when a node is named: other programs neither need it nor pay for it
+//! (decision 16 has the cost).
 //!
-//! The bindings expect its functions to be linked. Here stand in their place jumps to where
-//! [`load`] finds them, so the linker takes nothing from the library and leaves it out. They are
-//! hidden: the library must not meet them when it calls itself.
+//! The bindings expect its functions to be linked. This module defines them as jumps to the
+//! addresses that [`load`] finds, so the linker does not need the library and omits it. They are
+//! hidden: the library must not call them itself.
 #![expect(unsafe_code, reason = "a C library is loaded; the names here are its own")]
 
 use std::arch::global_asm;
@@ -14,13 +14,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tautline_proto::device::DeviceError;
 
-/// Its name at run time; 0.3 is that of the interface, which later versions keep.
+/// Its name at run time; 0.3 is the interface version, which later releases keep.
 const NAME: &CStr = c"libpipewire-0.3.so.0";
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("write the jump of this architecture below, or leave the feature pipewire out");
 
-/// Jumps to where the function is, whatever its arguments.
 macro_rules! jump {
     ($name:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -62,7 +61,7 @@ macro_rules! functions {
 
         $(jump!($name);)*
 
-        /// References them, as the linker takes from an archive only what is referenced by then.
+        /// References the jumps, because the linker takes only referenced symbols from an archive.
         fn want() {
             std::hint::black_box([$(pipewire::sys::$name as *const c_void,)*]);
         }
@@ -81,7 +80,8 @@ functions! {
     pw_filter_get_dsp_buffer pw_filter_disconnect pw_filter_destroy
 }
 
-/// Loads the library, once; it stays. Nothing of it is called before. `name` is the device's.
+/// Loads the library once and keeps it. Required before any of its functions is called. `name` is
+/// the device's.
 pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
@@ -91,34 +91,34 @@ pub(super) fn load(name: &str) -> Result<(), DeviceError> {
     loaded.clone().map_err(|answer| DeviceError {
         tried: name.to_owned(),
         answer: format!("PipeWire's library cannot be loaded: {answer}"),
-        // The youngest function is pw_stream_get_time_n.
+        // The newest function in use is pw_stream_get_time_n.
         mend: "install it, 0.3.50 or later: apt-get install libpipewire-0.3-0".to_owned(),
     })
 }
 
-/// Keeps the library's log off our standard error, unless `PIPEWIRE_DEBUG` is set.
+/// Keeps the library's log off standard error, unless `PIPEWIRE_DEBUG` is set.
 fn silence() {
     if std::env::var_os("PIPEWIRE_DEBUG").is_some() {
         return;
     }
     let level = || {
-        // SAFETY: a level of `enum spa_log_level`; the library takes it before its initialisation, too.
+        // SAFETY: a level of `enum spa_log_level`; the library accepts it before its
+        // initialisation, too.
         unsafe { pipewire::sys::pw_log_set_level(pipewire::spa::sys::SPA_LOG_LEVEL_NONE) };
     };
-    // For what it has to say of its initialisation, and for its logger, which comes with that.
     level();
     pipewire::init();
     level();
 }
 
 fn find(library: &CStr) -> Result<(), String> {
-    // SAFETY: the name ends in a zero; what a library does when it is loaded is its own affair.
+    // SAFETY: the name is zero-terminated; the library's own initialisation is outside our control.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(reason());
     }
     for (function, name) in FUNCTIONS {
-        // SAFETY: the handle is open, and stays so; the name ends in a zero.
+        // SAFETY: the handle is open and stays so; the name is zero-terminated.
         let place = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
         if place.is_null() {
             return Err(reason());
@@ -129,7 +129,7 @@ fn find(library: &CStr) -> Result<(), String> {
 }
 
 fn reason() -> String {
-    // SAFETY: it answers null or a text that lasts until this thread's next question.
+    // SAFETY: it returns null or a text that lives until this thread's next call.
     let said = unsafe {
         let said = libc::dlerror();
         if said.is_null() { c"it does not say why" } else { CStr::from_ptr(said) }

@@ -1,4 +1,4 @@
-//! The device: a node of PipeWire's with a name, and the thread that looks after it.
+//! The device: a named PipeWire node, and the thread that supervises it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,10 @@ use super::spec::PipeWireSpec;
 use crate::toolbox::callback::CallWatch;
 use crate::toolbox::{Notes, StreamLatency};
 
-/// How often the device's thread looks at the node: waking it would be a system call on the graph's thread.
+/// Interval at which the device's thread checks the node: waking it would be a system call on the
+/// graph's thread.
 const LOOK: Duration = Duration::from_millis(20);
-/// A change of latency that others are told of: what a resampler holds goes up and down by less.
+/// Minimum change of latency to announce: the fill level of a resampler varies by less.
 const WORTH_TELLING: Span = Span::from_millis(1);
 
 pub(super) struct Node {
@@ -41,7 +42,7 @@ impl Node {
         let name = spec.to_string();
         let shared = Arc::new(GraphShared::new());
         let held = HeldNode::connect(spec, directions, settings, &shared)?;
-        // A node that is back and silent would take the timer's place for nothing.
+        // A reopened but silent node must not replace the timer.
         let mut watch = CallWatch::new(0, now());
         while shared.seat.calls() == 0 {
             held.iterate(LOOK);
@@ -57,7 +58,8 @@ impl Node {
         Ok(Self { name, directions, settings, notes, latency, promised, shared, told, held })
     }
 
-    /// Tells the graph the latency to the far end: the link offset less the delay between converter and node.
+    /// Announces to the graph the latency to the far end: link offset minus the delay between
+    /// converter and node.
     fn promise(&mut self) {
         let latency = (self.latency.get() - self.shared.graph_delay()).max(Span::ZERO);
         if self.shared.pace().is_none() || (latency - self.promised).abs() < WORTH_TELLING {

@@ -1,4 +1,4 @@
-//! What is told to the graph in its own notation (SPA's plain old data).
+//! Parameters for the graph in SPA's plain old data format.
 
 use std::io::Cursor;
 
@@ -29,7 +29,7 @@ impl Coded {
     }
 }
 
-/// Interleaved floats; more than two channels are only numbered, as a stream has no positions for them.
+/// Interleaved floats; more than two channels are only numbered, without positions.
 pub(super) fn format(settings: &Settings) -> Coded {
     let channels = settings.channels.count();
     let mut positions: Positions = [0; 64];
@@ -51,7 +51,8 @@ pub(super) fn format(settings: &Settings) -> Coded {
     Coded::of(SpaTypes::ObjectParamFormat, ParamType::EnumFormat, info.into())
 }
 
-/// The latency beyond the node, for other programs: of its ports, and from 1.4 on of the node itself.
+/// Latency beyond the node, for other programs: of its ports, and from version 1.4 on of the node
+/// itself.
 pub(super) fn latency(direction: Direction, beyond: Span) -> [Coded; 2] {
     let nanos = beyond.as_nanos();
     let property = Property::new;

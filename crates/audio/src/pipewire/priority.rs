@@ -1,4 +1,4 @@
-//! The scheduling of the thread that opened a device, which the graph's thread takes over.
+//! Scheduling of the thread that opened a device, for the graph's thread.
 #![expect(unsafe_code, reason = "the scheduler's system calls")]
 
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,7 +12,7 @@ pub(super) struct Priority {
 impl Priority {
     pub(super) fn take_from_this_thread(&self) {
         let mut parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: 0 is the calling thread, and the kernel fills in what is lent to it.
+        // SAFETY: 0 is the calling thread, and the kernel fills the borrowed structure.
         let (class, known) =
             unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &mut parameters)) };
         if known == 0 {
@@ -21,7 +21,8 @@ impl Priority {
         }
     }
 
-    /// Schedules the calling thread like that unless it has a real-time scheduler; a refusal was reported already.
+    /// Applies this scheduling to the calling thread unless it has a real-time scheduler; a refusal
+    /// was reported already.
     pub(super) fn give_to_this_thread(&self) {
         // SAFETY: 0 is the calling thread.
         let ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;

@@ -1,4 +1,4 @@
-//! A connection to a server of PipeWire. Starts none, and waits at most [`PATIENCE`].
+//! A connection to a PipeWire server. Starts none, and waits at most [`PATIENCE`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,7 +19,6 @@ use super::graph::Graph;
 use super::library;
 
 const PATIENCE: Duration = Duration::from_millis(400);
-/// What is set up for clients whose callback is to run at real-time priority.
 const REAL_TIME: &str = "client-rt.conf";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +33,9 @@ struct ServerEvents {
     error: RefCell<Option<String>>,
 }
 
-/// A connection. What belongs to it is called back while the loop is iterated, and by nobody else.
+/// A connection. Its callbacks run only while the loop is iterated.
 pub(super) struct Server {
-    // In the order in which they must be dropped.
+    // In drop order.
     _listener: Listener,
     core: Core,
     heard: Rc<ServerEvents>,
@@ -54,7 +53,7 @@ impl Server {
             Purpose::Sounding => {
                 let mut properties = Properties::new();
                 properties.insert(*pipewire::keys::CONFIG_NAME, REAL_TIME);
-                // Newer installations may have one set-up for all clients.
+                // Newer installations may have a single configuration for all clients.
                 Context::with_properties(&main, properties).or_else(|_| Context::new(&main))
             }
         };
@@ -102,7 +101,7 @@ impl Server {
             if rest.is_zero() {
                 return Err(failed("the server is there and does not answer"));
             }
-            // The loop counts in milliseconds: less would be none.
+            // The loop counts in milliseconds: less would be zero.
             self.iterate(rest.max(Duration::from_millis(1)));
         }
         Ok(())
@@ -160,7 +159,7 @@ impl Survey {
     ) -> Result<FoundNode, DeviceError> {
         let fits = |node: &&FoundNode| {
             let sink = node.class.starts_with("Audio/Sink");
-            // What a sink plays can be captured too.
+            // The sound of a sink can be captured, too.
             let fitting = direction == Direction::Capture && node.class.starts_with("Audio/Source");
             (sink || fitting) && (node.name == target || node.description == target)
         };

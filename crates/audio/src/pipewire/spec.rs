@@ -1,4 +1,4 @@
-//! A node as people name it: `pipewire:Kitchen?force=yes`.
+//! A node as users name it: `pipewire:Kitchen?force=yes`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,10 @@ const OPTIONS: &str = "as=stream, target=NODE and force=yes";
 pub struct PipeWireSpec {
     pub(super) node: String,
     pub(super) shape: NodeKind,
-    /// `force=yes`: the graph is not only asked for the period but made to run at it.
+    /// `force=yes`: forces the graph to this period.
     pub(super) force: bool,
-    /// Instants are those at the ports ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
+    /// Whether times are those at the ports
+    /// ([`DeviceSpec::at_ports`](crate::DeviceSpec::at_ports)).
     pub(crate) at_ports: bool,
 }
 
@@ -24,7 +25,6 @@ pub(super) enum NodeKind {
 }
 
 impl PipeWireSpec {
-    /// Whether the desktop connects it.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.shape, NodeKind::Stream(_))
     }

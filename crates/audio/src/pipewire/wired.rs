@@ -1,4 +1,4 @@
-//! What the graph calls of a filter once per cycle, on a thread of PipeWire's own.
+//! Callback of a filter, once per cycle on a thread of PipeWire.
 #![expect(unsafe_code, reason = "buffers of a C library")]
 
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use crate::toolbox::Sides;
 use crate::toolbox::callback::HeldProcess;
 use crate::toolbox::callback::{Ports, interleave, lay_out, part};
 
-/// A port of a filter: what the library knows it by. Valid as long as the filter.
+/// The library's handle of a filter's port. Valid as long as the filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterPort(pub(super) NonNull<c_void>);
 
@@ -32,7 +32,7 @@ impl FilterBuffers {
         self.frames = frames as usize;
         for direction in [Direction::Capture, Direction::Playback] {
             for (at, port) in self.at.of_mut(direction).iter_mut().zip(ports.of(direction).iter()) {
-                // SAFETY: the port is one of a filter that is connected, in whose process we are.
+                // SAFETY: the port belongs to a connected filter, in whose process callback we are.
                 *at = unsafe { pw_filter_get_dsp_buffer(port.0.as_ptr(), frames) }.cast();
             }
         }
@@ -42,15 +42,15 @@ impl FilterBuffers {
 impl Ports for FilterBuffers {
     fn heard(&self, channel: usize) -> Option<&[f32]> {
         let buffer = NonNull::new(*self.at.capture.get(channel)?)?;
-        // SAFETY: the buffer of an input port holds so many samples for this cycle, and nobody
-        // writes to it meanwhile.
+        // SAFETY: the buffer of an input port holds this many samples for this cycle, and is not
+        // written meanwhile.
         Some(unsafe { std::slice::from_raw_parts(buffer.as_ptr(), self.frames) })
     }
 
     fn played(&mut self, channel: usize) -> Option<&mut [f32]> {
         let buffer = NonNull::new(*self.at.playback.get(channel)?)?;
-        // SAFETY: the buffer of an output port has room for so many samples for this cycle, and is
-        // this port's alone.
+        // SAFETY: the buffer of an output port has room for this many samples for this cycle, and
+        // belongs to this port alone.
         Some(unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr(), self.frames) })
     }
 }
@@ -102,7 +102,6 @@ impl Wired {
         let Some(clock) = clock else { return };
         self.buffers.get(&self.ports, u32::try_from(clock.duration).unwrap_or(0));
         let called = process.filter(|_| !shared.is_over()).zip(report(clock));
-        // What the graph carries at another rate is no sound of ours.
         let called = called.filter(|(_, report)| report.hertz == self.settings.rate.hertz());
         let Some((process, report)) = called else {
             self.courses.capture.begin_anew();

@@ -1,7 +1,8 @@
-//! A cable joins virtual cards by its name, also across processes of one user.
+//! A cable connects virtual cards by name, also across processes of one user.
 //!
-//! The player's frames lie in shared memory by its own count, beside its clock. A hearer takes what met the player's
-//! DAC when a frame meets its own ADC, less the cable's delay; nobody waits. Frames that are not there are silence.
+//! The player's frames are in shared memory, numbered by the player, together with its clock. A
+//! capturing card takes the frames that met the player's DAC when its own frames meet its ADC,
+//! minus the cable's delay; no card waits. Missing frames are silence.
 
 mod hearing;
 mod ring;
@@ -33,7 +34,6 @@ impl CableName {
 impl FromStr for CableName {
     type Err = ();
 
-    /// Letters, digits, `-` and `_`, as it becomes the name of a file.
     fn from_str(given: &str) -> Result<Self, ()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let good = !given.is_empty() && given.len() <= Self::LONGEST && given.chars().all(fits);
@@ -72,7 +72,6 @@ impl CablePlug {
             let mend = "what a cable carries lies there";
             refused(why.to_string(), mend)
         };
-        // Where the last one plugged out, and removed the file, since it was opened, there is another.
         let file = loop {
             let file = SharedFile::open(&layout.file_name(name)).map_err(cannot)?;
             file.lock(PLUGGING, Hold::Alone, PATIENCE).map_err(cannot)?;
@@ -100,7 +99,6 @@ impl CablePlug {
 
 impl Drop for CablePlug {
     fn drop(&mut self) {
-        // A holder that cannot lock leaves a file behind, which the next one makes again.
         let alone = self.file.lock(PLUGGING, Hold::Alone, PATIENCE).is_ok();
         if alone && matches!(self.file.try_lock(USED, Hold::Alone), Ok(true)) {
             self.file.remove();

@@ -66,7 +66,7 @@ enum Body {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flaws {
-    /// Frames that were there, and that the header promises, if fewer were there.
+    /// Available frames and frames in the header, if some are missing.
     pub cut: Option<(u64, u64)>,
     pub damaged: u64,
 }
@@ -199,7 +199,6 @@ impl FileReader {
     }
 }
 
-/// Whether the file at `path` is a WAV that was begun and into which nothing was played.
 pub fn holds_nothing(path: &Path) -> bool {
     let read = File::open(path).and_then(|file| {
         let length = file.metadata()?.len();
@@ -251,7 +250,7 @@ fn carried(found: &FoundSound, request: FileRequest<'_>) -> Result<FileFormat, D
             (mend.float, mend.narrower) = (true, true);
             None
         }
-        // Of 32 bits 24 are carried, as the program's own recordings of l32 have.
+        // Of 32 bits 24 are kept, enough for our own l32 recordings.
         Found::Integer(bits) => Some(FileCoding::Integer(bits.min(24))),
     };
     mend.float |= coding == Some(FileCoding::Float);
@@ -344,7 +343,7 @@ impl fmt::Debug for SoundFile {
     }
 }
 
-/// A pipe's reader, kept from the first look at the format until the device takes it. Clones share it.
+/// A pipe's reader, kept from reading the format until the device takes it. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct PipeReader(Arc<Mutex<Option<FileReader>>>);
 

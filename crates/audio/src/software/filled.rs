@@ -1,11 +1,11 @@
-//! How much of a period a source had samples for.
+//! How much of a period a source filled.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
     Whole,
-    /// The disk was too slow: what is missing is silence, and comes later.
+    /// The disk was too slow: missing samples are silent now and follow later.
     Starved,
-    /// The last of it; the rest of the period is silence.
+    /// The last samples; the rest of the period is silence.
     Last,
     Over,
 }

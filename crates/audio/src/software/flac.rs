@@ -8,10 +8,10 @@ use symphonia::core::io::{MediaSource, MediaSourceStream};
 
 const SILENCE: u64 = 4096;
 
-/// An ID3v1 tag: the last 128 bytes of a file, which begin with this.
+/// ID3v1 tag: the last 128 bytes of a file, with this begin.
 const TAG: (u64, [u8; 3]) = (128, *b"TAG");
 
-/// A source without the ID3v1 tag at its end, which the decoder takes for a part of the last frame.
+/// The source without an ID3v1 tag, which the decoder would take for a part of the last frame.
 fn without_tag(mut source: Box<dyn MediaSource>) -> io::Result<Box<dyn MediaSource>> {
     let (length, name) = TAG;
     let Some(end) = source.byte_len().and_then(|bytes| bytes.checked_sub(length)) else {
@@ -150,10 +150,10 @@ impl FlacReader {
         true
     }
 
-    /// Decodes the next packet; missing frames before it are found by its position, as the container skips damaged
-    /// ones. `false` at the end.
+    /// Decodes the next packet; its position shows missing frames before it, because the container
+    /// skips damaged ones. `false` at the end.
     fn decode(&mut self) -> bool {
-        // An error is the end of what can be read; what is missing then is reported as cut.
+        // An error ends the file; missing frames are reported as cut.
         let Ok(Some(packet)) = self.container.next_packet() else { return false };
         if packet.track_id != self.track {
             return true;
@@ -167,7 +167,7 @@ impl FlacReader {
         }
         self.damaged += u64::from(self.owed > 0);
         match self.decoder.decode(&packet) {
-            // A file that changes its channels ends there.
+            // A change of the channels ends the file.
             Ok(buffer) if buffer.spec().channels().count() != self.channels => return false,
             Ok(buffer) => {
                 self.next.resize(buffer.samples_interleaved(), 0.0);

@@ -2,12 +2,12 @@ use tautline_proto::clock::{ClockId, HostClock};
 use tautline_proto::time::LocalTime;
 
 pub trait Pace: Send {
-    /// The time now. Wait-free.
+    /// Current time. Wait-free.
     fn now(&mut self) -> LocalTime;
 
     fn sleep_until(&mut self, due: LocalTime);
 
-    /// Its name, if it has one. For ordinary threads.
+    /// Identity of the clock, if known. For ordinary threads.
     fn clock(&self) -> Option<ClockId> {
         None
     }

@@ -1,5 +1,5 @@
-//! A card for programs of this user, which attach by ALSA PCMs of `type tautline` with the key `serve`: captures what
-//! they play, mixed, and plays what they record.
+//! A card for this user's programs, which attach through ALSA PCMs of `type tautline` with the key
+//! `serve`: captures the mix of their playback, and plays to those that record.
 
 use tautline_io::local::places;
 use tautline_io::programs::ProgramsName;
@@ -24,7 +24,7 @@ impl ProgramsEnd {
         settings: &Settings,
     ) -> Result<Self, DeviceError> {
         let folder = places().into_iter().next().unwrap_or_default();
-        // What is captured here is played there.
+        // Programs play what is captured here.
         let theirs = match direction {
             Direction::Capture => Direction::Playback,
             Direction::Playback => Direction::Capture,
@@ -48,7 +48,7 @@ impl ProgramsEnd {
     fn turn(&mut self, samples: usize) -> Turn {
         let (frame, skipped) = (self.next, std::mem::take(&mut self.skipped));
         self.next += (samples / self.channels) as i64;
-        // Programs are told the clock, and when a frame meets the converter they reckon.
+        // Programs get the clock and compute their times.
         Turn { frame, meets: LocalTime::NEVER, skipped }
     }
 

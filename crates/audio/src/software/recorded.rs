@@ -1,5 +1,6 @@
-//! A device whose sound is also kept in WAV files while it runs. An ordinary thread makes each recorder and hands it to
-//! the device's thread, which only pushes into its ring and returns it by another ring to be closed.
+//! Records a device's sound in WAV files while it runs. An ordinary thread creates each recorder
+//! and passes it to the device's thread, which only pushes into its ring and returns it through
+//! another ring to be closed.
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +22,11 @@ use crate::toolbox::Notes;
 use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 
 const UNDER_WAY: usize = 4;
-/// Size of a part of a recording: the next begins some seconds later, and there is room for 128 channels at 192 kHz.
+/// Size of a part of a recording, which leaves some seconds to begin the next, even with 128
+/// channels at 192 kHz.
 pub const MOST_OF_A_PART: u64 = MOST_BYTES / 16 * 15;
 
-/// One that nothing on the device's thread can drop, be it by a way that is never gone.
+/// Not dropped on the device's thread in any way.
 type HeldRecorder = ManuallyDrop<Box<BegunRecorder>>;
 type NextRecorder = Option<HeldRecorder>;
 
@@ -33,11 +35,11 @@ struct BegunRecorder {
     begins: Option<RecordedTime>,
 }
 
-/// From the common beginning of several recordings to the first period of the first: more than devices differ.
+/// Time from the common start of several recordings to the first period: more than devices differ.
 const BEFORE: Span = Span::from_millis(100);
 
-/// A common beginning of several recordings, by when frames met their converters; by default shortly before the first
-/// period. Clones are the same one.
+/// Common start of several recordings, by the frames' times at their converters; by default shortly
+/// before the first period. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RecordedTime(Arc<AtomicI64>);
 
@@ -60,7 +62,8 @@ impl RecordedTime {
     }
 }
 
-/// Chooses what is recorded, from an ordinary thread. Dropped, the device completes the recording as it ends.
+/// Controls the recording from an ordinary thread. If it is dropped, the recording ends with the
+/// device.
 pub struct Recording {
     settings: Settings,
     format: SampleFormat,
@@ -72,7 +75,7 @@ pub struct Recording {
     notes: Notes,
 }
 
-/// Adds a recorder to the device. Frames that the device skipped are silence in the file.
+/// Adds a recorder to the device. Skipped frames are silence in the file.
 pub fn recorded(
     device: Box<dyn Device>,
     direction: Direction,
@@ -80,7 +83,6 @@ pub fn recorded(
 ) -> (Box<dyn Device>, Recording) {
     let settings = device.settings();
     let (handed, hands) = RingBuffer::new(UNDER_WAY);
-    // Two more: the one that is in use, and the one that is to be next.
     let (gives, back) = RingBuffer::new(UNDER_WAY + 2);
     let Settings { channels, rate, .. } = settings;
     let tap = RecordingTap { direction, channels, rate, hands, gives, next: None, recorder: None };
@@ -98,12 +100,14 @@ pub fn recorded(
 }
 
 impl Recording {
-    /// Records from the next period on into a new file at `path`, without a gap after the one before. Opens the file.
+    /// Records into a new file at `path` from the next period on, without a gap after the previous
+    /// one.
     pub fn begin(&mut self, path: &Path) -> Result<(), DeviceError> {
         self.begin_with(path, None)
     }
 
-    /// The same from the common beginning of files on, to the frame; before a later first frame there is silence.
+    /// Records from the common start of several files on, exact to the frame; starts with silence
+    /// if the first frame is later.
     pub fn begin_in_step(&mut self, path: &Path, time: &RecordedTime) -> Result<(), DeviceError> {
         self.begin_with(path, Some(time.clone()))
     }
@@ -120,14 +124,14 @@ impl Recording {
         self.hand(None);
     }
 
-    /// Whether the file holds so many bytes of sound, such as [`MOST_OF_A_PART`]: it is time to begin the next.
+    /// Returns whether the file holds this many bytes of sound, such as [`MOST_OF_A_PART`]: then
+    /// begin the next.
     pub fn holds(&self, most: u64) -> bool {
         let bytes = self.format.bytes() as u64;
         self.stored.as_ref().is_some_and(|stored| stored.count() * bytes >= most)
     }
 
     fn hand(&mut self, handed: NextRecorder) {
-        // One that waits was not begun yet: its file stays empty.
         if let Some(Some(unbegun)) = self.waits.replace(handed) {
             drop(ManuallyDrop::into_inner(unbegun));
         }
@@ -180,14 +184,14 @@ struct RecordingTap {
 }
 
 impl RecordingTap {
-    /// Records a period, counted from its first frame; skipped frames have negative numbers.
+    /// Records a period. Frames are counted from its first; skipped ones have negative numbers.
     fn record(&mut self, side: &Side<'_>) {
         if side.samples.is_empty() {
             return;
         }
         let end = self.channels.frames_in(side.samples.len()).count();
         let mut at = -side.skipped.count().max(0);
-        // Without room for the one before it would have to be freed here.
+        // Without room, the previous recorder would have to be freed here.
         while !self.gives.is_full() {
             if self.next.is_none() {
                 self.next = self.hands.pop().ok();
@@ -209,7 +213,7 @@ impl RecordingTap {
         self.record_until(end, at, side.samples);
     }
 
-    /// Records the frames before `end` that were not yet, of which `at` is the first; which is the next then.
+    /// Records the frames from `at` to `end`; returns the next frame.
     fn record_until(&mut self, end: i64, at: i64, samples: &[f32]) -> i64 {
         if end <= at {
             return at;

@@ -1,4 +1,4 @@
-//! Writes a virtual card's sound into a WAV file, or a WAV on standard output, on a thread of its own.
+//! Writes a virtual card's sound into a WAV file or to standard output, on a separate thread.
 
 mod scribe;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use crate::toolbox::{Notes, STACK, spawn_error};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 const PIECE: usize = 64 * 1024;
-/// A reader of standard output that takes nothing for so long at the end is not waited for.
+/// Timeout for a reader of standard output at the end.
 const LAST_WORD: Duration = Duration::from_secs(1);
 const MOST_GAPS: usize = 256;
 
@@ -38,7 +38,7 @@ pub(crate) struct Recorder {
     owed: u64,
     shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<()>>,
-    /// Of a pipe: where to report that its reader did not take the end, and its name.
+    /// For a pipe: its notes and name, to report an unread end.
     piped: Option<(Notes, String)>,
 }
 
@@ -76,7 +76,7 @@ impl Recorder {
         Self::start(file, path, settings, notes)
     }
 
-    /// Writes whole frames on standard output until its reader ends.
+    /// Writes whole frames to standard output until its reader ends.
     pub(crate) fn on_standard_output(
         settings: &Settings,
         format: SampleFormat,
@@ -124,7 +124,8 @@ impl Recorder {
         Self::start(file, path, settings, notes)
     }
 
-    /// Whether so many samples can be taken now: any number once the recording has ended. Real-time.
+    /// Returns whether this many samples fit now; always after the recording has ended. Real-time
+    /// safe.
     pub(crate) fn has_room(&self, samples: usize) -> bool {
         self.ring.slots() >= samples || self.ring.is_abandoned()
     }
@@ -133,7 +134,7 @@ impl Recorder {
         StoredSamples(Arc::clone(&self.shared))
     }
 
-    /// Has the file completed, and waits for nothing. Nothing more is to be recorded.
+    /// Starts completing the file, without waiting. No samples may follow.
     pub(crate) fn close(&self) {
         self.shared.tail.store(self.owed, Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Release);
@@ -167,13 +168,13 @@ impl Recorder {
         true
     }
 
-    /// Records whole frames. Real-time. Without room they become silence.
+    /// Records whole frames; without room they become silence. Real-time safe.
     pub(crate) fn write(&mut self, samples: &[f32]) {
         let gap = Gap { after: self.written, samples: self.owed };
         if self.owed > 0 && self.gaps.push(gap).is_ok() {
             self.owed = 0;
         }
-        // Nothing may overtake the silence.
+        // The silence comes first.
         if self.owed == 0 && self.ring.push_entire_slice(samples).is_ok() {
             self.written += samples.len() as u64;
         } else {
@@ -182,7 +183,7 @@ impl Recorder {
         }
     }
 
-    /// Records silence of this many samples. Real-time, however many they are.
+    /// Records silence of this many samples in constant time. Real-time safe.
     pub(crate) fn silence(&mut self, samples: u64) {
         self.owed += samples;
     }
@@ -199,7 +200,7 @@ impl Drop for Recorder {
                     ));
                 });
             }
-            // A panic was reported; the file is whole up to its last header.
+            // A panic was reported; the file is complete up to its last header.
             let _ = thread.join();
         }
     }
@@ -232,10 +233,9 @@ fn pair(file: WavFile, room: usize, settings: &Settings) -> (Recorder, Scribe) {
     (Recorder { ring, gaps, written: 0, owed: 0, shared, thread: None, piped: None }, scribe)
 }
 
-/// Endings of files that hold sound in another form than WAV.
 const OTHER_FORMS: [&str; 6] = ["aac", "flac", "m4a", "mp3", "ogg", "opus"];
 
-/// Refuses a name that what is played cannot be written to as WAV, for those who open it later.
+/// Rejects a name with another format's extension, which would mislead later readers.
 pub fn check_take(path: &Path) -> Result<(), DeviceError> {
     let refuse = |answer: &str, mend: String| {
         Err(DeviceError { tried: tried(path), answer: answer.to_owned(), mend })

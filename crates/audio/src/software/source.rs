@@ -16,7 +16,7 @@ use crate::software::filled::Filled;
 use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
 
-/// How long the decoder leaves a full ring alone.
+/// Interval at which the decoder checks a full ring.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 pub(crate) enum SampleSource {
@@ -67,12 +67,12 @@ impl SampleSource {
 pub(crate) struct FileSource {
     samples: Option<Consumer<f32>>,
     ended: Arc<AtomicBool>,
-    /// Opens a file of these settings and decodes it, again and again if `looped`. Returns when enough is decoded to
-    /// begin.
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileSource {
+    /// Opens a file with these settings and decodes it, repeatedly if `looped`. Returns when enough
+    /// is decoded to begin.
     pub(crate) fn open(
         file: &SoundFile,
         settings: &Settings,
@@ -112,7 +112,7 @@ impl FileSource {
             .stack_size(STACK)
             .spawn(move || decoder.run())
             .map_err(|error| spawn_error(&tried(path), &error))?;
-        // A thread that reads a pipe may block for ever, so it is not joined.
+        // A thread that reads a pipe may block forever, so it is not joined.
         let source = Self { samples: Some(samples), ended, thread: (!piped).then_some(thread) };
         while !source.has_begun(enough_to_begin(settings)) {
             thread::park_timeout(Duration::from_millis(1));
@@ -126,7 +126,7 @@ impl FileSource {
     }
 
     pub(crate) fn fill(&mut self, out: &mut [f32]) -> Filled {
-        // Asked before the ring is read: what was pushed before the end is then all there.
+        // Read before the ring, which then holds everything pushed before the end.
         let ended = self.ended.load(Ordering::Acquire);
         let Some(samples) = &mut self.samples else { return Filled::Over };
         let (filled, missing) = samples.pop_partial_slice(out);
@@ -150,11 +150,10 @@ impl FileSource {
 
 impl Drop for FileSource {
     fn drop(&mut self) {
-        // Without its consumer the ring is abandoned, which ends the decoder.
         self.samples = None;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A decoder that panicked has said so on its own.
+            // A decoder that panicked has reported it.
             let _ = thread.join();
         }
     }
@@ -231,7 +230,7 @@ impl Decoder {
 }
 
 impl Drop for Decoder {
-    /// A panic of a foreign decoder ends it too.
+    /// Also ends after a panic in a foreign decoder.
     fn drop(&mut self) {
         if thread::panicking() {
             let name = &self.name;
@@ -241,8 +240,8 @@ impl Drop for Decoder {
     }
 }
 
-/// Samples that wait for the disk: two seconds (768 kB of stereo at 48 kHz), as decoder and writer threads have no
-/// priority; of many channels down to half a second (25 MB at most).
+/// Samples buffered for the disk: two seconds (768 kB of stereo at 48 kHz), as decoder and writer
+/// threads have no priority; for many channels down to half a second (maximum 25 MB).
 pub(super) fn ring_samples(settings: &Settings) -> usize {
     let channels = settings.channels.count();
     let second = settings.rate.hertz() as usize * channels;
@@ -260,14 +259,13 @@ const MOST: usize = 1 << 20;
 pub(crate) struct Loopback {
     channels: usize,
     length: i64,
-    /// Frame `f` of what was played lies at `f` modulo their number; silence once it was heard.
+    /// Played frames: frame `f` is at `f` modulo their number; silence after it was captured.
     frames: Box<[f32]>,
     next: i64,
 }
 
 impl Loopback {
     pub(crate) fn new(length: Frames, settings: &Settings) -> Self {
-        // What is played lies a buffer ahead of what is heard.
         let buffer = settings.period.count() * (i64::from(settings.periods) + 2);
         let room = Frames::new(buffer + length.count());
         let frames = vec![0.0; settings.channels.samples_in(room)].into();

@@ -32,24 +32,24 @@ pub enum SoftwareSpec {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CardOptions {
-    /// `ppm=50`: how fast the card's clock runs.
+    /// `ppm=50`: error of the card's clock.
     pub error: Ppm,
     /// `period=48`: frames per wake-up.
     pub period: Option<Frames>,
     /// `periods=2`: periods in its ring.
     pub periods: Option<u32>,
-    /// `tone=440`: what it captures, silence otherwise.
+    /// `tone=440`: captures this tone, or else silence.
     pub tone: Option<Frequency>,
     /// `source=song.wav`: captures this file instead.
     pub source: Option<PathBuf>,
     pub record: Option<PathBuf>,
-    /// `loopback=48`: what it plays is captured so many frames later. For both directions at once.
+    /// `loopback=48`: captures its own playback this many frames later. For duplex cards.
     pub loopback: Option<Frames>,
-    /// `cable=NAME`: what it plays goes there, and what it captures comes from there.
+    /// `cable=NAME`: plays to and captures from this cable.
     pub cable: Option<CableName>,
-    /// `delay=3.37ms`: how much later it hears what is played on the cable.
+    /// `delay=3.37ms`: delay of the captured sound on the cable.
     pub delay: Option<Span>,
-    /// `gone=2s&replug=1s`, for tests: it goes once, 2 s into its run, for 1 s; clones are one card.
+    /// `unplug=2s&replug=1s`, for tests: fails once, 2 s into its run, for 1 s; clones are one card.
     pub fault: Option<Arc<Disappearance>>,
 }
 
@@ -227,7 +227,7 @@ fn card_options(given: &str, rest: &OsStr) -> Result<CardOptions, DeviceError> {
     Ok(options)
 }
 
-/// The most frames of a period and periods of a ring; far beyond use, near enough for memory.
+/// Maximum frames of a period and periods of a ring: beyond any use, but limited in memory.
 const MOST: u32 = 65_536;
 
 fn path(given: &str, key: &str, value: &OsStr) -> Result<PathBuf, DeviceError> {

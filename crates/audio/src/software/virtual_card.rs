@@ -1,9 +1,11 @@
-//! A card without hardware: it keeps a clock, starves and overruns as a real one does. `file:`, `tone:` and `null:` are
-//! this card with another source or sink. [`tautline_proto::card_clock`] decides what happens when.
+//! A card without hardware: it keeps a clock, and underruns and overruns as a real one does.
+//! `file:`, `tone:` and `null:` are this card with another source or sink.
+//! [`tautline_proto::card_clock`] decides the timing.
 //!
-//! A `file:` card is *patient*: up to a second late, blocks are taken one after the other for the instants they were
-//! due at, so that a recording is bit-exact on a busy machine; [`Side::meets`](tautline_proto::device::Side::meets) is
-//! then in the past. `virtual:?record=` is strict.
+//! A `file:` card is *patient*: up to a second late, it takes blocks one after the other for their
+//! due times, so that a recording is bit-exact on a busy machine;
+//! [`Side::meets`](tautline_proto::device::Side::meets) is then in the past. `virtual:?record=` is
+//! strict.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,14 +45,13 @@ impl Ends {
     }
 }
 
-/// Where the ends of a card wait while no card has them. Locked at set-up and at the end only.
 pub(crate) type Dock = Arc<Mutex<Option<Ends>>>;
 
 #[derive(Debug)]
 pub struct Disappearance {
     after: Span,
     away: Span,
-    /// When it went, in nanoseconds; [`Disappearance::NOT_YET`] before that.
+    /// Time of the failure, in nanoseconds; [`Disappearance::NOT_YET`] before.
     went: AtomicI64,
 }
 
@@ -67,7 +68,6 @@ impl Disappearance {
         Self { after, away, went: AtomicI64::new(Self::NOT_YET) }
     }
 
-    /// Whether the card, which started at `start`, goes now. Wait-free.
     fn strikes(&self, start: LocalTime, now: LocalTime) -> bool {
         let due = now - start >= self.after && self.went.load(Ordering::Relaxed) == Self::NOT_YET;
         if due {
@@ -94,7 +94,7 @@ pub(crate) struct Parts {
 
 pub(crate) struct VirtualCard {
     pub(super) parts: Parts,
-    /// Its fault, and the error for it, composed before the run because that allocates.
+    /// Its fault with the error, created before the run because that allocates.
     loss: Option<(Arc<Disappearance>, DeviceError)>,
     pub(super) ends: Ends,
     dock: Option<Dock>,
@@ -132,7 +132,6 @@ impl VirtualCard {
         Self::new(parts, Ends::silent(), Box::new(HostPace))
     }
 
-    /// Waits for `wakes`; returns the time, or why the card ends.
     pub(super) fn wait(
         &mut self,
         start: LocalTime,
@@ -151,7 +150,8 @@ impl VirtualCard {
         }
     }
 
-    /// A patient card waits for its recorder too: a late program brings more at once than the ring holds.
+    /// A patient card waits for its recorder, too: a late program brings more at once than the ring
+    /// holds.
     fn wait_for_room(&mut self, wakes: LocalTime) {
         let Some(recorder) = &self.ends.recorder else { return };
         let limit = wakes + self.parts.settings.rate.span_of(self.parts.patience);
@@ -227,7 +227,7 @@ impl VirtualCard {
         self.ends.recorder.as_ref().is_some_and(Recorder::is_deserted)
     }
 
-    /// The block that the DAC plays from `meets` on; a strict card did not play what came too late.
+    /// Reports the block at the DAC from `meets` on; a strict card did not play late frames.
     pub(super) fn heard(&mut self, meets: LocalTime, taken: LocalTime) {
         let patient = self.parts.patience > Frames::ZERO;
         let taken = if patient { taken } else { meets };
@@ -245,8 +245,8 @@ impl VirtualCard {
         }
     }
 
-    /// Plays `frames` of silence up to frame `end`. Listeners get the last of it, bounded, as a program may have
-    /// stopped for an hour.
+    /// Plays `frames` of silence up to frame `end`. Listeners get a bounded part at its end, as a
+    /// program may have been stopped for an hour.
     pub(super) fn play_silence(&mut self, clock: &CardClock, end: i64, frames: Frames) {
         let Settings { channels, period, .. } = self.parts.settings;
         if let Some(recorder) = &mut self.ends.recorder {
@@ -260,7 +260,6 @@ impl VirtualCard {
         }
         let Some(listener) = &mut self.ends.listener else { return };
         self.block.fill(0.0);
-        // Whole periods only: the lead and what is skipped are counted in them.
         let blocks = (frames.count() / period.count().max(1)).min(MOST_SILENT);
         for block in (1..=blocks).rev() {
             let meets = clock.instant_of(end - block * period.count());

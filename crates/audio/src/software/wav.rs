@@ -1,5 +1,5 @@
-//! WAV files as they are written (RIFF, WAVE: Multimedia Programming Interface and Data Specifications 1.0; Microsoft's
-//! WAVEFORMATEXTENSIBLE for more than two channels or 16 bits).
+//! WAV writer (RIFF, WAVE: Multimedia Programming Interface and Data Specifications 1.0;
+//! Microsoft's WAVEFORMATEXTENSIBLE for more than two channels or 16 bits).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,7 +14,7 @@ use tautline_proto::device::Settings;
 use tautline_proto::time::Span;
 
 const BLOCK: usize = 16 * 1024;
-/// Lengths are counted in 32 bits; this leaves room for the header.
+/// Maximum of 32-bit lengths, with room for the header.
 pub(super) const MOST_BYTES: u64 = u32::MAX as u64 - 4096;
 pub(super) const PCM: u16 = 1;
 pub(super) const FLOAT: u16 = 3;
@@ -29,9 +29,9 @@ pub(crate) struct Spent {
 }
 
 enum WavOutput {
-    /// What was written can be written again: lengths are filled in as they come to be known.
+    /// Seekable: lengths are filled in when known.
     File(File),
-    /// What was written is gone, and lengths are never known.
+    /// Not seekable: lengths stay unknown.
     Pipe {
         pipe: File,
         begun: bool,
@@ -39,7 +39,7 @@ enum WavOutput {
     Awaited(PathBuf),
 }
 
-/// A length that is not known, as ffmpeg writes and reads it.
+/// Unknown length, as in ffmpeg's files.
 const UNKNOWN: u32 = u32::MAX;
 const SILENCE: [u8; 4096] = [0; 4096];
 
@@ -70,7 +70,6 @@ impl WavFile {
         if !kind.is_file() {
             set_blocking(&file)?;
             let mut wav = Self::stream(file, settings, format);
-            // A device that takes nothing is refused before the run.
             if !kind.is_fifo() {
                 wav.flush()?;
             }
@@ -119,14 +118,14 @@ impl WavFile {
         self.bytes.saturating_add(more) <= MOST_BYTES
     }
 
-    /// Integers are rounded as on the wire, so that what arrived unchanged is written unchanged.
+    /// Rounds integers as on the wire, so that unchanged samples are written unchanged.
     pub(crate) fn write(&mut self, samples: &[f32]) -> io::Result<()> {
         let width = self.format.bytes();
         for block in samples.chunks(BLOCK) {
             let begun = now();
             let coded = &mut self.coded[..block.len() * width];
             self.dither.encode(self.format, block, coded);
-            // The wire has the highest byte first, this file the lowest.
+            // The wire is big-endian, this file little-endian.
             match width {
                 2 => coded.as_chunks_mut::<2>().0.iter_mut().for_each(|bytes| bytes.reverse()),
                 3 => coded.as_chunks_mut::<3>().0.iter_mut().for_each(|bytes| bytes.swap(0, 2)),
@@ -174,7 +173,7 @@ impl WavFile {
         let started = now();
         let length = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
         let end = self.header.len();
-        // A chunk of odd length is followed by a byte that it does not count.
+        // A chunk of odd length has an uncounted pad byte.
         let padded = self.bytes + self.bytes % 2;
         match &mut self.store {
             WavOutput::File(file) => {
@@ -194,7 +193,7 @@ impl WavFile {
         Ok(())
     }
 
-    /// Completes the file. What a write that failed left behind its end is cut off.
+    /// Completes the file, and cuts off the rest of a failed write.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let whole = match &mut self.store {
             WavOutput::File(file) => {

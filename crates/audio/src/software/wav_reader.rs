@@ -1,5 +1,5 @@
-//! WAV files as they are read, once from beginning to end (RIFF, WAVE; Microsoft's WAVEFORMATEXTENSIBLE; EBU Tech 3306
-//! and ITU-R BS.2088 for RF64 and BW64).
+//! WAV reader, once from beginning to end (RIFF, WAVE; Microsoft's WAVEFORMATEXTENSIBLE; EBU Tech
+//! 3306 and ITU-R BS.2088 for RF64 and BW64).
 
 #[cfg(test)]
 mod tests;
@@ -12,13 +12,14 @@ use super::wav::{EXTENSIBLE, FLOAT, PCM, SUBFORMAT};
 
 const A_LAW: u16 = 6;
 const MU_LAW: u16 = 7;
-/// Placeholder sizes of programs that write into pipes: sox 0x7ffff000, arecord 0x80000000, ffmpeg 0xffffffff.
+/// Minimum placeholder size of programs that write into pipes: sox 0x7ffff000, arecord 0x80000000,
+/// ffmpeg 0xffffffff.
 const PLACEHOLDER: u64 = 0x7fff_0000;
 const FRAMES: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WavCoding {
-    /// Integers in the upper bits of a container: unsigned in one of one byte, else signed.
+    /// Integers in the upper bits of a container: unsigned with one byte, else signed.
     Integer {
         bytes: usize,
         bits: u32,
@@ -59,7 +60,8 @@ pub(super) fn is_wav(begins: &[u8]) -> bool {
 }
 
 impl WavHeader {
-    /// Reads everything before the samples. `None` if a part is missing. No size is trusted: skipping takes no memory.
+    /// Reads everything before the samples. `None` if a part is missing. Sizes are not trusted:
+    /// skipping needs no memory.
     pub(super) fn read(input: &mut impl Read, length: Option<u64>) -> io::Result<Option<Self>> {
         let (mut at, mut format, mut long) = (12, None, None);
         let Some([_, _, _, _, a, b, c, d, ..]) = array::<12>(input)? else { return Ok(None) };
@@ -81,7 +83,7 @@ impl WavHeader {
                 b"ds64" => long = longs(&chunk),
                 _ => {}
             }
-            // A chunk of odd size is followed by a byte that it does not count.
+            // A chunk of odd size has an uncounted pad byte.
             let rest = size - kept + size % 2;
             io::copy(&mut input.by_ref().take(rest), &mut io::sink())?;
             at += size + size % 2;
@@ -96,7 +98,6 @@ impl WavHeader {
         let rate = u32::from(short(4)?) | u32::from(short(6)?) << 16;
         let (mut tag, mut valid) = (short(0)?, bits);
         if tag == EXTENSIBLE {
-            // A known subformat is the tag of one.
             tag = short(24)?;
             valid = short(18).filter(|valid| *valid > 0).unwrap_or(bits);
             if chunk.get(26..40) != Some(&SUBFORMAT[..]) {
@@ -166,8 +167,8 @@ fn longs(chunk: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from_le_bytes(*longs.first()?), u64::from_le_bytes(*longs.get(1)?)))
 }
 
-/// Whether a chunk begins here and ends `within` so many bytes; otherwise it is sound, although the header gives it a
-/// size of 0.
+/// Returns whether a chunk begins here and ends `within` this many bytes; otherwise these bytes are
+/// sound despite a size of 0 in the header.
 fn is_chunk(begun: &[u8], within: u64) -> bool {
     let &[i, j, k, l, a, b, c, d] = begun else { return false };
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
@@ -201,18 +202,18 @@ impl WavReader {
         let block = coding.bytes() * usize::from(header.channels);
         let mut bytes: Box<[u8]> = vec![0; FRAMES * block].into();
         let begun = if header.promised.is_none() { &header.begun[..] } else { &[] };
-        // No frame is shorter than a byte, so there is room for 8.
+        // A frame has at least one byte, so 8 bytes fit.
         bytes[..begun.len()].copy_from_slice(begun);
         let left = header.promised.unwrap_or(u64::MAX);
         Self { input, coding, block, left, bytes, filled: begun.len() }
     }
 
-    /// The next samples, interleaved, instead of `out`'s; `false` at the end. Returns as many as there are, so that a
-    /// pipe adds no latency.
+    /// Reads the next interleaved samples into `out`, as many as are available, so that a pipe adds
+    /// no latency; `false` at the end.
     pub(super) fn read(&mut self, out: &mut Vec<f32>) -> bool {
         out.clear();
         while self.filled < self.block {
-            // A read of nothing would wait for a pipe that stays open after its last sample.
+            // An empty read would wait for a pipe that stays open after its last sample.
             if self.left == 0 {
                 return false;
             }
@@ -221,7 +222,7 @@ impl WavReader {
             let most = room.len().min(left);
             match self.input.read(&mut room[..most]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // What is missing then is reported as cut.
+                // Missing samples are reported as cut.
                 Ok(0) | Err(_) => return false,
                 Ok(count) => {
                     self.filled += count;
@@ -238,7 +239,6 @@ impl WavReader {
 }
 
 fn decode(coding: WavCoding, bytes: &[u8], out: &mut Vec<f32>) {
-    /// One step of 32 bits, full scale being 1.0.
     const STEP: f32 = 1.0 / 2_147_483_648.0;
     match coding {
         WavCoding::Integer { bytes: width, bits } => {
@@ -246,7 +246,7 @@ fn decode(coding: WavCoding, bytes: &[u8], out: &mut Vec<f32>) {
             out.extend(bytes.chunks_exact(width).map(|sample| {
                 let mut upper = [0; 4];
                 upper[4 - width..].copy_from_slice(sample);
-                // Unsigned samples are silent in their middle.
+                // The middle of unsigned samples is silence.
                 upper[3] ^= if width == 1 { 0x80 } else { 0 };
                 (u32::from_le_bytes(upper) & valid).cast_signed() as f32 * STEP
             }));

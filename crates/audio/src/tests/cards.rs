@@ -1,4 +1,4 @@
-//! Cards, run in virtual time.
+//! Cards in virtual time.
 
 use tautline_trial::snapshot;
 
@@ -43,7 +43,6 @@ fn read(path: &Path) -> Vec<f32> {
     all
 }
 
-/// Plays 1.0, 2.0, 3.0… block by block, for so many blocks; what was heard and what was told.
 fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     let ear = Ear::default();
     let ends = Ends { listener: Some(Box::new(ear.clone())), ..Ends::silent() };
@@ -64,7 +63,6 @@ fn play(blocks: u32, pace: Scripted) -> (Ear, Vec<(u32, i64)>) {
     (ear, told)
 }
 
-/// The heard blocks of 48 frames, by their first sample.
 fn blocks(ear: &Ear) -> Vec<f32> {
     let samples = ear.samples();
     assert!(samples.chunks(96).all(|block| block.iter().all(|&s| s == block[0])));
@@ -83,7 +81,7 @@ fn blocks_are_heard_one_after_the_other_by_the_cards_own_clock() {
 
 #[test]
 fn a_card_that_starves_plays_silence_and_says_so() {
-    // The third wake-up (frame 96) is late by 150 frames: at 246, and 144 frames were written.
+    // The third wake-up (frame 96) is late by 150 frames: at 246, with 144 frames written.
     let (ear, told) = play(6, Scripted::late(&[(2, span(150))]));
     assert_eq!(blocks(&ear), [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 4.0, 5.0, 6.0]);
     assert_eq!(told, [(0, 0), (0, 0), (1, 144), (0, 0), (0, 0), (0, 0)]);
@@ -116,7 +114,6 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
         record_format: SampleFormat::F32,
         ..Extras::default()
     };
-    // The program wakes up late by 200 ms, and again soon after it has made up for that.
     let pace = Scripted::late(&[(2, span(9_600)), (250, span(7_000))]);
     let now = Arc::clone(&pace.now);
     let opened =
@@ -125,11 +122,10 @@ fn a_file_waits_for_a_late_program_and_the_recording_is_whole() {
     let mut block = 0;
     let process = each(move |cycle| {
         block += 1;
-        // Its block is for the instant it was due at, even where that has passed.
         assert_eq!(cycle.playback.meets, LocalTime::ZERO + span(48 * block));
         assert_eq!((cycle.xruns, cycle.playback.skipped.count()), (0, 0));
         cycle.playback.samples.fill(block as f32);
-        // So does a program that takes too long over one of them.
+        // A program that takes too long is handled the same way.
         let slow = if block == 350 { span(200).as_nanos() } else { 0 };
         now.fetch_add(slow, std::sync::atomic::Ordering::Relaxed);
         if block == 400 { Flow::Finished } else { Flow::Continue }
@@ -173,7 +169,6 @@ fn a_card_that_is_just_in_time_does_not_starve() {
     assert!(told.iter().all(|&told| told == (0, 0)));
 }
 
-/// By how much each block was taken after it was due.
 #[derive(Clone, Default)]
 struct Takes(Arc<Mutex<Vec<Span>>>);
 
@@ -203,7 +198,6 @@ fn a_card_that_waits_for_its_program_says_when_it_took_what_came_late() {
         let takes = takes.0.lock().unwrap();
         let latest = takes.iter().copied().max().unwrap();
         assert!((latest - most).abs() <= Span::from_nanos(1), "{patience:?}: {latest}");
-        // Block by block it catches up.
         let late = takes.iter().filter(|late| **late > Span::ZERO).count();
         assert_eq!(late > 590, most > Span::ZERO, "{patience:?}: {late}");
     }
@@ -219,7 +213,7 @@ fn a_process_that_takes_too_long_loses_the_head_of_its_block() {
         VirtualCard::new(parts(Direction::Playback, settings(48, 2)), ends, Box::new(pace));
     let process = each(move |cycle| {
         cycle.playback.samples.fill(1.0);
-        // The first whole nanosecond of frame 58: one period of the ring's silence and ten frames.
+        // First whole nanosecond of frame 58: one period of the ring's silence and ten frames.
         let nanos = span(58).as_nanos() + 1;
         now.fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
         Flow::Finished
@@ -251,7 +245,6 @@ fn the_recording_holds_the_silence_of_a_starved_card() {
     assert_eq!(blocks, [0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.5, 0.5]);
 }
 
-/// Captures from a file and gives what was captured, with the ending.
 fn capture_file(path: &Path, settings: Settings) -> (Vec<f32>, Ended) {
     let source = FileSource::open(&path.into(), &settings, false, &Notes::default()).unwrap();
     let ends = Ends { source: SampleSource::File(source), ..Ends::silent() };
@@ -334,7 +327,7 @@ fn capture_that_overruns_goes_on_in_the_right_place() {
     let settings = settings(48, 2);
     let tone = Sine::new("440".parse().unwrap(), 48_000);
     let ends = Ends { source: SampleSource::Tone(tone), ..Ends::silent() };
-    // The third period is full at frame 144; at 300 the ring holds what came since 204.
+    // The third period is full at frame 144; at 300 the ring holds frames from 204 on.
     let pace = Box::new(Scripted::late(&[(2, span(156))]));
     let mut card = VirtualCard::new(parts(Direction::Capture, settings), ends, pace);
     let mut frame = 0;

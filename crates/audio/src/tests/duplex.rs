@@ -1,4 +1,4 @@
-//! Cards that go both ways, run in virtual time.
+//! Duplex cards in virtual time.
 
 use tautline_trial::snapshot;
 
@@ -14,7 +14,6 @@ fn span(frames: i64) -> Span {
     settings(1, 2).rate.span_of(Frames::new(frames))
 }
 
-/// The card of both directions that `name` means, by a clock of the test's.
 fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
     let spec: DeviceSpec = name.parse().unwrap();
     let opened =
@@ -22,11 +21,10 @@ fn duplex(name: &str, period: i64, pace: Scripted) -> Box<dyn Device> {
     opened.unwrap().device
 }
 
-/// Sides of a cycle: their instants in frames from the start of the card, what each skipped, and the
-/// first and last sample of what was captured.
+/// Both sides of a cycle: times in frames since the card's start, skipped frames, and the first and
+/// last captured sample.
 type Sides = ([i64; 2], [i64; 2], [f32; 2]);
 
-/// Runs `device` for so many blocks, and plays 1.0, 2.0, 3.0… block by block.
 fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
     let told = Arc::new(Mutex::new(vec![]));
     let tell = Arc::clone(&told);
@@ -54,7 +52,7 @@ fn both_ways(mut device: Box<dyn Device>, blocks: usize) -> Vec<Sides> {
 fn one_wake_up_of_a_card_that_goes_both_ways_has_both_sides() {
     let told = both_ways(duplex("virtual:", 48, Scripted::default()), 4);
     let silent = [0.0, 0.0];
-    // The first period is full at frame 48, when the buffer of two periods has one left to play.
+    // The first period is full at frame 48, with one of two periods left to play.
     for (block, told) in (0..).zip(told) {
         assert_eq!(told, ([48 * block, 48 * (block + 2)], [0, 0], silent));
     }
@@ -101,14 +99,13 @@ fn a_frame_that_is_played_comes_back_exactly_as_much_later_as_the_cable_is_long(
 
 #[test]
 fn a_card_that_goes_both_ways_misses_as_much_on_either_side_and_stays_on_the_cable() {
-    // The fourth wake-up (frame 192) is late by 150 frames: at 342, and 240 frames were written.
+    // The fourth wake-up (frame 192) is late by 150 frames: at 342, with 240 frames written.
     let pace = Scripted::late(&[(3, span(150))]);
     let told = both_ways(duplex("virtual:?loopback=0", 48, pace), 8);
     let skips: Vec<_> = told.iter().map(|told| told.1).collect();
     let mut expected = [[0, 0]; 8];
     expected[3] = [144, 144];
     assert_eq!(skips, expected);
-    // Two blocks and what was missed lie between what was played for a cycle and what it heard.
     let heard: Vec<_> = told.iter().map(|told| told.2[0]).collect();
     assert!(told.iter().all(|told| told.2[0] == told.2[1]));
     assert_eq!(heard, [0.0, 0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 6.0]);

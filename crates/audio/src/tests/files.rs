@@ -1,4 +1,4 @@
-//! What is read, what is refused, and how.
+//! Reading and rejecting files.
 
 use tautline_trial::snapshot;
 
@@ -43,7 +43,6 @@ fn extras() -> Extras {
     Extras { record_format: SampleFormat::L16, ..Extras::default() }
 }
 
-/// Why `path` cannot be captured from as 48 kHz stereo.
 fn refused(path: &Path, direction: Direction) -> String {
     match open(
         &DeviceSpec::Software(SoftwareSpec::File(path.into())),
@@ -116,7 +115,6 @@ fn cut_wav_plays_its_rest_and_fails_the_run() {
         let bytes = std::fs::read(&path).unwrap();
         let frame = bits as usize / 4;
         let header = bytes.len() - 5000 * frame;
-        // 1500 frames and half of one more; one byte is missing; one frame.
         for (held, left) in [
             (1500, header + 1500 * frame + frame / 2),
             (4999, bytes.len() - 1),
@@ -130,14 +128,13 @@ fn cut_wav_plays_its_rest_and_fails_the_run() {
         let notes = Notes::default();
         drop(FileSource::open(&(&*path).into(), &settings(48, 2), false, &notes).unwrap());
         snapshot!(notes.failed().join("\n"));
-        // Nothing but the header.
         std::fs::write(&path, &bytes[..header]).unwrap();
         let sentence = refused(&path, Direction::Capture);
         snapshot!(sentence);
     }
 }
 
-/// A WAV file of 16 bits and two channels whose header promises this many bytes of samples.
+/// A WAV file with two channels of 16 bits whose header promises this many bytes of samples.
 fn wav_of(promised: u32, rest: &[u8]) -> Vec<u8> {
     let folder = Folder::new();
     write_wav(&folder.path("empty.wav"), spec(48_000, 2, 16), &[]);
@@ -157,9 +154,8 @@ fn wav_without_a_sample_is_refused() {
     for (promised, rest) in [
         (0, &b""[..]),
         (0, list),
-        // Less than a frame.
         (3, b"abc"),
-        // An unknown length.
+        // Unknown length.
         (u32::MAX, b""),
         (u32::MAX, b"ab"),
     ] {
@@ -180,7 +176,6 @@ fn pipe_without_a_sample_fails_the_run() {
     };
     let refused = read(wav_of(0, b"")).map(|_| ()).unwrap_err();
     snapshot!(refused);
-    // Nothing comes after a header that does not give the length.
     let reader = read(wav_of(u32::MAX, b"")).unwrap();
     let notes = Notes::default();
     let settings = settings(48, 2);
@@ -199,7 +194,7 @@ fn wav_in_a_pipe_ends_with_its_last_sample() {
     let (pipe, mut writer) = std::io::pipe().unwrap();
     let feeding = std::thread::spawn(move || {
         writer.write_all(&wav[12..]).unwrap();
-        // It stays open.
+        // The pipe stays open.
         writer
     });
     let request = FileRequest { path: None, wanted: Wanted::default() };
@@ -255,7 +250,6 @@ fn every_file_that_is_written_is_read() {
             (SampleFormat::L16, SampleFormat::L16),
             (SampleFormat::L24, SampleFormat::L24),
             (SampleFormat::F32, SampleFormat::F32),
-            // Of 32 bits 24 are carried.
             (SampleFormat::L32, SampleFormat::L24),
         ] {
             let channels = Channels::new(channels).unwrap();
@@ -289,7 +283,7 @@ fn damaged_flac_frames_are_silence_and_the_rest_stays_in_place() {
     let bytes = std::fs::read(fixture("blocks16.flac")).unwrap();
     let whole = floats(16, &pattern(16, 2000));
     assert_eq!(read(&fixture("blocks16.flac")), (whole.clone(), Flaws::default()));
-    // The second byte of each frame but the last two; a frame has 192.
+    // The second byte of each frame except the last two; a frame has 192.
     let begins = [86, 832, 1578, 2322, 3066];
     for damage in begins.map(|begin| begin + 1).into_iter().chain([400, 1100, 2000, 2500, 3500]) {
         let mut damaged = bytes.clone();
@@ -305,7 +299,7 @@ fn damaged_flac_frames_are_silence_and_the_rest_stays_in_place() {
         assert!(last - first < 2 * 192, "{damage}: {first} to {last}");
         assert!(samples[2 * first..=2 * last].iter().all(|sample| *sample == 0.0), "{damage}");
     }
-    // Behind a damaged last frame nothing gives its position.
+    // After a damaged last frame, no later frame gives its position.
     let mut damaged = bytes.clone();
     damaged[bytes.len() - 30] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
@@ -403,11 +397,10 @@ fn a_pipe_or_a_device_is_recorded_to_and_not_waited_for() {
         recorder.write(&[0.5; 96]);
         recorder
     };
-    // Without a reader.
     let notes = Notes::default();
     drop(record(&path, &notes));
     assert!(notes.failed()[0].ends_with(": no program read it, so nothing was recorded"));
-    // With one that comes late: it gets the header and what is played from then on.
+    // A late reader gets the header and the sound from then on.
     let notes = Notes::default();
     let mut recorder = record(&path, &notes);
     let reader = std::thread::spawn({
@@ -466,7 +459,7 @@ fn no_damage_to_a_file_is_a_panic_or_an_endless_one() {
     write_wav(&path, spec(48_000, 2, 24), &pattern(24, 40));
     let originals =
         [std::fs::read(&path).unwrap(), std::fs::read(fixture("pattern16.flac")).unwrap()];
-    // Numerical Recipes' generator; the same damage every time.
+    // Numerical Recipes' generator: reproducible damage.
     let mut state = 1_u32;
     let mut random = move |below: usize| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -475,7 +468,6 @@ fn no_damage_to_a_file_is_a_panic_or_an_endless_one() {
     for round in 0..400 {
         let mut bytes = originals[round % 2].clone();
         for _ in 0..=random(4) {
-            // Mostly the header, where the lies are.
             let reach = if random(3) == 0 { bytes.len() } else { 80 };
             bytes[random(reach)] = random(256) as u8;
         }

@@ -1,4 +1,4 @@
-//! A card for programs, run in real time as `taut serve` runs it.
+//! A card for programs in real time, as in `taut serve`.
 
 use tautline_trial::snapshot;
 
@@ -46,7 +46,6 @@ fn forget(test: &str) {
     }
 }
 
-/// Both sides of one card: what a program plays the process captures, and what it plays a program records.
 #[test]
 fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays() {
     let test = "both";
@@ -57,11 +56,10 @@ fn a_card_for_programs_captures_what_they_play_and_has_them_record_what_it_plays
     let device = device.as_mut().unwrap();
     let stop = Stop::default();
     std::thread::scope(|scope| {
-        // Also when an assertion below fails: the scope waits for the card's thread.
+        // Also after a failed assertion: the scope waits for the card's thread.
         let stops = StopAtEnd(stop.clone());
         let stopped = stop.clone();
         let runs = scope.spawn(move || {
-            // What it hears it says.
             let echo = each(|cycle| {
                 cycle.playback.samples.copy_from_slice(cycle.capture.samples);
                 tautline_proto::device::Flow::Continue

@@ -1,4 +1,4 @@
-//! Devices that go and come back.
+//! Devices that fail and return.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -16,12 +16,10 @@ use crate::toolbox::Notes;
 use crate::toolbox::supervise::{Fallback, Opener, Supervised};
 use tautline_proto::units::Ppm;
 
-/// Keeps 85 ms for a host that freezes.
 fn kept_long() -> Settings {
     settings(48, 85)
 }
 
-/// Calls the process so many times, all in an instant, and goes.
 struct Brief {
     calls: u32,
     meets: LocalTime,
@@ -54,7 +52,6 @@ fn supervised(device: Brief, open: Opener, notes: &Notes) -> (Supervised, crate:
     Supervised::new(Box::new(device), Direction::Capture, remedy, notes).unwrap()
 }
 
-/// Opens what comes through the channel; while there is nothing, there is no device.
 fn opener(devices: Receiver<Brief>, tries: Arc<AtomicU32>) -> Opener {
     Box::new(move || {
         tries.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +77,6 @@ fn a_timer_goes_on_until_the_device_is_back() {
         let real = cycle.capture.samples[0] == 1.0;
         see.lock().unwrap().push((real, cycle.xruns));
         assert_eq!(watch.is_away(), !real);
-        // Once the timer has called and the opener has failed twice, the device is there again.
         if !real && !given && tries.load(Ordering::Relaxed) >= 2 {
             given = true;
             send.send(Brief { calls: 2, meets: cycle.now + Span::from_secs(1) }).unwrap();

@@ -1,5 +1,6 @@
-//! Calls of a library's own thread. The process lies in a [`Seat`], which that thread holds for a cycle; the waiting
-//! thread takes it out in between, even if the server has stalled. [`CallWatch`] detects stalls.
+//! Calls from a library's thread. The process is in a [`Seat`], which that thread holds for a
+//! cycle; the waiting thread takes it out between cycles, even from a stalled server. [`CallWatch`]
+//! detects stalls.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -9,24 +10,25 @@ use std::time::Duration;
 use tautline_proto::device::Process;
 use tautline_proto::time::{LocalTime, Span};
 
-/// A server that calls nobody for so long has stalled, as a card has in `alsa`.
+/// Timeout for a server that calls no more, as for cards in `alsa`.
 const SILENT: Span = Span::from_millis(500);
-/// The same before the first call: a server puts a client into its graph meanwhile.
+/// Timeout for the first call: the server adds the client to its graph meanwhile.
 const NOT_BEGUN: Span = Span::from_millis(1000);
-/// And no fewer cycles than so many.
+/// Minimum timeout in cycles.
 const CYCLES: i64 = 8;
-/// Silence that one look counts: looks come every 20 ms unless this program or the host was stopped.
+/// Maximum time that one check counts: checks come every 20 ms unless the program or host was
+/// stopped.
 const ONE_LOOK: Span = Span::from_millis(50);
 
 #[derive(Default)]
 pub(crate) struct Seat {
-    /// Only `try_lock` is used, so that nobody ever waits or is woken.
+    /// Only `try_lock` is used, so that no thread waits or is woken.
     process: Mutex<Option<Box<dyn Process>>>,
     calls: AtomicU32,
 }
 
 impl Seat {
-    /// The library called: the process, until this is dropped; `None` without one. Real-time.
+    /// Counts a call of the library and borrows the process; `None` without one. Real-time safe.
     pub(crate) fn hold(&self) -> Option<HeldProcess<'_>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let held = self.enter()?;
@@ -45,7 +47,7 @@ impl Seat {
         self.wait().take()
     }
 
-    /// Waits for the cycle that goes on: its process only computes.
+    /// Waits for the current cycle, in which the process only computes.
     fn wait(&self) -> MutexGuard<'_, Option<Box<dyn Process>>> {
         loop {
             if let Some(process) = self.enter() {
@@ -85,7 +87,7 @@ impl CallWatch {
         Self { calls, begun: false, looked: now, silence: Span::ZERO }
     }
 
-    /// Whether the library was silent for too long; it should call every `cycle`.
+    /// Returns whether the library was silent for too long; it should call every `cycle`.
     pub(crate) fn is_silent(&mut self, calls: u32, now: LocalTime, cycle: Span) -> bool {
         let since = (now - self.looked).min(ONE_LOOK);
         self.looked = now;
@@ -99,7 +101,8 @@ impl CallWatch {
     }
 }
 
-/// The samples of one cycle per port, one for each channel. A server may lack a buffer while a port comes or goes.
+/// Samples of one cycle, one port per channel. A buffer can be missing while a port is added or
+/// removed.
 pub(crate) trait Ports {
     fn heard(&self, channel: usize) -> Option<&[f32]>;
 
@@ -147,7 +150,6 @@ mod tests {
     const CYCLE: Span = Span::from_millis(5);
     const LOOK: Span = Span::from_millis(10);
 
-    /// Milliseconds, in looks of 10, until the watch finds it silent; called in each of the first.
     fn silent_after(called_in: i64, cycle: Span) -> i64 {
         let mut now = LocalTime::from_nanos(7);
         let mut watch = CallWatch::new(3, now);
@@ -187,7 +189,6 @@ mod tests {
         assert!(!watch.is_silent(2, now, CYCLE));
     }
 
-    /// Says whether it is being called.
     struct Slow(Arc<AtomicBool>, Arc<Barrier>);
 
     impl Process for Slow {

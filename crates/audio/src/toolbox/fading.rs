@@ -1,4 +1,4 @@
-//! A device that fades before it ends: a sound that ends at full amplitude is a click.
+//! Fades a device before it ends: sound that ends at full amplitude clicks.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +11,8 @@ use super::tapped::{DeviceTap, TappedDevice};
 
 const FADE: Span = Span::from_millis(5);
 
-/// The device, which goes one way. Once `ends` is requested, it fades within 5 ms and finishes, if something still turns
-/// it.
+/// Wraps a device of one direction. When `ends` is requested, it fades within 5 ms and finishes, if
+/// it still runs.
 pub fn fading(device: Box<dyn Device>, ends: Stop) -> Box<dyn Device> {
     let tap = FadingTap::new(device.settings(), ends);
     Box::new(TappedDevice::new(device, tap))
@@ -22,7 +22,6 @@ struct FadingTap {
     settings: Settings,
     ends: Stop,
     volume: Volume,
-    /// When the last frame of the fade meets the converter.
     silent: LocalTime,
 }
 
@@ -57,7 +56,7 @@ impl DeviceTap for FadingTap {
         self.fade(&mut cycle.playback);
     }
 
-    /// A card drops what it has not played yet.
+    /// A card drops unplayed frames.
     fn ends(&self, now: LocalTime) -> bool {
         now >= self.silent
     }

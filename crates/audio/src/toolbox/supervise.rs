@@ -15,13 +15,13 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::Notes;
 use super::{STACK, spawn_error};
 
-/// How often the opener's thread looks whether the device went: waking it would be a system call.
+/// Interval at which the opener's thread checks for a loss: waking it would be a system call.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) type Opener = Box<dyn FnMut() -> Result<Box<dyn Device>, DeviceError> + Send>;
 
 pub(crate) struct Fallback {
-    /// Stands in for it meanwhile: made before the run, because that allocates.
+    /// Replacement, created before the run because that allocates.
     pub(crate) timer: Box<dyn Device>,
     pub(crate) open: Opener,
     pub(crate) retry: Duration,
@@ -40,7 +40,7 @@ struct SupervisionShared {
     back: AtomicBool,
     finished: AtomicBool,
     switched: AtomicBool,
-    /// When the last block ends at the converter, in nanoseconds.
+    /// End of the last block at the converter, in nanoseconds.
     end: AtomicI64,
 }
 
@@ -67,7 +67,6 @@ impl Default for SupervisionShared {
     }
 }
 
-/// Tells how a supervised device fares. Wait-free; clones tell of the same device.
 #[derive(Debug, Clone, Default)]
 pub struct Supervision(Arc<SupervisionShared>);
 
@@ -81,8 +80,8 @@ impl Supervision {
     }
 }
 
-/// A device that a timer clock replaces when it goes, until it can be opened again. The process is called throughout;
-/// in the first cycle after a change [`Side::skipped`] has the frames in between.
+/// A device that a timer replaces after a loss, until it can be reopened. The process is called
+/// throughout; in the first cycle after a change [`Side::skipped`] has the frames in between.
 pub(crate) struct Supervised {
     direction: Direction,
     settings: Settings,
@@ -106,7 +105,7 @@ impl Supervised {
         let Fallback { timer, open, retry } = remedy;
         let settings = device.settings();
         let shared = Arc::new(SupervisionShared::default());
-        // There is one device, so there is room for it.
+        // Room for the only device.
         let (lost, gone) = RingBuffer::new(1);
         let (returned, found) = RingBuffer::new(1);
         let watch = DeviceWatch {
@@ -142,7 +141,7 @@ impl Supervised {
         self.shared.losses.fetch_add(1, Ordering::Relaxed);
         self.shared.away.store(true, Ordering::Relaxed);
         if let (Some(device), Some(lost)) = (self.device.take(), &mut self.lost) {
-            // There is room for the one device there is; without an opener the timer goes on.
+            // Cannot fail for the only device; without an opener the timer goes on.
             let _ = lost.push((device, error));
         }
         self.shared.switched.store(true, Ordering::Relaxed);
@@ -158,7 +157,7 @@ impl Supervised {
         self.shared.switched.store(true, Ordering::Relaxed);
     }
 
-    /// The next clock starts where the last block ends, or later: time never runs backwards.
+    /// Waits until the last block ends, so that time never runs backwards.
     fn wait_for_end(&self) {
         let lead = match self.direction {
             Direction::Capture => Span::ZERO,
@@ -208,17 +207,18 @@ impl Device for Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         self.device = None;
-        // Without its producer the ring is abandoned, which ends the opener.
+        // Dropping the producer ends the opener.
         self.lost = None;
         if let Some(opener) = self.opener.take() {
             opener.thread().unpark();
-            // An opener that panicked has said so on its own.
+            // An opener that panicked has reported it.
             let _ = opener.join();
         }
     }
 }
 
-/// The process as the device sees it: bridges gaps between clocks, and ends the timer's run when the device is back.
+/// Wraps the process: bridges gaps between clocks, and ends the timer's run when the device is
+/// back.
 struct Bridge {
     inner: Box<dyn Process>,
     settings: Settings,
@@ -257,7 +257,7 @@ impl Process for Bridge {
             self.shared.finished.store(true, Ordering::Relaxed);
             return flow;
         }
-        // Set only while a timer stands in.
+        // Set only while a timer runs.
         if self.shared.back.load(Ordering::Acquire) { Flow::Finished } else { flow }
     }
 
@@ -286,11 +286,11 @@ impl DeviceWatch {
                 thread::park_timeout(self.retry.min(LOOK));
                 continue;
             };
-            // First of all: what it holds is needed to open it again.
+            // First, because reopening needs its resources.
             drop(device);
             self.notes.add(format!("{error}; a timer goes on in its place"));
             let Some(device) = self.reopen() else { return };
-            // There is room for the one device there is.
+            // Room for the only device.
             if self.returned.push(device).is_err() {
                 return;
             }
@@ -311,7 +311,7 @@ impl DeviceWatch {
                 Ok(device) => changed(&self.settings, &device.settings()),
                 Err(error) => error,
             };
-            // The same answer once a second tells nobody anything.
+            // Suppresses the same message every second.
             if said.as_ref() != Some(&answer) {
                 self.notes.add(answer.to_string());
                 said = Some(answer);

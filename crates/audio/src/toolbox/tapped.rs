@@ -1,4 +1,4 @@
-//! A device whose every period goes by something else, too: what records it, takes echo out, or fades it.
+//! A device with code around its process: recording, echo cancellation, fading.
 
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
@@ -7,13 +7,13 @@ use tautline_proto::device::{
 };
 use tautline_proto::time::LocalTime;
 
-/// Code before and after the device's process. Real-time and not inlined: scripts/check-realtime looks for it by name.
+/// Code before and after the device's process. Real-time safe and not inlined:
+/// scripts/check-realtime finds it by name.
 pub(crate) trait DeviceTap: Send {
     fn before(&mut self, _cycle: &mut Cycle<'_>) {}
 
     fn after(&mut self, _cycle: &mut Cycle<'_>) {}
 
-    /// Whether the device ends after this period, whatever its process says.
     fn ends(&self, _now: LocalTime) -> bool {
         false
     }
@@ -46,7 +46,7 @@ impl<T: DeviceTap + 'static> Device for TappedDevice<T> {
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         match self.tap.take() {
             Some(tap) => self.device.run(Box::new(TappedProcess { process, tap }), stop),
-            // What it ran first has the tap still.
+            // The tap stays with the first process.
             None => self.device.run(process, stop),
         }
     }

@@ -1,4 +1,4 @@
-//! What a window of a recording is of which nothing is known but a likely place.
+//! Fits a window of which only a likely position is known.
 
 use core::ops::Range;
 use std::rc::Rc;
@@ -10,11 +10,13 @@ use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
 use crate::seek::Likely;
 use crate::sound::{itself_first, power};
 
-/// Noise counts up to this part of the loudest block, −23 dB, so that no more is left over with it than without.
+/// Maximum share of the loudest block attributed to noise, −23 dB, so that noise never increases
+/// the permitted residual.
 const NOISE: f64 = LEFT_OVER / NOISE_OF_WINDOW;
 
 impl WindowFitter<'_> {
-    /// The line and the channels of a window near a likely place; `expected` are line and gain if the sound goes on.
+    /// Line and routing of a window near a likely position; `expected` are the line and gain if the
+    /// sound continues.
     pub(crate) fn acquire(
         &mut self,
         likely: &Likely,
@@ -50,7 +52,7 @@ impl WindowFitter<'_> {
         Some(RoutedLine { line, routing: Rc::new(routing) })
     }
 
-    /// The sent channel that the likely one holds: itself, if that is as good.
+    /// Sent channel of the likely recorded one: the same index, if that is as good.
     fn source(&mut self, window: &Range<usize>, line: &FrameLine, likely: &Likely) -> usize {
         let mut rest = |source: usize| {
             let alike = self.likeness((likely.channel, source), window, line);
@@ -60,7 +62,8 @@ impl WindowFitter<'_> {
         if is_itself { likely.channel } else { likely.source }
     }
 
-    /// Learns what each channel of a window holds; `None` if the likely one holds nothing or one is spoilt.
+    /// Determines the source and gain of each channel in a window; `None` if the likely one matches
+    /// nothing or one is damaged.
     fn learn(
         &mut self,
         window: &Range<usize>,
@@ -86,7 +89,7 @@ impl WindowFitter<'_> {
                 let here = self.rendered(source, window, line);
                 let sent_nothing = power(here) <= QUIET * count as f64;
                 if silent || sent_nothing {
-                    // What says nothing is taken to be as the others.
+                    // Channels without information are assumed to match the others.
                     let heard_nothing = silent || power(heard) <= noise * count as f64;
                     return (heard_nothing && sent_nothing).then_some((source, turn));
                 }
@@ -106,7 +109,7 @@ impl WindowFitter<'_> {
                 let is_noise = noise <= NOISE * loudest / BLOCK as f64;
                 self.noise = if is_noise { noise } else { 0.0 };
             }
-            // What is the sound in a part of the window is spoilt in the rest, not another.
+            // A channel that matches in part of the window is damaged in the rest, not unrelated.
             let mut spoilt = || self.sounds_again(window, line, channel, routing);
             if found.is_none() && (channel == likely.channel || spoilt()) {
                 return None;

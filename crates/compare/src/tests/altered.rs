@@ -1,4 +1,4 @@
-//! What was done to a sound on the way, and by how much.
+//! Detects how sound was altered, and by how much.
 
 use tautline_trial::snapshot;
 
@@ -6,7 +6,6 @@ use crate::ResidueKind;
 
 use super::*;
 
-/// Each channel a sum of the two.
 fn mixed(sent: &Sound, rows: [[f64; 2]; 2]) -> Sound {
     let [left, right] = [&sent.channels[0], &sent.channels[1]];
     let mix = |[one, other]: [f64; 2]| {
@@ -117,7 +116,7 @@ fn a_sound_that_dies_away_tells_as_much() {
     }
 }
 
-/// With triangular dither of a step, as it is added before samples are rounded.
+/// With triangular dither of one step, added before rounding.
 fn dithered(sent: &Sound, gain: f64) -> Sound {
     let mut sent = sent.clone();
     let mut state = 9_u64;
@@ -140,7 +139,7 @@ fn dither_and_rounding_are_told_apart() {
         let verdict = verdict(&sent, &dithered(&sent, gain));
         let residue = verdict.residue.unwrap_or_else(|| panic!("{verdict}"));
         assert_eq!((residue.kind, residue.bits), (ResidueKind::Dither, 16), "{residue:?}");
-        // Two steps' width of a triangle, and rounding: a quarter of a step squared.
+        // Triangular dither of width two steps, plus rounding: variance of a quarter step squared.
         assert!((residue.rms_steps - 0.5).abs() < 0.02, "{residue:?}");
         assert!((1.2..1.5).contains(&residue.peak_steps), "{residue:?}");
         is_told(&verdict, &[" (dither, within 1.", " steps of 16 bits)"]);
@@ -160,7 +159,7 @@ fn dither_and_rounding_are_told_apart() {
 #[test]
 fn what_is_neither_dither_nor_rounding_is_not_called_so() {
     let sent = noise(96_000);
-    // A hum of a step of 16 bits is within a step, and no noise.
+    // A hum with an amplitude of one 16-bit step is not noise.
     let mut hum = sent.clone();
     for channel in &mut hum.channels {
         for (at, sample) in channel.iter_mut().enumerate() {
@@ -176,7 +175,6 @@ fn what_is_neither_dither_nor_rounding_is_not_called_so() {
     }
 }
 
-/// A sine of two channels, its second harmonic and noise.
 fn tone(hertz: f64, second: f64, noise: f64) -> Sound {
     let faint = noise_of(240_000, 3);
     let channel = |of: &Vec<f32>| {
@@ -192,7 +190,7 @@ fn tone(hertz: f64, second: f64, noise: f64) -> Sound {
 #[test]
 fn a_sine_tells_its_thd_n_and_its_noise() {
     for hertz in [997.0, 1000.0, 60.0, 8_123.4] {
-        // Of the noise, what its filter leaves: 3/8 of a twelfth of 1, squared; and half as loud.
+        // The filter leaves 3/8 of the noise variance 1/12, at half amplitude.
         let level = 0.5 * (0.375_f64 / 12.0).sqrt();
         let noise = 1e-4 / level;
         let verdict = verdict(&tone(hertz, 0.0, 0.0), &tone(hertz, 5e-4, noise));
@@ -201,7 +199,7 @@ fn a_sine_tells_its_thd_n_and_its_noise() {
             let heard = test.heard.unwrap();
             assert!((heard.hertz - hertz).abs() < 1e-3, "{test:?}");
             assert!((heard.level_dbfs + 6.02).abs() < 0.02, "{test:?}");
-            // 5e-4 of 0.5 is −60 dB; noise of 1e-4, its root mean square, is −77 dBFS.
+            // 5e-4 of 0.5 is −60 dB; noise of 1e-4 RMS is −77 dBFS relative to a full-scale sine.
             assert!((heard.thd_db + 60.0).abs() < 0.1, "{test:?}");
             assert!((heard.noise_dbfs + 77.0).abs() < 0.3, "{test:?}");
             let all = 10.0 * (5e-4_f64.powi(2) / 2.0 + 1e-8).log10() - 10.0 * 0.125_f64.log10();

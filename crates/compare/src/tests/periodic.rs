@@ -1,4 +1,4 @@
-//! Periodic sounds: what an onset, an ending or an envelope proves, and what stays ambiguous.
+//! Periodic sounds: evidence from onset, ending or envelope, and remaining ambiguity.
 
 use core::f64::consts::{SQRT_2, TAU};
 
@@ -7,27 +7,24 @@ use fastrand::Rng;
 use super::*;
 
 const RATE: f64 = 48_000.0;
-/// Where sounds begin in what is sent, and how long they are.
+/// Start of sounds in the sent file, and their length, in frames.
 const ONSET: f64 = 4_800.0;
 const LENGTH: f64 = 48_000.0;
-/// Frames of what is sent.
 const SENT: usize = 57_600;
-/// A period of 300 Hz.
+/// Period of 300 Hz in frames.
 const PERIOD: f64 = 160.0;
 
-/// A sample at any place, in frames.
+/// Sample value at any position in frames.
 type Wave = Box<dyn Fn(f64) -> f64>;
 
 fn sine(hertz: f64) -> Wave {
     Box::new(move |at| 0.5 * (TAU * hertz * at / RATE).sin())
 }
 
-/// Silent but for the given frames.
 fn during(from: f64, length: f64, wave: Wave) -> Wave {
     Box::new(move |at| if at < from || at >= from + length { 0.0 } else { wave(at - from) })
 }
 
-/// With an onset and an ending.
 fn burst(wave: Wave) -> Wave {
     during(ONSET, LENGTH, wave)
 }
@@ -37,12 +34,10 @@ fn sampled(frames: usize, wave: &Wave) -> Sound {
     Sound { channels: vec![channel.clone(), channel], rate: Rate::HZ_48000 }
 }
 
-/// How a sound is recorded.
 #[derive(Clone, Copy)]
 struct Way {
     delay: f64,
     gain: f64,
-    /// How much faster the clock of the recorder is.
     ppm: f64,
     frames: usize,
 }
@@ -52,7 +47,7 @@ impl Way {
         Self { delay, gain, ppm: 0.0, frames: 64_800 }
     }
 
-    /// With noise 40 dB below a sine of half scale.
+    /// With noise 40 dB below a half-scale sine.
     fn record(&self, wave: &Wave) -> Sound {
         self.record_with(wave, 40.0)
     }
@@ -75,7 +70,6 @@ fn compared(sent: &Sound, heard: &Sound) -> Comparison {
     judge(sent, heard, &mut |_| {})
 }
 
-/// All of it was heard once, in one piece, at this delay and gain.
 fn is_proven(verdict: &Comparison, delay: f64, gain: f64) {
     let Delay::Known(begins) = verdict.delay else { panic!("{verdict}\n{verdict:?}") };
     assert!((begins as f64 - delay).abs() <= 1.0, "{verdict}");
@@ -122,7 +116,7 @@ fn periodic_sounds_of_all_kinds_are_found_by_their_envelopes() {
     let two: Wave = Box::new(|at| {
         0.25 * (TAU * 300.0 * at / RATE).sin() + 0.25 * (TAU * 440.0 * at / RATE).sin()
     });
-    // 10 ms of each quarter of a second.
+    // 10 ms in each quarter of a second.
     let bursts: Wave = Box::new(|at| {
         let tone = 0.5 * (TAU * 1000.0 * at / RATE).sin();
         if at.rem_euclid(12_000.0) < 480.0 { tone } else { 0.0 }
@@ -168,7 +162,7 @@ fn silent_channel_with_noise_leaves_the_other_proven() {
 fn dropouts_of_a_sine_are_reported() {
     let wave = burst(sine(300.0));
     let sent = sampled(SENT, &wave);
-    // Three periods, two and a half, and what searches near a line skip.
+    // Three periods, two and a half, and a length that searches near a line skip.
     for frames in [480, 400, 2_400] {
         for zero in [true, false] {
             let mut heard = Way::of(1234.0, 0.5).record(&wave);
@@ -205,7 +199,7 @@ fn sine_without_onset_or_ending_is_ambiguous_modulo_its_period() {
                 panic!("{hertz} {delay}: {verdict}\n{verdict:?}")
             };
             assert!((found - period).abs() < 0.05, "{found}: {verdict}");
-            // Polarity is no other unless it is proven: it is half a period.
+            // Unproven inverted polarity counts as a shift of half a period.
             let turned = if gain < 0.0 { period / 2.0 } else { 0.0 };
             let periods = (nearest as f64 - delay - turned) / period;
             let off = (periods - periods.round()).abs() * period;
@@ -233,7 +227,6 @@ fn bits_of_a_sine_without_onset_are_identical_and_ambiguous() {
     assert!(verdict.is_open() && !verdict.is_whole(), "{verdict}");
     snapshot!(verdict);
     snapshot!(verdict.why("sent.wav", "heard.wav"));
-    // The same with both ends is whole.
     assert!(compared(&sent, &sent).is_whole());
     assert!(super::verdict(&sent, &sent).is_whole());
 }
@@ -253,7 +246,6 @@ fn dropout_of_an_ambiguous_sine_is_reported() {
     assert_eq!(verdict.report().verdict, "differs");
 }
 
-/// So many frames less, from one on.
 fn without(sound: &Sound, from: usize, frames: usize) -> Sound {
     joined([&sound.part(0..from), &sound.part(from + frames..sound.frames())])
 }
@@ -352,7 +344,6 @@ fn file_edges_are_no_onset_of_a_periodic_sound() {
 #[test]
 fn envelope_between_file_edges_proves_the_delay() {
     let wave: Wave = Box::new(|at| {
-        // Slower and slower.
         let envelope = 0.3 + 0.2 * (TAU * 5.0 * (at / RATE + 1.0).ln()).sin();
         envelope * (TAU * 300.0 * at / RATE).sin()
     });
@@ -372,7 +363,6 @@ fn silence_beside_a_sound_in_one_file_is_an_onset() {
     let (wave, late) = (during(0.0, LENGTH, sine(300.0)), Way::of(1234.0, 0.5));
     let all = late.record(&wave);
     is_proven(&compared(&sent, &all), 1234.0, 0.5);
-    // The recording ends or begins within the sound.
     let first = compared(&sent, &all.part(0..40_000));
     assert_eq!(first.delay, Delay::Known(1234), "{first}");
     let last = compared(&sent, &all.part(10_000..all.frames()));
@@ -385,7 +375,6 @@ fn inverted_bits_of_a_sine_are_found_by_their_onset() {
     let round = |sample: f32| (sample * 8_388_608.0).round() / 8_388_608.0;
     let cases =
         [(300.0, 100), (300.0, 260), (300.0, 500), (300.0, 1000), (441.0, 500), (50.0, 500)];
-    // With an ending in the sent file, and without.
     for (frames, (hertz, delay)) in
         [SENT, 50_000].into_iter().flat_map(|all| cases.map(|one| (all, one)))
     {
@@ -398,7 +387,7 @@ fn inverted_bits_of_a_sine_are_found_by_their_onset() {
             is_proven(&verdict, delay as f64, -1.0);
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
             is_told(&verdict, &["; turned over"]);
-            // As long a recording lacks the end.
+            // The end is missing in a recording of the same length.
             let verdict = compared(&sent, &heard.part(0..frames));
             assert_eq!(verdict.delay, Delay::Known(delay as i64), "{hertz}: {verdict}");
             is_told(&verdict, &["; turned over"]);

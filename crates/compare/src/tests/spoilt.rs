@@ -1,10 +1,9 @@
-//! What is spoilt in a recording that is the sent sound otherwise.
+//! Damage in a recording that otherwise matches.
 
 use tautline_dsp::resample::Quality;
 
 use super::*;
 
-/// As loud as `gain` says at each frame, in 24 bits.
 fn at_volume(sound: &Sound, gain: impl Fn(usize) -> f64) -> Sound {
     let mut out = sound.clone();
     for channel in &mut out.channels {
@@ -26,7 +25,6 @@ fn a_channel_that_goes_dead_in_resampled_sound_is_named_with_the_time() {
         let verdict = verdict(&sent, &heard);
         assert!(!verdict.is_all_there() && !verdict.is_whole(), "{verdict}\n{verdict:?}");
         let edge = verdict.routings[1].0;
-        // To where it sounds again, in two parts of a window.
         assert!(edge.abs_diff(240_024) < 512, "{edge}: {verdict}\n{verdict:?}");
         is_told(&verdict, &["channel 2 holds nothing of it from", "resampled, 100.0 ppm faster"]);
     }
@@ -93,11 +91,10 @@ fn a_fade_of_low_tones_is_not_resampled() {
 
 #[test]
 fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
-    // A loud sound hides what it leaves of its block.
+    // Loud sound masks the residual of its block.
     let loud = noise(192_000).with(|sample| sample * 3.0);
     for (ppm, by) in [(100.0, 1.0), (-300.0, -1.0), (100.0, 0.35)] {
         let (sent, resampled) = (&loud, loud.resampled(ppm));
-        // Wherever it lies in its block.
         for at in (90_000..90_064).step_by(5) {
             let mut heard = resampled.clone();
             let sample = &mut heard.channels[1][at];
@@ -118,7 +115,7 @@ fn a_click_of_one_sample_in_resampled_sound_is_found_with_its_place() {
 fn clean_resampled_sound_stays_all_there_whatever_is_in_it() {
     let sent = noise(192_000);
     let coarse = |sound: Sound| sound.with(|sample| (sample * 32_768.0).round() / 32_768.0);
-    // Bursts and rests, as of drums, and a tone that is loud and low.
+    // Drum-like bursts and rests, and a loud low tone.
     let drums = at_volume(&sent, |frame| 10_f64.powf(-3.0 * (frame % 12_000) as f64 / 12_000.0));
     for sent in [sent, drums] {
         for ppm in [100.0, -100.0, 300.0, -300.0] {

@@ -1,4 +1,4 @@
-//! The first piece of a sound that is found.
+//! Finds the first piece of a sound.
 
 use core::ops::Range;
 
@@ -9,9 +9,9 @@ use crate::pieces::Piece;
 use crate::seek::{Likely, PATTERN};
 use crate::sound::power;
 
-/// Places of the sent sound that are searched bit for bit: each takes a pass through the recording.
+/// Sent positions searched bit for bit; each takes a pass through the recording.
 const PROBES: usize = 16;
-/// The same, for sound that is alike.
+/// Sent positions searched by correlation.
 const PARTS: usize = 4;
 
 impl PieceWalk<'_> {
@@ -33,7 +33,7 @@ impl PieceWalk<'_> {
         (0..PARTS).find_map(|part| {
             let edge = |part: usize| start + (end - start) * part / PARTS;
             let from = self.loudest(edge(part)..edge(part + 1));
-            // Any channel may have been lost on the way.
+            // Any channel may be missing in the recording.
             (0..self.both.sent.channels.len()).find_map(|source| {
                 let likely = self.coarse.find_sent(source, from, end - from);
                 likely.iter().find_map(|likely| {
@@ -51,7 +51,6 @@ impl PieceWalk<'_> {
         self.says(&piece).then_some(piece)
     }
 
-    /// Where the loudest pattern of some sent frames begins.
     pub(super) fn loudest(&self, part: Range<usize>) -> usize {
         let energy = |from: &usize| {
             self.both.sent.energy(&(*from..(*from + PATTERN).min(self.sounding.end)))

@@ -7,17 +7,16 @@ use tautline_dsp::align::Likeness;
 use crate::sound::power;
 use tautline_dsp::align::rivals::{Candidate, Pair};
 
-/// Heard frames that are judged together.
 pub(super) const SPAN: usize = 256;
-/// A span is other sound if it has at least `LOUD` of the loudest span's energy (−6 dB) and every candidate leaves more
-/// than `EXPLAINED` of it (−3 dB).
+/// A span is other sound if it has at least `LOUD` of the loudest span's energy (−6 dB) and every
+/// candidate leaves more than `EXPLAINED` of it (−3 dB).
 const LOUD: f64 = 0.25;
 const EXPLAINED: f64 = 0.5;
-/// Lags of each sign that are ranked by what they leave unexplained.
+/// Number of lags per polarity that are ranked by residual.
 const RANKED: usize = 8;
 
-/// Replaces the scores of each sign's likeliest candidates by the energy that they leave unexplained, negated. Searches
-/// on from the best of them in steps of doubling length. The others get −∞.
+/// Replaces the scores of each polarity's likeliest candidates by their negated residual energy.
+/// Continues from the best of them in steps of doubling length. All other scores become −∞.
 pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate) -> f64) {
     for sign in [1.0, -1.0] {
         let mut of_sign: Vec<_> =
@@ -48,9 +47,9 @@ pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate
     }
 }
 
-/// Returns for each span of `SPAN` heard frames whether to ignore it: it or its neighbour is loud and no likely candidate
-/// explains it, as after a phase jump. Likely are the best candidates, the one nearest to lag 0, and those that place the
-/// middle of the pattern in the span.
+/// Whether to ignore each span of `SPAN` recorded frames: it or its neighbour is loud and
+/// unexplained by likely candidates, as after a phase jump. Likely are the best candidates, the one
+/// closest to lag 0, and those that put the middle of the pattern in the span.
 pub(super) fn other_sound(
     pairs: &[Pair<'_>],
     all: &[Candidate],
@@ -85,7 +84,6 @@ pub(super) fn other_sound(
     (0..other.len()).map(is_next).collect()
 }
 
-/// How alike some heard frames are to the sent ones at a whole lag.
 pub(super) fn likeness_at(pairs: &[Pair<'_>], window: &Range<usize>, lag: i64) -> Likeness {
     let from = window.start as i64 + lag;
     pairs.iter().fold(Likeness::default(), |all, Pair { heard, sent, gain }| {

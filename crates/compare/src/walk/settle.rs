@@ -1,4 +1,5 @@
-//! The line of a piece of periodic sound: of lines a period apart, the one that an onset, ending or envelope proves.
+//! Aligns a piece of periodic sound: selects, among lines a period apart, the one that an onset,
+//! ending or envelope proves.
 
 use core::ops::Range;
 use std::borrow::Cow;
@@ -15,34 +16,32 @@ use tautline_dsp::align::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, FittedLags, Pair, choose, repeats,
 };
 
-/// A pattern that comes again so much alike within the sent sound may lie there.
+/// Minimum likeness at which a pattern counts as repeated within the sent sound.
 const REPEATS: f64 = 0.9;
-/// How far from a line others are searched at once, either way: 11 s at 48 kHz.
+/// Search distance from a line in either direction: 11 s at 48 kHz.
 const REACH: usize = 1 << 19;
-/// Searches, each from the line that the last came to.
+/// Maximum number of searches, each from the previous result.
 const SEARCHES: usize = 16;
-/// Pieces of which the line is searched: each takes transforms of the sound around it.
+/// Maximum number of pieces to align: each takes transforms of the sound around it.
 pub(super) const SETTLES: u32 = 32;
-/// Frames after a break by which its line is judged: 2.7 s at 48 kHz.
+/// Frames after a break that serve as evidence: 2.7 s at 48 kHz.
 const AHEAD: usize = 1 << 17;
-/// A piece whose line moves by less stays as it is.
+/// A piece stays unchanged if its line moves by less, in frames.
 const STAYS: f64 = 0.5;
-/// A piece that goes on further from its line than this, in frames, has moved.
+/// A piece that continues further from its line, in frames, has moved.
 const GOES_ON: f64 = 8.0;
-/// A line so near whole frames lies on them.
+/// Maximum distance from whole frames to snap a line to them.
 const WHOLE: f64 = 0.05;
-/// Places from which a piece is grown on its new line, until it is long enough.
+/// Maximum seeds for growing a piece on its new line.
 const SEEDS: usize = 16;
-/// Lags on each side of those that are scored.
 const MARGIN: i64 = 2;
-/// Sound at an end of a file that comes again so much alike within the file goes on beyond that end.
+/// Sound at a file's end that repeats within the file with this likeness continues beyond the end.
 const CONTINUES: f64 = 0.95;
-/// Sound of less than this part of the power of a piece, −20 dB, does not continue the piece.
+/// Minimum relative power, −20 dB, of sound that continues a piece.
 const AUDIBLE: f64 = 0.01;
 
 struct Settled {
     line: FrameLine,
-    /// Whether its polarity is not that of the piece.
     is_flipped: bool,
     period: Option<f64>,
 }
@@ -51,12 +50,13 @@ struct Settled {
 struct Live {
     channel: usize,
     source: usize,
-    /// Relative to the polarity of the first live channel.
+    /// Relative to the polarity of the first active channel.
     gain: f64,
 }
 
 impl<'a> PieceWalk<'a> {
-    /// A piece on the line that the evidence (heard frames) proves; else on the one nearest to `near`, with the period.
+    /// The piece on the line proven by the evidence (recorded frames), else on the line closest to
+    /// `near`, with the period.
     pub(super) fn settled(
         &mut self,
         piece: Piece,
@@ -78,7 +78,7 @@ impl<'a> PieceWalk<'a> {
         Piece { modulo: settled.period, ..grown.unwrap_or(piece) }
     }
 
-    /// A piece of sound that goes on: on the line that is expected, unless its own explains clearly more.
+    /// Moves continuing sound to the expected line, unless its own explains it clearly better.
     pub(super) fn kept(&mut self, piece: Piece, line: &FrameLine) -> Piece {
         let (own, middle) = (piece.straight(), (piece.heard.start + piece.heard.len() / 2) as f64);
         let moved = own.place(middle) - line.place(middle);
@@ -101,7 +101,8 @@ impl<'a> PieceWalk<'a> {
             && piece.heard == self.both.heard.sounding()
     }
 
-    /// Whether a periodic sound continues in both files before their first frame, and after their last.
+    /// Whether a periodic sound continues in both files before their first frame, and after their
+    /// last.
     fn continues(&self) -> [bool; 2] {
         let Both { sent, heard } = self.both;
         let is_periodic = self.period.is_some();
@@ -109,7 +110,8 @@ impl<'a> PieceWalk<'a> {
             .map(|is_end| is_periodic && [sent, heard].iter().all(|sound| continues(sound, is_end)))
     }
 
-    /// Whether the heard sound before a piece, and after it, continues the piece beyond the sent file.
+    /// Whether recorded sound before a piece, and after it, continues the piece beyond the sent
+    /// file.
     pub(super) fn beyond(&self, piece: &Piece) -> [bool; 2] {
         let (heard, Range { start, end }) = (self.both.heard, self.sounding.clone());
         let frames = heard.frames();
@@ -128,20 +130,20 @@ impl<'a> PieceWalk<'a> {
         [before && is_first && sounds(0..piece.heard.start), after && is_last && sounds(rest)]
     }
 
-    /// The frames of which the sound is known. Others are silent, unless periodic sound continues in both files.
+    /// Range of frames where the sent sound is known. Beyond it is silence, unless periodic sound
+    /// continues in both files.
     fn known(&self) -> Range<f64> {
         let ([before, after], frames) = (self.continues(), self.both.sent.frames());
-        // Near an end a resampler renders sound that is not known.
+        // Near an end a resampler also renders unknown sound.
         let (start, end) = (SPAN as f64, (frames.saturating_sub(SPAN)) as f64);
         (if before { start } else { f64::NEG_INFINITY })..(if after { end } else { f64::INFINITY })
     }
 
-    /// The frames after a break by which its line is judged.
     pub(super) fn after_break(heard: &Range<usize>) -> Range<usize> {
         heard.start..heard.end.min(heard.start + AHEAD)
     }
 
-    /// The line of a piece, if there are others that may be it.
+    /// Line of a piece, if other lines are possible.
     fn line_of(
         &mut self,
         piece: &Piece,
@@ -177,7 +179,7 @@ impl<'a> PieceWalk<'a> {
         None
     }
 
-    /// The sent frames of a piece that are looked for elsewhere.
+    /// Sent frames of a piece to search elsewhere.
     fn pattern(&self, piece: &Piece) -> Range<usize> {
         let sounding = &self.sounding;
         let clip =
@@ -194,7 +196,8 @@ impl<'a> PieceWalk<'a> {
         from..to.min(from + PROBE)
     }
 
-    /// How many sent frames further on a pattern comes again: bit for bit if its piece was heard so, or inverted.
+    /// Offsets at which a pattern repeats in the sent sound: bit for bit if its piece is exact, or
+    /// inverted.
     fn repeats(&self, piece: &Piece, pattern: &Range<usize>, reach: usize) -> Vec<Candidate> {
         let (sent, sources) = (self.both.sent, &piece.routing.sources);
         if pattern.end > sent.frames() || !sent.tells(pattern.clone()) {
@@ -215,7 +218,7 @@ impl<'a> PieceWalk<'a> {
         let lag = |at: usize| at as f64 - pattern.start as f64;
         let mut all: Vec<_> =
             places.map(|at| Candidate { lag: lag(at), likeness: 1.0, score: 0.0 }).collect();
-        // Rounding may differ between the polarities.
+        // Rounding may differ between polarities.
         if all.len() > 1 {
             let alike = repeats(channel, pattern, reach, REPEATS);
             all.extend(alike.into_iter().filter(|one| one.likeness < 0.0));
@@ -237,7 +240,8 @@ impl<'a> PieceWalk<'a> {
                 one.lag = one.lag.round();
             }
         }
-        // The sent sound in frames of the recording: its frame `first` is the first of the evidence.
+        // The sent sound at the recording's rate: its frame `first` corresponds to the first frame
+        // of evidence.
         let steps = line.place(begin) / line.step;
         let (first, begins) = (steps.floor() as i64, (steps - steps.floor()) * line.step);
         let frames = ((both.sent.frames() as f64 - begins) / line.step).ceil().max(0.0) as usize;
@@ -258,7 +262,8 @@ impl<'a> PieceWalk<'a> {
             })
             .collect();
         let lags = lags.start - base..lags.end - base;
-        // Silence beyond the file ranks lags with more common frames higher, so also if it is not known there.
+        // Assuming silence beyond the file ranks lags with more common frames higher, even if the
+        // sound there is unknown.
         let found = Correlation::of(&pairs, lags, Beyond::Silence);
         let at = |one: &Candidate| (first - base) as f64 + one.lag / line.step;
         for one in &mut all {
@@ -273,7 +278,7 @@ impl<'a> PieceWalk<'a> {
             .filter(|(window, _)| !other[*window])
             .map(|(_, from)| from..evidence.end.min(from + SPAN))
             .collect();
-        // To whole lags, which is less exact.
+        // At whole lags, which is less precise.
         if other.contains(&true) {
             rank(&mut all, |one| {
                 let (lag, sign) = whole(one);
@@ -299,7 +304,7 @@ impl<'a> PieceWalk<'a> {
         })
     }
 
-    /// A sent channel in frames of `step` sent frames each, the first at `begins`.
+    /// A sent channel resampled with `step` sent frames per frame, starting at `begins`.
     fn along(
         &mut self,
         source: usize,
@@ -332,7 +337,8 @@ impl<'a> PieceWalk<'a> {
         all
     }
 
-    /// By how many deviations the first line explains frames better, of those that both lines place where sound is known.
+    /// How much better the first line explains frames, in standard deviations, over frames that
+    /// both lines map to known sound.
     fn lead(
         &mut self,
         live: &[Live],
@@ -385,7 +391,7 @@ impl<'a> PieceWalk<'a> {
             (at.round().max(0.0) as usize).clamp(within.start, within.end)
         };
         let sounding = heard(self.sounding.start)..heard(self.sounding.end);
-        // The loudest first: sound may be sparse.
+        // Loudest first: sound may be sparse.
         let energy = |at: &usize| self.both.heard.energy(&(*at..within.end.min(at + WINDOW)));
         let mut places: Vec<_> = sounding.step_by(WINDOW / 2).map(|at| (energy(&at), at)).collect();
         places.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -398,7 +404,7 @@ impl<'a> PieceWalk<'a> {
         })
     }
 
-    /// A seed at a heard frame on a line. How loud the sound is, is learned there.
+    /// A seed at a recorded frame on a line. Determines the gain there.
     fn seed_on(&mut self, at: usize, line: &FrameLine, routing: &ChannelRouting) -> Option<Seed> {
         let agrees = |offset: i64| self.both.agree(&routing.sources, at..at + RUN, offset);
         let offset = line.offset().filter(|offset| agrees(*offset));
@@ -415,7 +421,8 @@ impl<'a> PieceWalk<'a> {
     }
 }
 
-/// Whether sound at an end of a file comes again within it, so that nothing ends there; silence may be a gap of it.
+/// Whether sound at a file's end repeats within the file, so that it does not end there; silence
+/// may be a gap in it.
 fn continues(sound: &Sound, is_end: bool) -> bool {
     let frames = sound.frames();
     let channel = &sound.channels[sound.loudest(0..frames)];
@@ -437,7 +444,6 @@ fn live(routing: &ChannelRouting) -> Vec<Live> {
         .collect()
 }
 
-/// The polarity of the first live channel.
 fn turn(routing: &ChannelRouting) -> f64 {
     routing.gains.iter().find(|gain| **gain != 0.0).map_or(1.0, |gain| gain.signum())
 }

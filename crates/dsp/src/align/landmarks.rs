@@ -1,27 +1,26 @@
-//! Looks roughly where sound may come from: at a few samples of it, at many places together.
+//! Coarse search for sound: compares a few samples at many places at once.
 
 use crate::vector::widest;
 
-/// So many places are looked at together.
+/// Places compared at once.
 const TOGETHER: usize = 32;
 
-/// Three samples of a sound and where they lie in it: of the loudest the volume is taken, by which the others
-/// are compared.
+/// Three samples of a sound with their indices. The loudest determines the gain for comparing the
+/// others.
 #[derive(Debug, Clone, Copy)]
 pub struct Landmarks {
     /// Indices, the loudest sample's first.
     pub indices: [usize; 3],
-    /// The samples there.
+    /// Their values.
     pub samples: [f32; 3],
-    /// How far from its place another may be, as a part of the loudest.
+    /// Tolerance, relative to the loudest.
     pub part: f32,
 }
 
 impl Landmarks {
-    /// The indices of `brought` at which the sound may begin: of the first `count`, those where each of the
-    /// samples is roughly what was brought. Whole blocks are looked at, of which nothing may be missing: of as
-    /// many samples as [`reach`](Self::reach) says. A place is as likely where NaN was brought for the second
-    /// sample, and not likely where for another.
+    /// Indices below `count` at which the sound may begin in `brought`: all samples match roughly.
+    /// Compares whole blocks, so `brought` must hold [`reach`](Self::reach) samples. NaN at the
+    /// second sample's place does not exclude a place; NaN at another does.
     pub fn places<'a>(
         &'a self,
         brought: &'a [f32],
@@ -41,17 +40,17 @@ impl Landmarks {
         .take_while(move |index| *index < count)
     }
 
-    /// How many samples are looked at for so many places of a sound this long.
+    /// Samples needed to compare `count` places of a sound this long.
     pub const fn reach(count: usize, length: usize) -> usize {
         count.next_multiple_of(TOGETHER) + length
     }
 
-    /// The first block from `next` on that has such a place, and which: a bit each.
+    /// First block from `next` with matches, and a bit per match.
     fn next_block(&self, brought: &[f32], next: usize, blocks: usize) -> Option<(usize, u32)> {
         widest(
             #[inline(always)]
             |_| {
-                // A loop, as what an iterator calls is compiled for every processor only.
+                // A loop: closures called by iterators are not compiled for specific processors.
                 for block in next..blocks {
                     let bits = self.block(brought, block);
                     if bits != 0 {
@@ -71,8 +70,8 @@ impl Landmarks {
         ) else {
             return 0;
         };
-        // All together, and seldom one by one: as near as that is hardly a place but the right one. Of signs,
-        // other than of the least, a compiler makes vectors.
+        // All at once; single checks are rare, because near matches are nearly always right.
+        // Compilers vectorise sign bits, but not minimums.
         let mut signs = 0;
         for lane in 0..TOGETHER {
             signs |= self.excess(loudest[lane], second[lane], third[lane]).to_bits();
@@ -87,14 +86,14 @@ impl Landmarks {
         (0..TOGETHER).fold(0, |bits, lane| bits | u32::from(likely(lane)) << lane)
     }
 
-    /// By how much the worse of two samples is too far off at a place, times the sample that was brought for
-    /// the loudest: so no quotient is needed. Less than nothing where none is; of what is no number, not less.
+    /// Excess deviation of the worse sample, times the loudest sample of `brought` to avoid a
+    /// division. Negative if both match; not negative for NaN.
     #[inline(always)]
     fn excess(&self, loudest: f32, second: f32, third: f32) -> f32 {
         let off = |sample: f32, brought: f32| (sample * loudest - self.samples[0] * brought).abs();
         let slack = self.samples[0].abs() * self.part;
         let (second, third) = (off(self.samples[1], second), off(self.samples[2], third));
-        // As one instruction has it: the second where either is no number.
+        // Matches a single instruction: the second operand if either is NaN.
         let worse = if second > third { second } else { third };
         worse - slack * loudest.abs()
     }
@@ -105,14 +104,14 @@ mod tests {
     use super::*;
 
     const INDICES: [usize; 3] = [5, 0, 9];
-    /// The longest index, and one more.
+    /// Longest index plus one.
     const LENGTH: usize = 10;
 
     fn landmarks(sound: &[f32], part: f32) -> Landmarks {
         Landmarks { indices: INDICES, samples: INDICES.map(|index| sound[index]), part }
     }
 
-    /// Sound that is told apart by the order of its samples; the one at 5 is the loudest.
+    /// Sound with a distinct sample order; the one at 5 is the loudest.
     fn sound() -> Vec<f32> {
         (0..LENGTH).map(|n| if n == 5 { -1.0 } else { 0.05 * (n as f32 + 1.0) }).collect()
     }
@@ -121,7 +120,7 @@ mod tests {
         landmarks.places(brought, count).collect()
     }
 
-    /// So many places, with the sound at each of these at half its volume.
+    /// `count` places, with the sound at half volume at these.
     fn brought(count: usize, at: &[usize]) -> Vec<f32> {
         let mut brought = vec![0.0; Landmarks::reach(count, LENGTH)];
         for &at in at {
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!(found(&landmarks(&sound(), 0.01), &turned, 40), [0; 0]);
         for index in [0, 9] {
             let mut off = brought(40, &[7]);
-            // Of a loudest sample of a half: 0.03 of it.
+            // 0.03 of a loudest sample of 0.5.
             off[7 + index] += 0.015;
             assert_eq!(found(&landmarks(&sound(), 0.02), &off, 40), [0; 0], "{index}");
             assert_eq!(found(&landmarks(&sound(), 0.04), &off, 40), [7], "{index}");

@@ -1,20 +1,20 @@
-//! Sound between its frames, along a straight line, and the line along which it leaves the least of what was heard.
+//! Sound between frames along a line, and the line that leaves the least of the heard sound.
 
 use super::Likeness;
 use crate::fit::solve;
 use crate::resample::{Quality, Resampler, Step};
 
-/// Distance over which the slope of the sound is taken, in frames.
+/// Distance for measuring the slope, in frames.
 const APART: f64 = 1.0 / 64.0;
-/// Two cards run no further apart than this.
+/// Maximum rate difference of two cards.
 const MAX_DRIFT: f64 = 1e-3;
 
-/// Where frames that were heard lie in a sound.
+/// Line of heard frames in a sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Along {
-    /// The place of the first, in frames.
+    /// Position of the first frame, in frames.
     pub place: f64,
-    /// How much more than one frame further each next lies.
+    /// Additional distance per frame.
     pub drift: f64,
 }
 
@@ -27,20 +27,21 @@ pub struct Interpolator {
 }
 
 impl Interpolator {
-    /// For so many frames at once: of more, each part begins at its place on the line, to the float.
+    /// Creates an interpolator for `longest` frames at once. Longer reads are split, each part
+    /// starting at its rounded place on the line.
     pub fn new(quality: Quality, longest: usize) -> Self {
         let resampler = Resampler::new(quality, 1, longest);
         let input = Vec::with_capacity(longest + longest / 128 + 4 * resampler.half());
         Self { resampler, longest, input }
     }
 
-    /// Fills `out`. `sound` writes the frames of the sound from a number on.
+    /// Fills `out`. `sound` writes the frames of the sound from an index.
     pub fn read(&mut self, along: Along, out: &mut [f32], sound: impl Fn(i64, &mut [f32])) {
         let half = self.resampler.half();
         for (part, out) in out.chunks_mut(self.longest).enumerate() {
             let place = along.place + (part * self.longest) as f64 * (1.0 + along.drift);
             let whole = place.floor();
-            // The drift is less than a frame in a hundred.
+            // The drift is below 1 %.
             self.input.resize(out.len() + out.len() / 128 + 2 * half + 4, 0.0);
             sound(whole as i64 - half as i64, &mut self.input);
             self.resampler.reset();
@@ -53,7 +54,7 @@ impl Interpolator {
     }
 }
 
-/// Writes the samples from a frame on, and silence beyond their ends.
+/// Writes samples from an index, with silence outside.
 pub fn padded(samples: &[f32]) -> impl Fn(i64, &mut [f32]) + '_ {
     move |from, out| {
         let before = usize::try_from(-from).unwrap_or(0).min(out.len());
@@ -65,35 +66,35 @@ pub fn padded(samples: &[f32]) -> impl Fn(i64, &mut [f32]) + '_ {
     }
 }
 
-/// Finds the line along which sound was heard. Allocates nothing after set-up.
+/// Fits the line of heard sound. Allocates only at set-up.
 #[derive(Debug)]
 pub struct LineFitter {
     interpolator: Interpolator,
-    /// The sound along a line, and a little further along.
+    /// The sound along a line, and slightly further.
     here: Vec<f32>,
     after: Vec<f32>,
 }
 
 impl LineFitter {
-    /// For so many frames: more of them allocate.
+    /// Creates a fitter for `longest` frames; longer runs allocate.
     pub fn new(quality: Quality, longest: usize) -> Self {
         let (here, after) = (Vec::with_capacity(longest), Vec::with_capacity(longest));
         Self { interpolator: Interpolator::new(quality, longest), here, after }
     }
 
-    /// So many frames along a line. `sound` writes the frames of the sound from a number on.
+    /// Reads `count` frames along a line. `sound` writes the frames of the sound from an index.
     pub fn read(&mut self, along: Along, count: usize, sound: impl Fn(i64, &mut [f32])) -> &[f32] {
         self.here.resize(count, 0.0);
         self.interpolator.read(along, &mut self.here, sound);
         &self.here
     }
 
-    /// What was read last.
+    /// Last frames read.
     pub fn last(&self) -> &[f32] {
         &self.here
     }
 
-    /// How alike what was heard is to the sound along a line.
+    /// Likeness of the heard sound to the sound along a line.
     pub fn likeness(
         &mut self,
         heard: &[f32],
@@ -103,8 +104,8 @@ impl LineFitter {
         Likeness::between(heard, self.read(along, heard.len(), sound))
     }
 
-    /// Rounds of Gauss and Newton from a line near by, as many at most, or until one moves no frame by more than
-    /// `still`. `None` where a round says nothing.
+    /// Refines a nearby line by Gauss–Newton rounds. Stops after `rounds`, or when a round moves no
+    /// frame by more than `still`. `None` if a round has no solution.
     pub fn refine(
         &mut self,
         heard: &[f32],
@@ -128,26 +129,26 @@ impl LineFitter {
     }
 }
 
-/// How much further along and how much faster the other is to be taken.
+/// Correction of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Nudge {
     /// In samples.
     further: f64,
-    /// In samples for each of the run.
+    /// In samples per sample.
     faster: f64,
 }
 
-/// One round of Gauss and Newton: gain, distance and drift that together leave the least of the run
-/// that was heard, the last two small. The other is given as it is, and `apart` samples further along.
-/// `None` where it says nothing, or where the gain would be negative.
+/// One Gauss–Newton round: gain and small changes of distance and drift that leave the least of the
+/// heard run. The other run is given as it is and `apart` samples further. `None` without a
+/// solution or for a negative gain.
 fn nudge(heard: &[f32], here: &[f32], after: &[f32], apart: f64) -> Option<Nudge> {
     let length = heard.len() as f64;
-    // The squares, and the products as right sides.
+    // Matrix, and the products as right sides.
     let mut rows = [[0.0_f64; 4]; 3];
     for (index, ((heard, here), after)) in heard.iter().zip(here).zip(after).enumerate() {
         let here = f64::from(*here);
         let slope = (f64::from(*after) - here) / apart;
-        // The drift in units of a run, so that all three are alike in size.
+        // Drift per run, so that all three have similar magnitude.
         let terms = [here, slope, slope * index as f64 / length];
         let others = [terms[0], terms[1], terms[2], f64::from(*heard)];
         for (row, term) in rows.iter_mut().zip(terms) {
@@ -182,7 +183,7 @@ mod tests {
         let sound: Vec<f32> = (0..3000).map(|at| (f64::from(at) * 0.1).sin() as f32).collect();
         let mut reader = Interpolator::new(Quality::Best, 500);
         let along = Along { place: 700.3, drift: 1e-4 };
-        // More than at once.
+        // Longer than the maximum at once.
         let mut heard = [0.0; 1024];
         reader.read(along, &mut heard, padded(&sound));
         let near = Along { place: 700.0, drift: 0.0 };
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_round_over_few_samples_counts_the_drift_by_their_place() {
-        // Heard is the other 0.25 further along, and 0.125 more at each sample.
+        // Heard is the other 0.25 further, plus 0.125 per sample.
         let (here, apart) = ([1.0_f32, -0.5, 2.0, 0.75, -1.0], 0.5);
         let slopes = [0.5_f32, 1.0, -1.5, 2.0, 0.25];
         let after: Vec<f32> = here.iter().zip(slopes).map(|(h, s)| h + s * apart as f32).collect();

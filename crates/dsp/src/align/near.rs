@@ -1,23 +1,23 @@
-//! The order of a search: nearest first, and seldom after failures.
+//! Search order: nearest first, and rarely after failures.
 
-/// Distance, in frames, over which [`likeliest`] compares places and [`super::LineFitter::refine`] converges.
+/// Range in frames of [`likeliest`], within which [`super::LineFitter::refine`] converges.
 pub const NEAR: i64 = 8;
-/// A place is taken instead of the likeliest if it is nearer and this nearly as alike: a periodic sound has several.
+/// A nearer peak with this share of the best correlation is preferred: periodic sound has several.
 pub const AS_LIKELY: f64 = 0.98;
-/// Below this correlation at the likeliest place nothing is worth a fit.
+/// Minimum correlation for a fit.
 const LIKELY: f64 = 0.5;
-/// The binary logarithm of the most places for which a [`Backoff`] rests.
+/// Binary logarithm of the longest pause of a [`Backoff`].
 const MOST_REST: u32 = 4;
 
-/// 0, 1, −1, 2, −2 … as far as `reach`.
+/// 0, 1, −1, 2, −2 … up to `reach`.
 pub fn outwards(reach: i64) -> impl Iterator<Item = i64> {
     (0..=reach).flat_map(|away| [away, -away])
 }
 
-/// The place within [`NEAR`] frames with the best correlation, either way up, or a nearer top that is nearly as good:
-/// how far away it is, and its correlation. Allocates nothing.
+/// Offset and correlation of the best place within [`NEAR`] frames, of either polarity, or of a
+/// nearer peak that is almost as good. Allocates nothing.
 pub fn likeliest(mut correlation: impl FnMut(i64) -> f64) -> Option<(i64, f64)> {
-    // Of a hole it is NaN, which is no likeness.
+    // Holes give NaN: no likeness.
     let likes: [f64; 2 * NEAR as usize + 1] = core::array::from_fn(|at| {
         let like = correlation(at as i64 - NEAR);
         if like.is_nan() { 0.0 } else { like }
@@ -33,7 +33,8 @@ pub fn likeliest(mut correlation: impl FnMut(i64) -> f64) -> Option<(i64, f64)> 
     (best >= LIKELY).then_some((away(at), likes[at]))
 }
 
-/// When a search that costs time is worth it: each failure after the first ones doubles the rest that follows.
+/// Exponential backoff of an expensive search: after the first failures, each one doubles the
+/// pause.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     patience: u32,
@@ -42,24 +43,24 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Rests from this failure in a row on.
+    /// Creates a backoff that pauses from this number of consecutive failures on.
     pub const fn after(patience: u32) -> Self {
         Self { patience, failures: 0, left: 0 }
     }
 
-    /// Whether the search is due; if not, it rests once less.
+    /// Whether the search is due; otherwise shortens the pause by one.
     pub fn is_over(&mut self) -> bool {
         let over = self.left == 0;
         self.left = self.left.saturating_sub(1);
         over
     }
 
-    /// Whether it failed since it last succeeded.
+    /// Whether it failed since the last success.
     pub const fn has_failed(&self) -> bool {
         self.failures > 0
     }
 
-    /// It failed.
+    /// Records a failure.
     pub fn fail(&mut self) {
         self.failures += 1;
         self.left = match self.failures.checked_sub(self.patience) {
@@ -68,7 +69,7 @@ impl Backoff {
         };
     }
 
-    /// It succeeded.
+    /// Records a success.
     pub fn end(&mut self) {
         (self.failures, self.left) = (0, 0);
     }
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_nearer_top_as_alike_is_taken_and_a_slope_is_no_top() {
-        // Tops at −6 (0.9), 2 (−0.89) and 5 (0.8).
+        // Peaks at −6 (0.9), 2 (−0.89) and 5 (0.8).
         let like = |away: i64| match away {
             -6 => 0.9,
             -5 | 1 => 0.885,

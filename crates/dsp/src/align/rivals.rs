@@ -1,8 +1,8 @@
-//! Lags at which one sound explains another, and the lag that the sound proves.
+//! Candidate lags of one sound in another, and the lag that the sound proves.
 //!
-//! A periodic sound is like itself one period later, so the correlation has a peak in each period. Only
-//! frames that are not periodic distinguish these lags: an onset, an ending, an envelope. The peaks are
-//! the candidates; two candidates are compared by the energy that each leaves unexplained.
+//! Periodic sound correlates at every period. Only non-periodic frames (an onset, an ending, an
+//! envelope) distinguish these lags. The peaks are candidates, compared by the energy that each
+//! leaves unexplained.
 
 #[cfg(test)]
 mod tests;
@@ -16,73 +16,73 @@ use super::Likeness;
 use super::spectrum::Transform;
 use crate::fit::{hills, top, vertex};
 
-/// A candidate that leads another by this many standard deviations is proven. White noise needs fewer;
-/// hum and distortion are correlated.
+/// Lead in standard deviations that proves a candidate. White noise needs fewer; hum and distortion
+/// are correlated.
 pub const CLEAR: f64 = 8.0;
-/// Peaks lower than this part of the highest, 3 dB, are no candidates.
+/// Minimum height of a candidate relative to the highest peak: −3 dB.
 const HILL: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// Sent energy below this part of the heard energy is silence.
+/// Sent energy below this share of the heard energy is silence.
 const SILENT: f64 = 1e-9;
-/// What sums over a whole sound round away.
+/// Relative rounding error of sums over a whole sound.
 const ROUNDED: f64 = 1e-12;
-/// Lags on each side from which the correlation between whole lags is interpolated.
+/// Lags on each side for interpolation.
 const TAPS: i64 = 32;
-/// Rounds of interpolation per peak.
+/// Interpolation rounds per peak.
 const ROUNDS: usize = 4;
-/// How far from a lag the sound is fitted on either side, in frames.
+/// Distance for fitting the sound on either side of a lag, in frames.
 pub const ASIDE: f64 = 1.0 / 16.0;
-/// Steps to a better neighbor at most, and the lead from which a step is taken.
+/// Maximum steps to a better neighbor, and the minimum lead of a step.
 const CLIMBS: usize = 16;
 const BETTER: f64 = 1.0;
-/// Candidates that are less alike than this part of the best, 1 %, are no equals of it.
+/// Minimum likeness relative to the best for equals: 99 %.
 const EQUAL: f64 = 0.99;
-/// Rivals that are tested: the nearest equals, and the best.
+/// Number of rivals to test: the nearest equals, and the best.
 const NEAREST: usize = 4;
 const BEST: usize = 2;
 
-/// A channel of a recording, and the sound that may explain it.
+/// A recorded channel, and the sound that may explain it.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'a> {
     /// Samples of the recording.
     pub heard: &'a [f32],
     /// Samples of the sound.
     pub sent: &'a [f32],
-    /// Factor from the sent sound to the heard one.
+    /// Factor from the sent to the heard sound.
     pub gain: f64,
 }
 
-/// The sent sound before its first sample and after its last.
+/// Content of the sent sound outside its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
-    /// It is silent there.
+    /// Silence.
     Silence,
-    /// It was not recorded there.
+    /// Not recorded.
     Unknown,
 }
 
 /// A lag at which one sound is like another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Frames: at lag `l`, sent frame `t + l` explains heard frame `t`.
+    /// Lag in frames: sent frame `t + lag` explains heard frame `t`.
     pub lag: f64,
-    /// Normalized correlation from −1 to 1; negative with inverted polarity.
+    /// Normalized correlation from −1 to 1; negative for inverted polarity.
     pub likeness: f64,
-    /// How much it explains: the greatest is the best.
+    /// Explanatory power: highest is best.
     pub score: f64,
 }
 
-/// The candidate that is taken.
+/// The chosen candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// The one that is proven, or of those that are as good the one nearest to the preferred lag.
+    /// The proven one, or of equals the nearest to the preferred lag.
     pub candidate: Candidate,
-    /// Distance to the nearest lag that explains the sound as well; `None` if the lag is proven.
+    /// Distance to the nearest equal lag; `None` if the lag is proven.
     pub period: Option<f64>,
 }
 
-/// The correlation of two sounds over a range of lags, with their energies.
+/// Correlation of two sounds over a range of lags, with their energies.
 pub struct Correlation {
-    /// The lags that are asked for; from `first` on there are more, from which those are interpolated.
+    /// Requested lags. The data also has lags around them for interpolation, starting at `first`.
     lags: Range<i64>,
     first: i64,
     products: Vec<f64>,
@@ -91,15 +91,14 @@ pub struct Correlation {
 }
 
 impl Correlation {
-    /// Of all channels together.
+    /// Correlation of all channels together.
     pub fn of(pairs: &[Pair<'_>], lags: Range<i64>, beyond: Beyond) -> Self {
         let all = lags.start - TAPS..lags.end + TAPS;
         let (heard, sent) = energies(pairs, &all, beyond);
         Self { lags, first: all.start, products: products(pairs, &all), heard, sent }
     }
 
-    /// By rising lag the top of each hill that reaches 3 dB below the highest; the score is the
-    /// likeness.
+    /// Peaks within 3 dB of the highest, by ascending lag; the score is the likeness.
     pub fn candidates(&self) -> Vec<Candidate> {
         let likeness: Vec<_> =
             (0..self.products.len()).map(|at| self.products[at] * self.scale(at)).collect();
@@ -113,8 +112,8 @@ impl Correlation {
         tops.filter(is_inside).map(top).collect()
     }
 
-    /// The part of the heard energy that the sent sound explains at a lag, with this sign and the best
-    /// gain; `None` beyond the range.
+    /// Share of the heard energy that the sent sound explains at a lag with this sign and the best
+    /// gain; `None` outside the range.
     pub fn explained(&self, lag: f64, sign: f64) -> Option<f64> {
         let place = lag - self.first as f64;
         let at = usize::try_from(place.round() as i64).ok()?;
@@ -129,8 +128,8 @@ impl Correlation {
     }
 }
 
-/// Where a part of a sound comes again, in either polarity, at most `reach` frames away, with a likeness
-/// of `least` at least; with itself, at lag 0. By rising lag.
+/// Repetitions of a part of a sound, of either polarity, within `reach` frames and with a likeness
+/// of at least `least`. By ascending lag, including itself at 0.
 pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, least: f64) -> Vec<Candidate> {
     let Some(heard) = sound.get(part.clone()) else { return Vec::new() };
     let (at, reach) = (part.start as i64, reach as i64);
@@ -142,7 +141,6 @@ pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, least: f64) -> 
     all
 }
 
-/// For each lag the sum of the products of both sounds.
 fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
     let width = usize::try_from(lags.end - lags.start).unwrap_or(0);
     let longest = pairs.iter().map(|pair| pair.heard.len()).max().unwrap_or(0);
@@ -164,8 +162,7 @@ fn products(pairs: &[Pair<'_>], lags: &Range<i64>) -> Vec<f64> {
     transform.samples(&sums).take(width).map(|value| value * scale).collect()
 }
 
-/// For each lag the energies of both sounds in the frames that are known of both. What rounding leaves
-/// is none.
+/// Energies of both sounds for each lag, over frames known of both; rounding errors count as 0.
 fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>, Vec<f64>) {
     let all_of = |samples: &[f32]| MovingEnergy::new(samples).of(0..samples.len() as i64);
     let all_heard: f64 = pairs.iter().map(|pair| all_of(pair.heard)).sum();
@@ -191,7 +188,7 @@ fn energies(pairs: &[Pair<'_>], lags: &Range<i64>, beyond: Beyond) -> (Vec<f64>,
     lags.clone().map(of_lag).unzip()
 }
 
-/// The energy of a range of samples that moves frame by frame.
+/// Energy of a range of samples that moves frame by frame.
 struct MovingEnergy<'a> {
     samples: &'a [f32],
     range: Range<usize>,
@@ -203,7 +200,7 @@ impl<'a> MovingEnergy<'a> {
         Self { samples, range: 0..0, sum: 0.0 }
     }
 
-    /// Of these frames, as far as the samples go.
+    /// Energy of these frames, limited to the samples.
     fn of(&mut self, frames: Range<i64>) -> f64 {
         let clip = |at: i64| usize::try_from(at).unwrap_or(0).min(self.samples.len());
         let (start, end) = (clip(frames.start), clip(frames.end));
@@ -229,7 +226,7 @@ impl<'a> MovingEnergy<'a> {
     }
 }
 
-/// The top of the hill about a whole lag, between the lags: where, and the value there.
+/// Interpolated position and value of the peak at a whole lag.
 fn peak(values: &[f64], top: usize) -> (f64, f64) {
     let (mut at, mut apart) = (top as f64, 0.5);
     for _ in 0..ROUNDS {
@@ -244,7 +241,7 @@ fn peak(values: &[f64], top: usize) -> (f64, f64) {
     (at, between(values, at))
 }
 
-/// A value between whole lags, by a windowed sinc.
+/// Value between whole lags, by windowed sinc.
 fn between(values: &[f64], at: f64) -> f64 {
     let whole = at.floor();
     let part = at - whole;
@@ -262,7 +259,7 @@ fn between(values: &[f64], at: f64) -> f64 {
     (1 - TAPS..=TAPS).filter_map(term).sum()
 }
 
-/// Evidence that one explanation of a sound is better than another.
+/// Evidence for one of two explanations of a sound.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Contest {
     lead: f64,
@@ -270,8 +267,8 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// Adds heard samples with both explanations, each with its gain. `floor` is the mean square of
-    /// noise that is always there.
+    /// Adds heard samples with both explanations and their gains. `floor` is the mean square of
+    /// permanent noise.
     pub fn add(
         &mut self,
         heard: &[f32],
@@ -287,27 +284,28 @@ impl Contest {
         }
     }
 
-    /// Adds `count` frames of which only one explanation is known, and the energy that it leaves: what is
-    /// more than noise, with its mean square in `known` other frames, counts against it.
+    /// Adds `count` frames with only one explanation, and the energy that it leaves. Any excess
+    /// over the noise counts against it; the noise is the mean square over `known` other frames.
     pub fn add_alone(&mut self, is_first: bool, left: f64, count: f64, (noise, known): (f64, f64)) {
         let beyond = left - count * noise;
         self.lead += if is_first { -beyond } else { beyond };
         self.variance += 2.0 * noise * noise * count * (1.0 + count / known);
     }
 
-    /// The lead of the first explanation in standard deviations of noise; negative if the second is
+    /// Lead of the first explanation in standard deviations of noise; negative if the second is
     /// better.
     pub fn deviations(&self) -> f64 {
         if self.variance > 0.0 { self.lead / self.variance.sqrt() } else { 0.0 }
     }
 }
 
-/// Candidates fitted to a part of a frame, each once.
+/// Cache of candidates fitted to a fraction of a frame.
 #[derive(Debug, Default)]
 pub struct FittedLags(Vec<(f64, (f64, f64))>);
 
 impl FittedLags {
-    /// The lag next to a candidate that explains most, and the gain of its sign there. `likeness` compares at a lag.
+    /// Best lag next to a candidate, and its gain with the candidate's sign. `likeness` compares at
+    /// a lag.
     pub fn of(&mut self, one: &Candidate, likeness: impl FnMut(f64) -> Likeness) -> (f64, f64) {
         if let Some((_, known)) = self.0.iter().find(|(lag, _)| *lag == one.lag) {
             return *known;
@@ -321,9 +319,8 @@ impl FittedLags {
     }
 }
 
-/// Chooses among candidates: the one that no rival equals, else the one nearest to `near` among equals.
-/// An inverted one is chosen only if it leads clearly. `lead` compares two candidates as a [`Contest`]
-/// does.
+/// Chooses the candidate without equals, else the equal nearest to `near`. Inverted candidates need
+/// a clear lead. `lead` compares two candidates as a [`Contest`] does.
 pub fn choose(
     candidates: &[Candidate],
     near: f64,
@@ -350,7 +347,7 @@ pub fn choose(
     Some(Choice { candidate: all[chosen], period })
 }
 
-/// From the best score on to neighbors that explain more.
+/// Climbs from the best score to better neighbors.
 fn climbed(
     all: &[Candidate],
     lead: &mut impl FnMut(&Candidate, &Candidate) -> f64,
@@ -365,7 +362,7 @@ fn climbed(
     Some(best)
 }
 
-/// The candidates that may be as good as the best.
+/// Candidates that may equal the best.
 fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
     let mut others: Vec<_> = (0..all.len()).filter(|at| *at != best).collect();
     others.sort_by(|a, b| all[*b].score.total_cmp(&all[*a].score));
@@ -377,8 +374,8 @@ fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
     rivals
 }
 
-/// Of the candidates that are as good as the best the one nearest to `near`. They are worse the further
-/// they lie from the best, so a bisection finds the last that is as good.
+/// Equal of the best that is nearest to `near`. Equality decreases with distance, so bisection
+/// finds the last one.
 fn nearest(
     all: &[Candidate],
     best: usize,

@@ -4,8 +4,7 @@ use rustfft::algorithm::Radix4;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection};
 
-/// Turns two real runs into their spectra by one transform: the one is its real part, the other its
-/// imaginary part.
+/// Transforms two real runs at once, as real and imaginary part.
 pub struct Transform {
     forward: Radix4<f64>,
     inverse: Radix4<f64>,
@@ -14,7 +13,7 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// Of runs of at most so many samples; longer by zeros to a power of two.
+    /// Creates a transform for runs of up to `samples`, padded with zeros to a power of two.
     pub fn new(samples: usize) -> Self {
         let length = samples.next_power_of_two();
         let forward = Radix4::new(length, FftDirection::Forward);
@@ -24,12 +23,12 @@ impl Transform {
         Self { forward, inverse, both: vec![zero; length], scratch: vec![zero; scratch] }
     }
 
-    /// Samples of a transform.
+    /// Length in samples.
     pub fn length(&self) -> usize {
         self.both.len()
     }
 
-    /// Hands over what is in each bin, from 0 to half the rate: of the one and of the other.
+    /// Passes each bin from 0 to half the rate to `bin`, with the values of both runs.
     pub fn spectra(
         &mut self,
         one: impl Iterator<Item = f64>,
@@ -48,7 +47,7 @@ impl Transform {
         }
     }
 
-    /// The real samples of a spectrum, from 0 to half the rate, not scaled.
+    /// Real samples of a spectrum from 0 to half the rate, not scaled.
     pub fn samples(&mut self, spectrum: &[Complex<f64>]) -> impl Iterator<Item = f64> {
         let length = self.both.len();
         self.both.fill(Complex::default());

@@ -1,30 +1,30 @@
-//! The low band of a sound at a lower rate, and back.
+//! Low band of a sound at a lower rate, and back.
 
 use core::f64::consts::PI;
 
 use super::model::dot;
 
-/// Takes the low band out, one low sample for every so many frames, and puts it back. Both ways
-/// use one symmetric filter: a sinc under a Hann window (Oppenheim and Schafer, "Discrete-Time
-/// Signal Processing", §7.5) that reaches [`Bands::REACH`] low samples either way.
+/// Extracts the low band at one sample per `factor` frames, and restores it. Both use one symmetric
+/// filter: a sinc with a Hann window (Oppenheim and Schafer, "Discrete-Time Signal Processing",
+/// §7.5) that reaches [`Bands::REACH`] low samples either way.
 #[derive(Debug, Clone)]
 pub(super) struct Bands {
     factor: usize,
     /// Weights of the frames around a low sample, and a 0.
     take: Box<[f32]>,
-    /// For each frame between two low samples, the weights of those around it, oldest first.
+    /// For each frame between two low samples, the weights of low samples around it, oldest first.
     back: Box<[f64]>,
 }
 
 impl Bands {
-    /// Low samples that the filter reaches either way.
+    /// Reach of the filter, in low samples.
     const REACH: usize = 8;
-    /// Low samples that make a frame.
+    /// Low samples per restored frame.
     pub(super) const TAPS: usize = 2 * Self::REACH;
-    /// Where the filter has fallen by half, in parts of the low rate.
+    /// Half-amplitude frequency relative to the low rate.
     const EDGE: f64 = 0.375;
 
-    /// One low sample for each `factor` frames. Allocates; nothing later does.
+    /// Creates a filter for one low sample per `factor` frames. Allocates here only.
     pub(super) fn new(factor: usize) -> Self {
         let reach = (Self::REACH * factor) as f64;
         let weight = |away: f64| {
@@ -49,14 +49,13 @@ impl Bands {
         self.factor
     }
 
-    /// Low samples that can be taken out of so many frames.
+    /// Low samples available from this many frames.
     pub(super) fn count(&self, frames: usize) -> usize {
         (frames + self.factor).saturating_sub(self.take.len()) / self.factor
     }
 
-    /// Takes the newest low samples out of `sound`, oldest first. The last of them lies so far
-    /// before the end of the sound that [`Bands::TAPS`] more are needed before that end can be
-    /// put back.
+    /// Extracts the newest low samples of `sound`, oldest first. [`Bands::TAPS`] more would be
+    /// needed to restore the end of the sound.
     pub(super) fn take(&self, sound: &[f32], low: &mut [f64]) {
         let newest = sound.len() - self.take.len();
         for (back, sample) in low.iter_mut().rev().enumerate() {
@@ -65,8 +64,8 @@ impl Bands {
         }
     }
 
-    /// The frame that is `phase` frames after the first that needs all of the last
-    /// [`Bands::TAPS`] samples of `low`; below the factor.
+    /// Restores the frame `phase` (below the factor) after the first that needs all of the last
+    /// [`Bands::TAPS`] samples of `low`.
     pub(super) fn back(&self, low: &[f64], phase: usize) -> f64 {
         let weights = &self.back[phase * Self::TAPS..][..Self::TAPS];
         dot(&low[low.len() - Self::TAPS..], weights)

@@ -1,20 +1,18 @@
-//! The last frames that were given out.
+//! The last frames of output.
 
 use crate::format::number;
 
-/// A ring of frames.
 #[derive(Debug, Clone)]
 pub(super) struct History {
     channels: usize,
     samples: Box<[f32]>,
-    /// The frame that is written next.
     next: usize,
-    /// Frames that follow each other up to the newest.
+    /// Contiguous frames up to the newest.
     known: usize,
 }
 
 impl History {
-    /// Room for `frames` of `channels` samples, both at least 1. Allocates; nothing later does.
+    /// Room for `frames` of `channels` samples, both at least 1. Allocates here only.
     pub(super) fn new(channels: usize, frames: usize) -> Self {
         Self { channels, samples: vec![0.0; frames.max(1) * channels].into(), next: 0, known: 0 }
     }
@@ -27,12 +25,12 @@ impl History {
         self.samples.len() / self.channels
     }
 
-    /// Nothing that comes follows what is known.
+    /// Discards the history at a discontinuity.
     pub(super) fn forget(&mut self) {
         self.known = 0;
     }
 
-    /// Keeps the newest of these frames.
+    /// Adds frames; keeps the newest.
     pub(super) fn push(&mut self, samples: &[f32]) {
         let room = self.samples.len();
         let whole = &samples[..samples.len() / self.channels * self.channels];
@@ -45,7 +43,7 @@ impl History {
         self.known = (self.known + whole.len() / self.channels).min(room / self.channels);
     }
 
-    /// The newest frame; silence where there is none. What is no number is taken for silence.
+    /// Newest frame, or silence. NaN becomes silence.
     pub(super) fn last_frame(&self, out: &mut [f32]) {
         let frames = self.samples.len() / self.channels;
         let at = (self.next + frames - 1) % frames * self.channels;
@@ -54,8 +52,8 @@ impl History {
         }
     }
 
-    /// Fills `out` with the newest samples of a channel, oldest first; what is no number is taken
-    /// for silence. Returns the greatest, without its sign.
+    /// Fills `out` with a channel's newest samples, oldest first; NaN becomes silence. Returns the
+    /// peak.
     pub(super) fn channel(&self, channel: usize, out: &mut [f32]) -> f32 {
         let frames = self.samples.len() / self.channels;
         let begin = self.next + frames - out.len();

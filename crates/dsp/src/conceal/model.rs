@@ -1,26 +1,25 @@
-//! Linear prediction: the coefficients that tell the next sample of a sound from those before.
+//! Linear prediction: coefficients that predict a sample from those before.
 
 use core::ops::{Add, Mul};
 
-/// Fits models; holds the memory that takes.
+/// Fits models and owns the memory.
 #[derive(Debug, Clone)]
 pub(super) struct Fitter {
-    /// Errors of prediction forwards, sample by sample; before the fit, the sound.
+    /// Forward prediction errors by sample; initially the sound.
     forward: Box<[f32]>,
-    /// Errors of prediction backwards, each beside the forward error one sample later.
+    /// Backward prediction errors, each next to the forward error one sample later.
     backward: Box<[f32]>,
     /// Coefficients of the prediction error filter after the leading 1, newest sample first.
     filter: Box<[f64]>,
 }
 
 impl Fitter {
-    /// Power of what is taken for noise, for a full scale of 1: 65 dB below. A model fitted to less
-    /// is on the brink of swinging up. Of 3000 random successions of a pure tone and holes, seven
-    /// clicked (a step of more than a fifth of the tone) at 80 dB, one at 70, none at 65. Real sound
-    /// goes on as well with each.
+    /// Noise power relative to full scale 1: −65 dB. Models fitted with less are nearly unstable.
+    /// Of 3000 random sequences of a pure tone with holes, seven clicked (a step above a fifth of
+    /// the tone) at −80 dB, one at −70 and none at −65. Real sound continues as well with each.
     const NOISE: f32 = 3e-7;
 
-    /// For up to `window` samples and `order` coefficients. Allocates; nothing later does.
+    /// Creates a fitter for up to `window` samples and `order` coefficients. Allocates here only.
     pub(super) fn new(window: usize, order: usize) -> Self {
         Self {
             forward: vec![0.0; window].into(),
@@ -29,20 +28,19 @@ impl Fitter {
         }
     }
 
-    /// Where the sound to fit is written, oldest sample first, all about within ±1.
+    /// Buffer for the sound to fit, oldest sample first, within about ±1.
     pub(super) fn window(&mut self, samples: usize) -> &mut [f32] {
         &mut self.forward[..samples]
     }
 
     /// Fits `model`, oldest sample first, to the first `samples` of the window by Burg's method
-    /// ("Maximum entropy spectral analysis", 1975, as in Kay, "Modern Spectral Estimation",
-    /// §7.5): about four multiply-adds for each sample and coefficient. Half as many coefficients
-    /// as samples at most; those beyond are 0.
+    /// ("Maximum entropy spectral analysis", 1975, as in Kay, "Modern Spectral Estimation", §7.5).
+    /// This takes about four multiply-adds per sample and coefficient. At most half as many
+    /// coefficients as samples; the rest are 0.
     ///
-    /// A reflection coefficient is the difference of two sums of squares over their sum, so it
-    /// lies within ±1 whatever the sound and the rounding are, and models of such coefficients
-    /// are stable. The errors may therefore be 32-bit floats. The model may not: rounded to 32
-    /// bits, that of a pure tone would swing up.
+    /// A reflection coefficient is the difference of two sums of squares over their sum. It stays
+    /// within ±1 for any sound and rounding, and such models are stable. So 32-bit errors suffice.
+    /// The model needs 64 bits: rounded to 32, that of a pure tone would grow.
     pub(super) fn fit(&mut self, samples: usize, model: &mut [f64]) {
         let (forward, backward) = (&mut self.forward[..samples], &mut self.backward[..samples]);
         backward.copy_from_slice(forward);
@@ -63,8 +61,8 @@ impl Fitter {
     }
 }
 
-/// Burg's reflection coefficient, −2 Σfb ÷ Σ(f² + b²), where that sum is above `noise`; 0 where
-/// there is nothing to predict.
+/// Burg's reflection coefficient, −2 Σfb ÷ Σ(f² + b²), with `noise` added to that sum; 0 for
+/// silence.
 fn reflection(forward: &[f32], backward: &[f32], noise: f32) -> f32 {
     let sum = squares(forward, backward, |f, b| f + b);
     let difference = squares(forward, backward, |f, b| f - b);
@@ -72,7 +70,7 @@ fn reflection(forward: &[f32], backward: &[f32], noise: f32) -> f32 {
     if energy > 0.0 { (difference - sum) / energy } else { 0.0 }
 }
 
-/// The error filter with one more coefficient (Levinson's step): the last of `filter` is new.
+/// Adds a coefficient to the error filter (Levinson's step); the last of `filter` is new.
 fn grow(filter: &mut [f64], reflection: f64) {
     let last = filter.len() - 1;
     for early in 0..last.div_ceil(2) {
@@ -84,11 +82,11 @@ fn grow(filter: &mut [f64], reflection: f64) {
     filter[last] = reflection;
 }
 
-/// Sums are kept in this many parts, which the processor adds side by side.
+/// Partial sums for vector instructions.
 const LANES: usize = 8;
 
-/// The sum of the squares of what `join` makes of two slices of one length. One sum at a time:
-/// of two, the compiler puts the wrong ones side by side, at twice the time.
+/// Sum of the squares of `join` of two equal-length slices. One sum per call: with two, the
+/// compiler vectorises badly, at twice the time.
 fn squares(a: &[f32], b: &[f32], join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut sums = [0.0; LANES];
     let (a_lanes, a_rest) = a.as_chunks::<LANES>();
@@ -103,7 +101,6 @@ fn squares(a: &[f32], b: &[f32], join: impl Fn(f32, f32) -> f32) -> f32 {
     total(sums) + rest
 }
 
-/// The sum of the products of two slices of one length.
 pub(super) fn dot<T: Copy + Default + Add<Output = T> + Mul<Output = T>>(a: &[T], b: &[T]) -> T {
     let mut sums = [T::default(); LANES];
     let (a_lanes, a_rest) = a.as_chunks::<LANES>();

@@ -1,19 +1,18 @@
-//! One channel that goes on as it was.
+//! Prediction of one channel.
 //!
-//! The tones of music and the pitch of a voice are told apart only by models that reach back some
-//! 10 ms, but nearly all of them lie below 5 kHz: so the low band is predicted at about 12 kHz,
-//! where that is a sixteenth of the work, and what it leaves of the sound by a short model at the
-//! full rate.
+//! Resolving musical tones and voice pitch needs models that reach back some 10 ms, but nearly all
+//! of them lie below 5 kHz. So the low band is predicted at about 12 kHz, for a sixteenth of the
+//! work. A short model at the full rate predicts the rest.
 
 use super::bands::Bands;
 use super::model::{Fitter, dot};
 
-/// What the predictions of a stream have in common: filter, sizes, memory to begin in.
+/// Shared parts of a stream's predictions: filter, sizes and memory.
 #[derive(Debug, Clone)]
 pub(super) struct Bench {
     bands: Bands,
     fitter: Fitter,
-    /// The sound that a prediction learns from, oldest frame first.
+    /// Sound to learn from, oldest frame first.
     sound: Box<[f32]>,
     low: Box<[f64]>,
     low_order: usize,
@@ -22,16 +21,16 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// The low band's rate, roughly.
+    /// Approximate rate of the low band.
     const LOW_RATE: u32 = 12_000;
-    /// Frames that the full rate's model is fitted to, at most: 5 ms at 48 kHz.
+    /// Maximum frames for the full-rate model: 5 ms at 48 kHz.
     const HIGH_WINDOW: usize = 240;
-    /// Coefficients of the models of one channel and of all together: low band, full rate.
+    /// Maximum coefficients per channel and in total: low band, full rate.
     const ORDER: (usize, usize) = (128, 32);
     const BUDGET: (usize, usize) = (512, 128);
 
-    /// For sound of `rate` frames in a second, of which up to `window` are learnt from, and so
-    /// many channels. Allocates; nothing later does.
+    /// For `rate` frames per second, up to `window` frames to learn from, and `channels`. Allocates
+    /// here only.
     pub(super) fn new(rate: u32, window: usize, channels: usize) -> Self {
         let factor = ((rate + Self::LOW_RATE / 2) / Self::LOW_RATE).max(1);
         let bands = Bands::new(factor as usize);
@@ -51,36 +50,34 @@ impl Bench {
     }
 
     pub(super) fn least(&self) -> usize {
-        // As many low samples as the frames are made of to which the full rate's model is fitted.
+        // As many low samples as the frames of the full-rate model need.
         self.high_window + (Bands::TAPS + 1) * self.bands.factor()
     }
 
-    /// Where to write the sound that is learnt from.
     pub(super) fn sound(&mut self, frames: usize) -> &mut [f32] {
         &mut self.sound[..frames]
     }
 }
 
-/// The prediction of one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Prediction {
     low: PredictedSignal,
     high: PredictedSignal,
-    /// Frames told since the low band went on.
+    /// Frames since the last low-band step.
     phase: usize,
-    /// Gain of a prediction that went higher than the sound was.
+    /// Gain, reduced when a prediction exceeds the sound.
     trust: f32,
-    /// The loudest the sound was; the prediction goes no higher.
+    /// Peak of the sound, which limits the prediction.
     peak: f32,
 }
 
 impl Prediction {
-    /// A prediction this much higher than the sound was swings up,
+    /// Predictions above the peak by this factor are growing.
     const TOO_HIGH: f64 = 1.5;
-    /// and this remains of its gain after each such sample.
+    /// Gain factor after each such sample.
     const DISTRUST: f32 = 0.9;
 
-    /// Allocates; nothing later does.
+    /// Allocates here only.
     pub(super) fn new(bench: &Bench) -> Self {
         Self {
             low: PredictedSignal::new(bench.low_order, bench.low_order.max(Bands::TAPS)),
@@ -91,15 +88,15 @@ impl Prediction {
         }
     }
 
-    /// Learns to go on from the first `frames` of the bench's sound, whose greatest sample is
-    /// `peak`. With the models of last time unless new ones are to be fitted.
+    /// Learns from the first `frames` of the bench's sound, whose peak is `peak`; reuses the last
+    /// models unless `fit`.
     pub(super) fn begin(&mut self, bench: &mut Bench, frames: usize, peak: f32, fit: bool) {
         let Bench { bands, fitter, sound, low, high_window, .. } = bench;
         let sound = &mut sound[..frames];
-        // Models do not depend on the level; scaled, nothing overflows.
+        // Models are independent of level; scaling prevents overflow.
         let scale = if peak >= f32::MIN_POSITIVE { peak.recip() } else { 0.0 };
         sound.iter_mut().for_each(|sample| *sample *= scale);
-        // What was silent for 2.5 ms is silent: a model that reaches further back would go on with what was before.
+        // 2.5 ms of silence stays silent: a longer model would continue the sound before it.
         let silent = sound[frames - *high_window / 2..].iter().all(|sample| *sample == 0.0);
         (self.peak, self.trust, self.phase) = (peak, if silent { 0.0 } else { 1.0 }, 0);
 
@@ -112,8 +109,8 @@ impl Prediction {
             }
             fitter.fit(known, &mut self.low.model);
         }
-        // The filter lags, so the low band is predicted up to the end of the sound already. What
-        // is wrong with that is left to the model of the rest: sound and prediction meet exactly.
+        // The filter lags, so predict the low band up to the end of the sound. The model of the
+        // rest absorbs the error, so sound and prediction join exactly.
         self.low.begin(&low[..known]);
         low[known..].fill_with(|| self.low.step());
 
@@ -144,11 +141,10 @@ impl Prediction {
     }
 }
 
-/// A signal predicted from itself.
 #[derive(Debug, Clone)]
 struct PredictedSignal {
     model: Box<[f64]>,
-    /// The newest samples end at `end`. When there is no room behind it, they move to the front.
+    /// Newest samples up to `end`; moved to the front when the buffer is full.
     samples: Box<[f64]>,
     memory: usize,
     end: usize,
@@ -157,7 +153,7 @@ struct PredictedSignal {
 impl PredictedSignal {
     /// Samples between two moves.
     const ROOM: usize = 64;
-    /// A model that is stable may still swing; a signal within ±1 has no use for more.
+    /// Limit of the signal: stable models may still grow transiently, and the sound is within ±1.
     const MOST: f64 = 4.0;
 
     fn new(order: usize, memory: usize) -> Self {
@@ -169,7 +165,7 @@ impl PredictedSignal {
         }
     }
 
-    /// Goes on from the end of `signal`.
+    /// Continues from the end of `signal`.
     fn begin<T: Copy + Into<f64>>(&mut self, signal: &[T]) {
         let newest = &signal[signal.len().saturating_sub(self.memory)..];
         self.end = self.memory;
@@ -188,7 +184,7 @@ impl PredictedSignal {
             self.end = self.memory;
         }
         let told = dot(&self.samples[self.end - self.model.len()..self.end], &self.model);
-        // Whatever comes of a sound nobody thought of, it ends here.
+        // Final guard for unforeseen sound.
         let told = if told.is_nan() { 0.0 } else { told.clamp(-Self::MOST, Self::MOST) };
         self.samples[self.end] = told;
         self.end += 1;

@@ -4,7 +4,7 @@ use super::*;
 
 const RATE: u32 = 48_000;
 
-/// A tone with its second partial, of one channel.
+/// A tone with its second partial, one channel.
 fn tone(hertz: f64, frames: core::ops::Range<usize>) -> Vec<f32> {
     let phase = |at: usize| 2.0 * PI * hertz * at as f64 / f64::from(RATE);
     frames.map(|at| (0.5 * phase(at).sin() + 0.2 * (2.0 * phase(at)).cos()) as f32).collect()
@@ -84,7 +84,7 @@ fn sound_that_comes_back_is_whole_after_a_millisecond() {
         assert!(concealer.is_transparent());
         let whole: Vec<f32> = samples.into_iter().chain(back).collect();
         for pair in whole.windows(2) {
-            // The tone itself moves by 0.04 at most.
+            // The tone itself moves by at most 0.04.
             assert!((pair[1] - pair[0]).abs() < 0.06, "no click: {hole}, {pair:?}");
         }
     }
@@ -219,7 +219,7 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(piece, 1..24)
 }
 
-/// Two channels of what `sample` makes of each index, with holes.
+/// Two channels of `sample` by index, with holes.
 fn with_holes(pieces: &[Piece], block: usize, sample: impl Fn(usize) -> f32) -> Vec<f32> {
     let mut concealer = Concealer::new(2, RATE);
     let (mut out, mut at) = (vec![], 0);
@@ -275,7 +275,7 @@ proptest! {
         });
         let first = out.iter().position(|s| *s != 0.0).unwrap_or(out.len()) / 2;
         for at in first + 1..out.len() / 2 {
-            // The tone moves by 0.02, half a cosine over 33 frames by 0.05 of what fades.
+            // The tone moves by 0.02; a half cosine over 33 frames by 0.05 of the fading part.
             let step = (out[2 * at] - out[2 * at - 2]).abs();
             prop_assert!(step < 0.1, "{step} at {at}");
         }

@@ -1,20 +1,19 @@
-//! Finds jumps of the delay between loudspeaker and microphone: after one, the microphone captures what the filter
-//! estimates, but earlier or later.
+//! Finds jumps of the delay between loudspeaker and microphone: afterwards the microphone captures
+//! the estimated echo, but earlier or later.
 
 use super::transform::{Bins, Transform};
 
-/// The search runs at about this rate, in Hz.
+/// Approximate rate of the search, in Hz.
 const COARSE: usize = 8000;
 /// Samples of a search at that rate: 1 s.
 const LENGTH: usize = 8192;
-/// Samples that are compared with earlier ones: those since the jump.
+/// Newest samples, since the jump, to compare with earlier ones.
 const RECENT: usize = COARSE / 5;
-/// How alike both are after a jump, at least. A room that changed is less.
+/// Minimum likeness after a jump; a changed room has less.
 const ALIKE: f32 = 0.7;
 
-/// Samples of the recent past at both rates.
+/// Recent samples at both rates.
 struct History {
-    /// A ring.
     fine: Box<[f32]>,
     end: usize,
     coarse: Box<[f32]>,
@@ -52,14 +51,14 @@ impl History {
         }
     }
 
-    /// The sample so many frames before the newest.
+    /// Sample `age` frames before the newest.
     fn before(&self, age: usize) -> f32 {
         let length = self.fine.len();
         self.fine[(self.end + 2 * length - 1 - age) % length]
     }
 }
 
-/// Compares captured samples with the filter's estimate of them.
+/// Compares captured samples with the filter's estimate.
 pub(super) struct JumpFinder {
     captured: History,
     estimated: History,
@@ -75,7 +74,7 @@ pub(super) struct JumpFinder {
 }
 
 impl JumpFinder {
-    /// Finds jumps by at most `longest` frames.
+    /// Creates a finder for jumps of up to `longest` frames.
     pub(super) fn new(hertz: usize, longest: usize) -> Self {
         let stride = (hertz / COARSE).max(1);
         let longest = longest.min(stride * (LENGTH - RECENT - 1));
@@ -100,8 +99,8 @@ impl JumpFinder {
         self.estimated.push(estimated);
     }
 
-    /// A quarter of a search, so that no period takes long. Returns by how many frames the captured echo is later
-    /// than the estimate now.
+    /// Runs a quarter of a search, to limit the time per period. Returns how many frames the
+    /// captured echo is later than the estimate.
     pub(super) fn search(&mut self) -> Option<i64> {
         let stage = self.stage;
         self.stage = (stage + 1) % 4;
@@ -119,7 +118,7 @@ impl JumpFinder {
             return None;
         }
         self.transform.forward(&all.coarse, &mut self.all);
-        // Whitened: the peak is as narrow as it can be.
+        // Whitened for the narrowest peak.
         for k in 0..self.all.re.len() {
             let (are, aim) = (self.recent.re[k], self.recent.im[k]);
             let (bre, bim) = (self.all.re[k], self.all.im[k]);
@@ -137,13 +136,13 @@ impl JumpFinder {
     }
 }
 
-/// The lag next to `near` at which both are most alike, if they are.
+/// Lag of maximum likeness next to `near`, if they are alike.
 fn refined(recent: &History, all: &History, near: usize, stride: usize) -> Option<i64> {
     let count = stride * RECENT / 2;
     let reach = 2 * stride as i64;
     let alike = |lag: i64| {
         let (mut both, mut one, mut other) = (0.0_f32, 1e-12_f32, 1e-12_f32);
-        // Every second sample does.
+        // Every second sample suffices.
         for age in (reach as usize..count).step_by(2) {
             let a = recent.before(age);
             let b = all.before((age as i64 + lag) as usize);

@@ -1,41 +1,40 @@
-//! The linear part of the echo's path, learned by a partitioned-block frequency-domain Kalman filter
-//! (F. Kuech, E. Mabande and G. Enzner, *State-space architecture of the partitioned-block-based acoustic echo
-//! controller*, ICASSP 2014).
+//! Linear part of the echo path, learned by a partitioned-block frequency-domain Kalman filter (F.
+//! Kuech, E. Mabande and G. Enzner, *State-space architecture of the partitioned-block-based
+//! acoustic echo controller*, ICASSP 2014).
 //!
-//! It learns in blocks of its own, whatever the period of the device. The first block of taps is applied to the
-//! samples themselves and the others to spectra of past blocks, so that no sample waits for a block.
+//! It learns in its own blocks, independent of the device period. The first block of taps is
+//! applied to samples directly, the others to spectra of past blocks. So no sample waits for a
+//! block.
 
 use super::transform::{Bins, Transform, convolve};
 use crate::vector::widest;
 
-/// Pre-emphasis: of each sample this much of the previous one is subtracted, so that loud bass does not leak into
+/// Pre-emphasis: share of the previous sample to subtract, so that loud bass does not leak into
 /// other bins.
 const EMPHASIS: f32 = 0.9;
-/// How much of its power a path changes from one block to the next.
+/// Change of a path's power per block.
 const CHANGES: f32 = 1e-4;
-/// How much of the computed certainty each block adds: parts of a path are learned from like spectra, so their errors
-/// depend on each other, which a variance for each does not know.
+/// Share of the computed certainty to add per block. Parts of a path learn from similar spectra, so
+/// their errors correlate, which separate variances ignore.
 const CERTAINTY: f32 = 0.15;
 const NOISE_STEP: f32 = 0.15;
 
-/// Block lengths and counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// Samples of a block, a power of two.
+    /// Samples per block, a power of two.
     pub(super) block: usize,
-    /// Blocks of taps.
     pub(super) parts: usize,
-    /// Samples by which the reference can be delayed.
+    /// Maximum delay of the reference in samples.
     pub(super) longest_delay: usize,
 }
 
-/// The sound of one loudspeaker.
+/// Sound of one loudspeaker.
 pub(super) struct Reference {
     shape: Shape,
-    /// Pre-emphasised samples; the current block fills the end.
+    /// Pre-emphasised samples, with the current block at the end.
     line: Box<[f32]>,
     last: f32,
-    /// Of the newest block first, from `newest` on.
+    /// Newest block first, from `newest` on.
     spectra: Box<[Bins]>,
     newest: usize,
     pub(super) delay: usize,
@@ -54,19 +53,18 @@ impl Reference {
         }
     }
 
-    /// Frames after which nothing of a sample is left here.
+    /// Frames until a sample has left all buffers.
     pub(super) fn reach(&self) -> usize {
         self.line.len() + 2 * self.shape.block
     }
 
-    /// Takes a sample of the current block.
     pub(super) fn push(&mut self, at: usize, sample: f32) {
         let place = self.line.len() - self.shape.block + at;
         self.line[place] = sample - EMPHASIS * self.last;
         self.last = sample;
     }
 
-    /// Adds the spectrum of the block that is complete now, and begins another.
+    /// Adds the spectrum of the completed block and starts the next.
     pub(super) fn next_block(&mut self, transform: &mut Transform) {
         self.newest = (self.newest + self.shape.parts - 1) % self.shape.parts;
         self.transform(0, 0, transform);
@@ -80,10 +78,9 @@ impl Reference {
         transform.forward(&self.line[end - 2 * block..end], &mut self.spectra[index]);
     }
 
-    /// Delays the reference by so many frames.
     pub(super) fn set_delay(&mut self, delay: usize, transform: &mut Transform) {
         self.delay = delay.min(self.shape.longest_delay);
-        // The spectra are of what was before the current block, which the line has moved on from.
+        // The spectra cover the time before the current block, after which the line has moved.
         (0..self.shape.parts).for_each(|part| self.transform(part, self.shape.block, transform));
     }
 
@@ -91,35 +88,34 @@ impl Reference {
         &self.spectra[(self.newest + part) % self.shape.parts]
     }
 
-    /// The samples that meet the first block of taps at this frame of the current block, the oldest first.
+    /// Samples for the first block of taps at this frame of the current block, oldest first.
     fn near(&self, at: usize, count: usize) -> &[f32] {
         let start = self.line.len() - 2 * self.shape.block + at - self.delay;
         &self.line[start..start + self.shape.block + count]
     }
 }
 
-/// The paths from all loudspeakers to one microphone.
+/// Paths from all loudspeakers to one microphone.
 pub(super) struct Paths {
     shape: Shape,
-    /// By loudspeaker and part.
     weights: Box<[Bins]>,
     variances: Box<[Box<[f32]>]>,
-    /// The first block of taps, by loudspeaker.
+    /// First block of taps, by loudspeaker.
     heads: Box<[Box<[f32]>]>,
-    /// What the other taps add in the current block.
+    /// Contribution of the other taps to the current block.
     tail: Box<[f32]>,
-    /// Pre-emphasised samples of the current block, and the estimate of their echo.
+    /// Pre-emphasised samples of the current block, and their estimated echo.
     heard: Box<[f32]>,
     estimated: Box<[f32]>,
     last: f32,
     echo: f32,
     watch: Watch,
-    /// The current block has samples that cannot be learned from.
+    /// Whether the current block has samples unfit for learning.
     spoilt: bool,
-    /// Power of what is no echo.
+    /// Power of everything but echo.
     noise: Box<[f32]>,
     error: Bins,
-    /// Power of the error that the variances expect.
+    /// Error power by the variances.
     expected: Box<[f32]>,
     /// `1 / (power of the expected error and of the noise)`.
     whole: Box<[f32]>,
@@ -156,7 +152,7 @@ impl Paths {
         }
     }
 
-    /// Expects the paths to have changed by this share of the prior.
+    /// Assumes that the paths have changed by this share of the prior.
     pub(super) fn doubt(&mut self, share: f32) {
         let parts = self.shape.parts;
         for (index, variances) in self.variances.iter_mut().enumerate() {
@@ -165,7 +161,7 @@ impl Paths {
         }
     }
 
-    /// Writes the echo in `captured`, which begins at this frame of the current block.
+    /// Writes the echo in `captured`, which starts at this frame of the current block.
     pub(super) fn estimate(
         &mut self,
         references: &[Reference],
@@ -196,17 +192,17 @@ impl Paths {
         }
     }
 
-    /// Learns nothing from the current block.
+    /// Excludes the current block from learning.
     pub(super) fn spoil(&mut self) {
         self.spoilt = true;
     }
 
-    /// The newest samples of the current block, before `until`: captured, and estimated of their echo.
+    /// Newest samples of the current block before `until`: captured, and their estimated echo.
     pub(super) fn newest(&self, from: usize, until: usize) -> (&[f32], &[f32]) {
         (&self.heard[from..until], &self.estimated[from..until])
     }
 
-    /// Judges the block that is complete now.
+    /// Judges the completed block.
     pub(super) fn watch(&mut self) -> Doubt {
         let doubt = self.watch.judge(&self.heard, &self.estimated);
         if doubt == Doubt::Changed {
@@ -215,22 +211,22 @@ impl Paths {
         doubt
     }
 
-    /// The delay follows a jump, so the path is right again.
+    /// Accepts the path again after the delay has followed a jump.
     pub(super) fn moved(&mut self) {
         self.watch = Watch { learned: true, ..Watch::default() };
     }
 
-    /// The power of the error that is expected, in each bin.
+    /// Expected error power per bin.
     pub(super) fn expected(&self) -> impl Iterator<Item = f32> {
         self.expected.iter().copied()
     }
 
-    /// Learns from the block that is complete now, and prepares the next one.
+    /// Learns from the completed block and prepares the next.
     pub(super) fn next_block(&mut self, references: &[Reference], transform: &mut Transform) {
         let Shape { block, parts, .. } = self.shape;
         self.update(references, transform, self.weights.len());
         let Self { sum, weights, variances, .. } = self;
-        // The error with all that has been learned so far.
+        // Error with everything learned so far.
         sum.clear();
         self.expected.fill(0.0);
         for (index, (weights, variances)) in weights.iter().zip(variances.iter()).enumerate() {
@@ -257,7 +253,7 @@ impl Paths {
         let spoilt = core::mem::take(&mut self.spoilt);
         let learns = !spoilt && !self.watch.holds;
         self.updated = if learns { 0 } else { weights.len() };
-        // The other taps of the next block.
+        // Other taps of the next block.
         sum.clear();
         for (index, weights) in weights.iter().enumerate() {
             let part = index % parts;
@@ -273,7 +269,7 @@ impl Paths {
         self.tail.copy_from_slice(&self.time[block..]);
     }
 
-    /// Learns from the last block for the parts below `until`.
+    /// Learns from the last block for parts below `until`.
     pub(super) fn update(
         &mut self,
         references: &[Reference],
@@ -304,31 +300,31 @@ impl Paths {
     }
 }
 
-/// What the filter's estimate does to the captured sound.
+/// Effect of the filter's estimate on the captured sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It takes echo out.
+    /// Removes echo.
     Good,
-    /// It has added sound for a while, as after a jump of the delay.
+    /// Has added sound for a while, as after a jump of the delay.
     Jumped,
-    /// The same, and no jump was found in time: the room changed.
+    /// Has added sound without finding a jump in time: the room changed.
     Changed,
 }
 
-/// Finds out whether a path that was learned still fits.
+/// Checks whether a learned path still fits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Watch {
     captured: f32,
     left: f32,
     learned: bool,
-    /// Nothing is learned while a learned path seems to be the wrong one, so that a jump finds it as it was.
+    /// Suspends learning while a learned path seems wrong, to keep it for a jump search.
     holds: bool,
     adds: u32,
 }
 
 impl Watch {
     const STEP: f32 = 0.2;
-    /// Blocks until a jump is searched, and until the room is said to have changed.
+    /// Blocks until a jump search, and until the room counts as changed.
     const SEARCHES: u32 = 4;
     const CHANGES: u32 = 32;
 
@@ -357,7 +353,7 @@ impl Watch {
     }
 }
 
-/// The expected power of a part of a path per bin: a room's sound fades.
+/// Expected power of a path's part per bin: room sound decays.
 fn prior(part: usize, parts: usize) -> f32 {
     let fades = |part: usize| 10_f32.powf(-4.0 * part as f32 / parts as f32);
     fades(part) / (0..parts).map(fades).sum::<f32>()

@@ -1,33 +1,31 @@
-//! Suppresses the echo that the filter leaves, by gains per frequency. Their filter has minimum phase, so it adds no
-//! delay; without echo it is left out.
+//! Suppresses residual echo with gains per frequency. Their filter has minimum phase, so it adds no
+//! delay; it is bypassed without echo.
 
 use super::transform::{Bins, Transform, convolve};
 use crate::vector::widest;
 
-/// Taps of the filter.
 const TAPS: usize = 128;
-/// Of the estimated residual echo, this much is subtracted.
+/// Share of the estimated residual echo to subtract.
 const OVER: f32 = 0.5;
-/// Smallest gain: −9 dB.
+/// Minimum gain: −9 dB.
 const LEAST: f32 = 0.35;
 
-/// Distortion of a loudspeaker, next to the echo: −36 dB.
+/// Loudspeaker distortion relative to the echo: −36 dB.
 const DISTORTION: f32 = 2.5e-4;
 
-/// By how much echo that is not yet learned may fade from one block to the next.
+/// Maximum decay per block of echo not yet learned.
 const FADES: f32 = 0.5;
 
-/// The suppressor of one microphone.
 pub(super) struct Suppressor {
     hop: usize,
-    /// The newest pre-emphasised samples: of what the filter left, and of its estimate.
+    /// Newest pre-emphasised samples: the filter's residual and its estimate.
     left: Box<[f32]>,
     echo: Box<[f32]>,
     window: Box<[f32]>,
     windowed: Box<[f32]>,
     spectrum: Bins,
     power: Box<[f32]>,
-    /// Power of the residual echo that the filter expects.
+    /// Residual echo power that the filter expects.
     expected: Box<[f32]>,
     noise: Box<[f32]>,
     gains: Box<[f32]>,
@@ -39,10 +37,10 @@ pub(super) struct Suppressor {
 }
 
 impl Suppressor {
-    /// One whose windows are `length` samples, a power of two.
+    /// Creates a suppressor with windows of `length` samples, a power of two.
     pub(super) fn new(length: usize) -> Self {
         let (bins, hop) = (length / 2 + 1, length / 4);
-        // Rises slowly and falls fast, so that the newest samples count.
+        // Rises slowly and falls fast, to favour the newest samples.
         let falls = length / 8;
         let window = |at: usize| {
             let phase = match length - at {
@@ -76,7 +74,7 @@ impl Suppressor {
         self.hop
     }
 
-    /// There is no echo any more.
+    /// Resets the state when the echo has ended.
     pub(super) fn rest(&mut self) {
         self.expected.fill(0.0);
         self.gains.fill(1.0);
@@ -87,7 +85,7 @@ impl Suppressor {
         }
     }
 
-    /// Takes the power of the error that the filter expects, in bins half as wide.
+    /// Sets the filter's expected error power; these bins are twice as wide.
     pub(super) fn expect(&mut self, power: impl Iterator<Item = f32>) {
         let scale = self.window.iter().map(|weight| weight * weight).sum::<f32>()
             / self.window.len() as f32;
@@ -96,8 +94,8 @@ impl Suppressor {
         }
     }
 
-    /// Filters samples that begin at this frame of a hop. The pair is what was captured of them and the estimate of their
-    /// echo, pre-emphasised.
+    /// Filters samples that start at this frame of a hop. The pair holds their captured sound and
+    /// its estimated echo, pre-emphasised.
     pub(super) fn filter(&mut self, at: usize, sound: &mut [f32], (heard, echo): (&[f32], &[f32])) {
         let count = sound.len();
         let rest = self.left.len() - count;
@@ -133,7 +131,7 @@ impl Suppressor {
         past.copy_within(count..count + TAPS - 1, 0);
     }
 
-    /// Makes the filter of the next hop.
+    /// Calculates the filter of the next hop.
     pub(super) fn next_hop(&mut self, transform: &mut Transform) {
         self.before.copy_from_slice(&self.taps);
         self.acts[0] = self.acts[1];
@@ -148,13 +146,13 @@ impl Suppressor {
         spectrum_of(&self.echo, spectrum);
         power.iter_mut().zip(spectrum.power()).for_each(|(to, power)| *to = power);
         spectrum_of(&self.left, spectrum);
-        // Next to louder near sound the rest of the echo is not heard, and gains would harm that sound.
+        // Louder near sound masks the residual echo, and gains would harm it.
         let residual = |k: usize| expected[k] + DISTORTION * power[k];
         let echo: f32 = (0..power.len()).map(residual).sum();
         let over = OVER * (echo / (spectrum.power().sum::<f32>() + 1e-20)).min(1.0).sqrt().sqrt();
         let mut least = 1.0_f32;
         for (k, left) in spectrum.power().enumerate() {
-            // Falls at once and rises by 3 dB in a quarter of a second.
+            // Falls at once, rises 3 dB in 0.25 s.
             noise[k] = if left < noise[k] || noise[k] == 0.0 {
                 noise[k] + 0.3 * (left - noise[k])
             } else {
@@ -182,11 +180,11 @@ impl Suppressor {
         }
     }
 
-    /// The taps of minimum phase, by the cepstrum of the gains.
+    /// Calculates minimum-phase taps from the cepstrum of the gains.
     fn make_taps(&mut self, transform: &mut Transform) {
         let Self { spectrum, windowed, gains, taps, .. } = self;
         spectrum.im.fill(0.0);
-        // Over neighbours, as the taps are fewer than the bins.
+        // Smoothed, because there are fewer taps than bins.
         for k in 0..gains.len() {
             let (low, high) = (gains[k.saturating_sub(1)], gains[(k + 1).min(gains.len() - 1)]);
             spectrum.re[k] = (0.25 * low + 0.5 * gains[k] + 0.25 * high).ln();

@@ -4,7 +4,7 @@ use rustfft::algorithm::Radix4;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection};
 
-/// Bins from 0 to half the rate, real and imaginary parts apart, so that loops over them become vectors.
+/// Bins from 0 to half the rate; real and imaginary parts are separate for vectorised loops.
 #[derive(Debug, Clone)]
 pub(super) struct Bins {
     pub(super) re: Box<[f32]>,
@@ -26,7 +26,7 @@ impl Bins {
     }
 }
 
-/// Transforms `2 * half` real samples by a complex transform of half as many.
+/// Transforms `2 * half` real samples by a complex transform of half the length.
 pub(super) struct Transform {
     forward: Radix4<f32>,
     inverse: Radix4<f32>,
@@ -36,7 +36,7 @@ pub(super) struct Transform {
 }
 
 impl Transform {
-    /// `half` is a power of two.
+    /// Creates a transform; `half` is a power of two.
     pub(super) fn new(half: usize) -> Self {
         let forward = Radix4::new(half, FftDirection::Forward);
         let inverse = Radix4::new(half, FftDirection::Inverse);
@@ -55,7 +55,7 @@ impl Transform {
         }
     }
 
-    /// The spectrum of `2 * half` samples, in `half + 1` bins.
+    /// Spectrum of `2 * half` samples in `half + 1` bins.
     pub(super) fn forward(&mut self, samples: &[f32], bins: &mut Bins) {
         let half = self.packed.len();
         for (packed, pair) in self.packed.iter_mut().zip(samples.chunks_exact(2)) {
@@ -90,12 +90,13 @@ impl Transform {
     }
 }
 
-/// Adds to `out` what `taps` make of `near`, whose last samples are those of `out`.
+/// Adds the convolution of `near` with `taps` to `out`. The last samples of `near` correspond to
+/// `out`.
 #[inline(always)]
 pub(super) fn convolve(near: &[f32], taps: &[f32], out: &mut [f32]) {
     let count = out.len();
     for (group, taps) in taps.chunks_exact(4).enumerate() {
-        // Tap 0 meets the newest sample of each frame.
+        // Tap 0 applies to the newest sample of each frame.
         let start = near.len() - count - 4 * group;
         let (zero, one, two, three) = (
             &near[start..start + count],

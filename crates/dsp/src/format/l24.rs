@@ -1,4 +1,4 @@
-//! Loops over samples of three bytes, which no type of the language has.
+//! Loops over three-byte samples, for which Rust has no type.
 
 #[cfg(target_arch = "x86_64")]
 mod shuffled;
@@ -6,9 +6,9 @@ mod shuffled;
 use super::{FULL_24, round};
 use crate::vector::Wide;
 
-/// Samples that are rounded together before their bytes are stored: wide enough for any vector.
+/// Samples rounded before their bytes are stored: enough for any vector.
 const LANES: usize = 16;
-/// Of a step that stands in the upper three bytes of four.
+/// Scale of a step in the upper three of four bytes.
 const SCALE: f32 = 1.0 / (FULL_24 * 256.0);
 
 #[inline(always)]
@@ -28,7 +28,7 @@ pub(super) fn decode(wide: Option<Wide>, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Decodes all but the rest that is no group, and returns that.
+/// Decodes whole groups; returns the rest.
 #[inline(always)]
 fn decode_groups<'a, 'b>(
     coded: &'a [[u8; 3]],
@@ -60,7 +60,7 @@ pub(super) fn encode(wide: Option<Wide>, samples: &[f32], out: &mut [u8]) {
     }
 }
 
-/// Encodes all but the rest that is no group, and returns that.
+/// Encodes whole groups; returns the rest.
 #[inline(always)]
 fn encode_groups<'a, 'b>(
     samples: &'a [f32],
@@ -75,14 +75,15 @@ fn encode_groups<'a, 'b>(
     (rest, out_rest)
 }
 
-/// A step in the upper three bytes, where the sign needs no extending; what is below is not part of it.
+/// Sample for a step in the upper three bytes, which needs no sign extension; ignores the lowest
+/// byte.
 #[inline(always)]
 fn scaled(wide: i32) -> f32 {
     (wide & !0xFF) as f32 * SCALE
 }
 
-/// Steps in the upper three bytes, read four bytes at a time, of which the last is the next step's:
-/// half the instructions of three single ones.
+/// Loads steps into the upper three bytes. Reads four bytes at a time, including one of the next
+/// step: half the instructions of three single reads.
 #[inline(always)]
 fn load(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
     let four =
@@ -93,8 +94,8 @@ fn load(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
     })
 }
 
-/// Stores steps one after the other. Four bytes at a time, the last of which the next step overwrites,
-/// are half the instructions of three single ones.
+/// Stores steps in sequence. Writes four bytes at a time, the last of which the next step
+/// overwrites: half the instructions of three single writes.
 #[inline(always)]
 fn store(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
     for lane in 0..LANES - 1 {
@@ -103,7 +104,7 @@ fn store(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
     out[3 * LANES - 3..].copy_from_slice(&big_endian(steps[LANES - 1]));
 }
 
-/// The lower three bytes of a step, the highest first.
+/// Lower three bytes of a step, highest first.
 const fn big_endian(step: i32) -> [u8; 3] {
     let [_, high, middle, low] = step.to_be_bytes();
     [high, middle, low]

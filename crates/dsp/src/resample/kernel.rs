@@ -1,31 +1,31 @@
-//! The kernels: a sinc under a window, tabulated for fractions between two input frames.
+//! Kernels: windowed sincs, tabulated for fractions between two input frames.
 
 use core::f64::consts::PI;
 use std::sync::OnceLock;
 
 use super::Quality;
 
-/// Fractions for which the table has the kernel; between them it is a straight line. The error of
-/// that falls by 12 dB with each doubling; docs/decisions/0008-own-resampler.md has the figures.
+/// Fractions in the table, with linear interpolation between. The error falls by 12 dB per
+/// doubling; docs/decisions/0008-own-resampler.md has the figures.
 const PHASE_BITS: u32 = 10;
 const PHASES: usize = 1 << PHASE_BITS;
-/// Bits of a fraction below those of its phase.
+/// Bits of a fraction below the phase.
 const BELOW_BITS: u32 = 32 - PHASE_BITS;
 
-/// Input frames that the kernels weigh.
+/// Input frames per kernel.
 pub(super) const LOW_DELAY_TAPS: usize = 2 * LOW_DELAY.half;
 pub(super) const BALANCED_TAPS: usize = 2 * BALANCED.half;
 pub(super) const BEST_TAPS: usize = 2 * BEST.half;
 
-/// A window of cosines over −`half` to `half` frames, 1 in the middle:
-/// Σ cosines\[m\] × cos(π m distance / half).
+/// Window of cosines from −`half` to `half` frames, 1 in the middle: Σ cosines\[m\] × cos(π m
+/// distance / half).
 pub(super) struct CosineWindow {
     pub(super) half: usize,
     cosines: &'static [f64],
 }
 
-// Each minimises the greatest error of any fraction over a band, weighed so that it may grow towards
-// the end of the band. `cargo run --release -p tautline-dsp --example resampler_window` finds them.
+// Each minimises the maximum error of any fraction over a band, weighted to grow towards the band's
+// end. Found by `cargo run --release -p tautline-dsp --example resampler_window`.
 const LOW_DELAY: CosineWindow = CosineWindow {
     half: 12,
     cosines: &[
@@ -57,14 +57,13 @@ const BEST: CosineWindow = CosineWindow {
 };
 
 impl Quality {
-    /// The delay in input frames, as [`super::Resampler::half`] has it.
+    /// Delay in input frames, as [`super::Resampler::half`].
     pub const fn half(self) -> usize {
         window(self).half
     }
 
-    /// What the kernel weighs an input frame with that lies `distance` frames from the place of an
-    /// output frame: a sinc under a window of cosines. 1 at 0, and 0 at all other whole numbers and
-    /// from [`Quality::half`] on.
+    /// Kernel weight of an input frame at `distance` frames from an output frame's place: a
+    /// windowed sinc. 1 at 0; 0 at all other whole numbers and from [`Quality::half`] on.
     pub fn weight(self, distance: f64) -> f64 {
         window(self).weight(distance)
     }
@@ -90,7 +89,7 @@ impl CosineWindow {
         (PI * distance).sin() / (PI * distance) * self.at(angle.cos())
     }
 
-    /// The sum of all cosines, of which `once` is that of the first multiple: Clenshaw's recurrence (Mathematical
+    /// Sum of all cosines, given that of the first multiple: Clenshaw's recurrence (Mathematical
     /// Tables and Other Aids to Computation 9, 1955).
     fn at(&self, once: f64) -> f64 {
         let Some((first, rest)) = self.cosines.split_first() else { return 0.0 };
@@ -102,33 +101,33 @@ impl CosineWindow {
     }
 }
 
-/// A kernel's table. Each quality has one, shared by all resamplers.
+/// Kernel table, shared by all resamplers of a quality.
 pub(super) struct Kernel {
     half: usize,
-    /// One row of `2 × half` weights for each phase, and one more for the straight line after the
-    /// last. The first weight is for the input frame `half − 1` before the place.
+    /// A row of `2 × half` weights per phase, plus one for interpolation after the last. The first
+    /// weight is for the input frame `half − 1` before the place.
     rows: Box<[f32]>,
 }
 
 impl Kernel {
-    /// A quality's table, computed when it is first asked for.
+    /// Table of a quality, computed at first use.
     pub(super) fn of(quality: Quality) -> &'static Self {
         static KERNELS: [OnceLock<Kernel>; 3] = [const { OnceLock::new() }; 3];
         KERNELS[quality as usize].get_or_init(|| Self::new(window(quality)))
     }
 
-    /// Tens of thousands of weights, for which a program waits before it plays: so no sine or cosine is asked
-    /// for each of them, but one for each row and each column, of which the sum of angles makes the rest.
+    /// Computes tens of thousands of weights, which delays the start of a program. So only rows and
+    /// columns need sines and cosines; angle sums give the rest.
     fn new(window: &CosineWindow) -> Self {
         let half = window.half;
-        // Whole numbers are exact in 64 bits, and so are the fractions.
+        // Whole numbers and fractions are exact in 64 bits.
         let frames: Vec<f64> = (0..2 * half).map(|tap| tap as f64 - (half - 1) as f64).collect();
         let columns: Vec<_> = frames.iter().map(|n| (PI * n / half as f64).sin_cos()).collect();
         let mut rows = vec![0.0; (PHASES + 1) * 2 * half].into_boxed_slice();
         for (phase, row) in rows.chunks_exact_mut(2 * half).enumerate() {
             let fraction = phase as f64 / PHASES as f64;
             let (sine, cosine) = (PI * fraction / half as f64).sin_cos();
-            // The sinc's sine, but for its sign: that of one frame on is the other.
+            // Sine of the sinc; the sign alternates by frame.
             let mut sinc = if half.is_multiple_of(2) { 1.0 } else { -1.0 } * (PI * fraction).sin();
             for ((weight, frame), column) in row.iter_mut().zip(&frames).zip(&columns) {
                 let distance = frame - fraction;
@@ -152,7 +151,7 @@ impl Kernel {
         2 * self.half
     }
 
-    /// The kernel at `fraction`, in 2^-32 frames; `TAPS` are as many as [`Self::taps`].
+    /// Kernel at `fraction`, in 2^-32 frames; `TAPS` must equal [`Self::taps`].
     #[inline(always)]
     pub(super) fn at<const TAPS: usize>(&self, fraction: u32) -> [f32; TAPS] {
         let phase = (fraction >> BELOW_BITS) as usize;

@@ -1,18 +1,18 @@
-//! Which kernel: how much delay for how little distortion.
+//! Kernel choice: delay against distortion.
 
 use core::str::FromStr;
 
 crate::named_enum! {
-    /// Which kernel a resampler uses, by rising delay. Distortion and noise are those of full-scale sines up to 15 kHz
-    /// at 48 kHz; docs/performance.md has the measured figures and 44.1 kHz.
+    /// Kernel of a resampler, by ascending delay. Distortion and noise are for full-scale sines up
+    /// to 15 kHz at 48 kHz; docs/performance.md has measurements, also for 44.1 kHz.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub enum Quality {
-        /// 12 frames of delay, a quarter of a millisecond at 48 kHz; below −90 dB.
+        /// 12 frames of delay, 0.25 ms at 48 kHz; below −90 dB.
         #[default]
         LowDelay = "low-delay",
-        /// 16 frames of delay, a third of a millisecond; below −115 dB.
+        /// 16 frames of delay, 0.33 ms; below −115 dB.
         Balanced = "balanced",
-        /// 24 frames of delay, half a millisecond; below −130 dB, and flat to 20 kHz at 44.1 kHz, too.
+        /// 24 frames of delay, 0.5 ms; below −130 dB, and flat to 20 kHz even at 44.1 kHz.
         Best = "best",
     }
 }

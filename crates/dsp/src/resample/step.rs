@@ -1,9 +1,8 @@
-//! How far apart output frames lie among input frames.
+//! Distance of output frames among input frames.
 
 use core::fmt;
 
-/// Input frames per output frame, in 2^-32 frames: [`Step::ONE`] is "as they come", a greater step
-/// plays the input faster.
+/// Input frames per output frame, in 2^-32 frames. [`Step::ONE`] copies; larger steps play faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(u64);
 
@@ -12,10 +11,10 @@ impl Step {
     pub const ONE: Self = Self(1 << 32);
     /// Half an input frame per output frame.
     pub const LEAST: Self = Self(1 << 31);
-    /// Two input frames per output frame; what must be kept ahead is bounded by it.
+    /// Two input frames per output frame; limits the frames to keep ahead.
     pub const GREATEST: Self = Self(1 << 33);
 
-    /// A step in 2^-32 frames, brought between [`Step::LEAST`] and [`Step::GREATEST`].
+    /// A step in 2^-32 frames, clamped to [`Step::LEAST`] and [`Step::GREATEST`].
     pub const fn from_bits(bits: u64) -> Self {
         if bits < Self::LEAST.0 {
             Self::LEAST
@@ -26,20 +25,20 @@ impl Step {
         }
     }
 
-    /// In 2^-32 frames.
+    /// Value in 2^-32 frames.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// A step that differs from one by `ppm` parts per million, rounded to 2^-32 and within the same
-    /// bounds. 0 is exactly [`Step::ONE`], and so is NaN.
+    /// A step that differs from one by `ppm`, rounded to 2^-32 and clamped. 0 and NaN give exactly
+    /// [`Step::ONE`].
     pub fn from_ppm(ppm: f64) -> Self {
-        // The cast saturates, and makes 0 of NaN.
+        // The cast saturates and converts NaN to 0.
         let more = (ppm * (Self::ONE.0 as f64 / 1e6)).round() as i64;
         Self::from_bits(Self::ONE.0.saturating_add_signed(more))
     }
 
-    /// By how many parts per million it differs from one.
+    /// Difference from one in ppm.
     pub fn as_ppm(self) -> f64 {
         (self.0 as i64 - Self::ONE.0 as i64) as f64 * (1e6 / Self::ONE.0 as f64)
     }

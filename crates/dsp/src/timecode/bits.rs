@@ -1,21 +1,20 @@
-//! Whether sound comes through bit by bit: words in the lowest bits of samples, which nothing but a
-//! path that changes none of them carries.
+//! Bit-exactness test: words in the lowest bits of samples, which survive only an unchanged path.
 //!
-//! A word is 64 frames long, one bit a frame, the highest first: 16 bits of `SYNC`, a count of 32, a
-//! CRC of 16. Any sound carries them. They come through a turned polarity, too, which leaves the
-//! lowest bit of an integer as it is: whether that is so, marks tell.
+//! A word has 64 frames, one bit each, highest first: 16 bits of `SYNC`, a 32-bit count, and a
+//! 16-bit CRC. Any sound can carry words. Inverted polarity preserves an integer's lowest bit; time
+//! marks detect that.
 
-/// Frames of one word.
+/// Frames per word.
 pub const WORD: usize = 64;
-/// What words begin with: with 16 bits of CRC, by chance one in 4·10⁹ frames does.
+/// Start of a word. With the 16-bit CRC, it occurs by chance in one of 4·10⁹ frames.
 const SYNC: u64 = 0xB3C5;
 
-/// Bits of a sample that a path has to carry.
+/// Bits of a sample that a path must carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BitDepth {
-    /// 16, full scale being 2¹⁵.
+    /// 16 bits, full scale 2¹⁵.
     Bits16,
-    /// 24, full scale being 2²³.
+    /// 24 bits, full scale 2²³.
     Bits24,
 }
 
@@ -28,7 +27,7 @@ impl BitDepth {
     }
 }
 
-/// CRC-16 with the polynomial 0x1021 of a count, begun at all ones.
+/// CRC-16 of a count with polynomial 0x1021, started at all ones.
 fn crc(count: u32) -> u16 {
     count.to_be_bytes().into_iter().fold(0xFFFF, |mut crc: u16, byte| {
         crc ^= u16::from(byte) << 8;
@@ -52,19 +51,18 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
-    /// From the first bit of word 0 on.
+    /// Starts at the first bit of word 0.
     pub const fn new(depth: BitDepth) -> Self {
         Self { full_scale: depth.full_scale(), count: 0, bit: 0 }
     }
 
-    /// Moves each sample of interleaved frames by less than a step to where its lowest bit is the next
-    /// of a word, the same in all channels.
+    /// Sets the lowest bit of each sample of interleaved frames to the next bit of a word, in all
+    /// channels. Changes each sample by less than a step.
     pub fn write(&mut self, channels: usize, samples: &mut [f32]) {
         for frame in samples.chunks_mut(channels.max(1)) {
             let bit = (word_of(self.count) >> (WORD - 1 - self.bit)) & 1;
             for sample in frame {
-                // The nearest even number, and one more where the bit is set: as near as can be to
-                // what lies between.
+                // Nearest even number, plus 1 for a set bit: the closest possible value.
                 let steps =
                     (*sample * self.full_scale).clamp(1.0 - self.full_scale, self.full_scale - 2.0);
                 let even = ((steps - bit as f32) / 2.0).round() * 2.0;
@@ -87,12 +85,12 @@ pub struct BitReader {
 }
 
 impl BitReader {
-    /// Has heard nothing.
+    /// Creates a reader.
     pub const fn new(depth: BitDepth) -> Self {
         Self { full_scale: depth.full_scale(), bits: 0, words: 0 }
     }
 
-    /// Takes the next frames.
+    /// Reads the next frames.
     pub fn push(&mut self, samples: &[f32]) {
         for sample in samples {
             let steps = sample * self.full_scale;
@@ -106,7 +104,7 @@ impl BitReader {
         }
     }
 
-    /// Words that came whole so far.
+    /// Valid words so far.
     pub const fn words(&self) -> u64 {
         self.words
     }

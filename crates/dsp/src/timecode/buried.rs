@@ -1,62 +1,59 @@
-//! Finds marks in sound that hides their signs.
+//! Finds marks below other sound that hides their signs.
 //!
-//! Every frequency counts by how little else is there, so that music, which is loud below and soft
-//! above, is mostly left out. What one mark still hides is taken from many: a number is believed when
-//! two readings agree, and from then on each mark is held against all of its chips, where it must be.
+//! Frequencies are weighted by how little other sound they have, which mostly removes music: it is
+//! loud below and soft above. Several marks together reveal what hides in one. A number counts when
+//! two readings agree; then each mark is compared with all its chips at its expected position.
 
 use super::spectrum::{Peak, SIZE, Spectrum, SpectrumShape, Weight};
 use super::{CHIP, CHIPS, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chip, fade};
 
-/// The frame of the sound at which a mark begins that is looked for where it must be: [`SIZE`] frames,
-/// of which the last fade out after it.
+/// Frame of the sound at which an expected mark begins: the last of the [`SIZE`] frames fade out
+/// after it.
 pub(super) const MARK_AT: usize = SIZE - super::spectrum::FADE_OUT - SPACING - 2 * AROUND;
-/// Frames around that at which it may begin.
+/// Maximum distance of a mark's start from that frame.
 const AROUND: usize = 3;
-/// Frames of sound from one search to the next, and the frame at which a mark begins that is found
-/// first.
+/// Frames between searches, and the first frame at which a mark is found.
 pub(super) const HOP: usize = 512;
 const FIRST: usize = MARK_AT - HOP;
 
-/// Deviations of what else is there by which a sync must stick out to be read: in noise alone, one
-/// search of thirty.
+/// Minimum height of a sync to read, in deviations of other sound: in pure noise one search of
+/// thirty.
 const LEAST_READ: f64 = 4.0;
-/// The same of a whole mark where it must be, and where it may be after a slip.
+/// Minimum height of a whole mark at its expected place, and after a slip.
 const LEAST_HERE: f64 = 4.0;
 const LEAST_AWAY: f64 = 7.0;
-/// Frames that a slip may have been long.
+/// Maximum length of a slip, in frames.
 const FURTHEST: usize = SPACING / 2;
-/// The least of the gain of before that the mark must have, and each half of it.
+/// Minimum gain of a whole mark and of its halves, relative to the previous marks.
 const LEAST_WHOLE: f64 = 0.5;
 const LEAST_HALF: f64 = 0.25;
-/// What leaves out tones leaves echoes of marks, softer than this part of them.
+/// Level of echoes that tone suppression causes, relative to marks.
 const ECHO: f32 = 0.5;
-/// Syncs that are read in one search.
+/// Maximum syncs read in a search.
 pub(super) const MOST_READ: usize = 4;
 /// As for the sync alone (`sync::DEVIATIONS`).
 const DEVIATIONS: f64 = 6.0;
-/// What the arithmetic leaves, in frames.
+/// Error of the arithmetic, in frames.
 const ARITHMETIC: f64 = 0.002;
 
-/// Looks for marks in [`SIZE`] frames.
+/// Searches marks in [`SIZE`] frames.
 pub(super) struct Buried {
     spectrum: Spectrum,
     sync: SpectrumShape,
     mark: SpectrumShape,
 }
 
-/// What was read where a mark may be.
+/// Reading at a possible mark.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BuriedReading {
-    /// The frame of the sound at which it begins.
+    /// Frame of the sound at which it begins.
     pub(super) at: usize,
     pub(super) word: u32,
     pub(super) gain: f64,
 }
 
-/// A mark that is there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BuriedMark {
-    /// Where in the sound it begins.
     pub(super) at: f64,
     pub(super) gain: f64,
     pub(super) uncertainty: f64,
@@ -69,7 +66,7 @@ impl Buried {
         Self { spectrum, sync, mark: SpectrumShape::new() }
     }
 
-    /// Reads what may be marks that begin in a hop before [`MARK_AT`].
+    /// Reads possible marks that begin within a hop before [`MARK_AT`].
     pub(super) fn read(&mut self, sound: &[f32], mut read: impl FnMut(BuriedReading)) {
         self.spectrum.take(sound, (0, 0), |_| 0.0, &mut self.mark);
         let weight = self.spectrum.weight_of(&self.sync);
@@ -87,8 +84,7 @@ impl Buried {
         }
     }
 
-    /// The mark of these chips, which was heard at this gain before, if it begins around
-    /// [`MARK_AT`].
+    /// Finds the mark of these chips, previously at `gain`, if it begins around [`MARK_AT`].
     pub(super) fn mark(&mut self, sound: &[f32], chips: u128, gain: f64) -> Option<BuriedMark> {
         let Self { spectrum, sync, mark } = self;
         spectrum.take(sound, reach(CHIPS), alone(chips, CHIPS), mark);
@@ -117,13 +113,13 @@ impl Buried {
     }
 }
 
-/// Where so many chips are heard.
+/// Frames covered by `count` chips.
 fn reach(count: usize) -> (i64, i64) {
     (1 - CHIP as i64, (count * CHIP) as i64)
 }
 
-/// The first chips without what comes before and after them: with an edge they would have the highest
-/// frequencies, and those are where nothing else is.
+/// The first chips, faded at both ends: an edge would have the highest frequencies, where little
+/// else is.
 fn alone(chips: u128, count: usize) -> impl Fn(f64) -> f64 {
     move |at| {
         let index = (at / CHIP as f64).floor();
@@ -136,7 +132,7 @@ fn alone(chips: u128, count: usize) -> impl Fn(f64) -> f64 {
     }
 }
 
-/// The Cramér-Rao bound of a delay: what moves a peak is the noise over how bent it is.
+/// Cramér–Rao bound of a delay: noise relative to the curvature of the peak.
 fn uncertainty(weight: &Weight, product: f64) -> f64 {
     let deviation = weight.energy.sqrt() / product.abs() / weight.square_frequency.sqrt();
     ARITHMETIC + DEVIATIONS * deviation
@@ -149,7 +145,7 @@ fn is_peak(products: &[Product], at: usize, least: f32) -> bool {
     here >= least && products[at - CHIP..=at + CHIP].iter().all(|beside| beside.re.abs() <= here)
 }
 
-/// The word of a mark from the sound by frame of it.
+/// Word of a mark, from a function of the sound by frame.
 fn word_in(sound: impl Fn(usize) -> f32) -> u32 {
     let chip = |index: usize| -> f32 {
         let beside = |frame: usize| {

@@ -1,9 +1,9 @@
 //! Finds marks.
 //!
-//! In three steps, each only where the one before found something: the signs of the sound at the
-//! centres of 63 chips against those of the sync, which is a few instructions a frame; the sync
-//! itself against the sound, to a part of a frame; the number, and how well the whole mark fits.
-//! Where marks are missing so, they are looked for below what else is there ([`Buried`]).
+//! In three steps, each only after the previous succeeded. The signs at the centres of 63 chips are
+//! compared with the sync, at a few instructions a frame. The sync is fitted to the sound, to a
+//! fraction of a frame. The number is read and the whole mark compared. Marks missed this way are
+//! searched below other sound ([`Buried`]).
 
 use std::collections::VecDeque;
 
@@ -16,25 +16,25 @@ use super::track::{HeardTrack, MarkTrack};
 use super::{CENTRE, CHIP, RunNumber, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_of, crc, wave};
 use crate::align::{Likeness, energy};
 
-/// A mark that was found.
+/// A mark found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FoundMark {
-    /// Its number, modulo [`NUMBERS`](super::NUMBERS).
+    /// Number modulo [`NUMBERS`](super::NUMBERS).
     pub number: u32,
-    /// Where it is: the frame, counted from the first that was pushed, and
+    /// Nearest frame of the position, from the first frame pushed.
     pub frame: i64,
-    /// how far after that frame, −0.5 to 0.5.
+    /// Distance from that frame, −0.5 to 0.5.
     pub fraction: f64,
-    /// How far the position may be from the truth, in frames, either way.
+    /// Maximum error of the position in frames, either way.
     pub uncertainty: f64,
-    /// How well the sound fits the whole mark: 1 if it is one, 0 if it has nothing to do with it.
+    /// Fit of the whole mark: 1 for an exact match, 0 for unrelated sound.
     pub confidence: f64,
-    /// Full scale is 1; negative where the polarity is the other.
+    /// Gain relative to full scale; negative for inverted polarity.
     pub gain: f64,
 }
 
 impl FoundMark {
-    /// Where it is among all frames, if it was found among every so many.
+    /// Position among all frames of a mark found in thinned-out sound.
     fn stretched(self, stretch: MarkStretch) -> Self {
         let frames = stretch.frames() as f64;
         let beside = self.fraction * frames;
@@ -47,20 +47,20 @@ impl FoundMark {
     }
 }
 
-/// Of the 63 signs of a sync, those that may be wrong. By chance that few are in 1 of 7·10⁷ frames.
+/// Maximum wrong signs of the 63 in a sync; chance yields that in 1 of 7·10⁷ frames.
 pub(super) const MOST_WRONG: u32 = 10;
-/// What the whole mark must fit, of what its sync does: with the wrong number, which differs from the
-/// right one in four of 28 bits at least, it fits 0.87 of that at most.
+/// Minimum fit of the whole mark relative to its sync. A wrong number differs in at least four of
+/// 28 bits and fits at most 0.87.
 const WHOLE: f64 = 0.92;
-/// What a path of 16-bit samples hides at a gain of one, in frames: a step, as the lowest bit may say something else (`bits`), over the
-/// steepest that a mark rises in a frame.
+/// Position error from 16-bit samples at a gain of 1, in frames: a step (the lowest bit may hold
+/// `bits`) over a mark's maximum slope per frame.
 const HIDDEN: f64 = 1.0 / 32_768.0 / core::f64::consts::FRAC_PI_4;
-/// A mark that fits as well is believed alone; any other is only read, and another has to agree: noise
-/// forges a CRC in one of 256 numbers that it spoils.
+/// Minimum fit of a single mark; others need a second reading. Noise forges the CRC of one in 256
+/// damaged numbers.
 const SURE: f64 = 0.9;
-/// Frames that must have come after the first of a mark before it is looked at.
+/// Frames needed from a mark's first before it is examined.
 const NEEDED: usize = SPACING + REACH + 2;
-/// Frames that are kept: what is looked at, the reach before it, and blocks of room to move.
+/// Frames kept: the examined ones, the reach before them, and room to move by blocks.
 const KEPT: usize = 4 * SIZE;
 const MOVED: usize = SIZE + 2 * SPACING;
 
@@ -70,22 +70,20 @@ pub struct Finder {
     stretch: MarkStretch,
     thinner: Thinner,
     sound: Box<[f32]>,
-    /// Frames in `sound`, and the number of the first of them.
+    /// Frames in `sound`, and the number of the first.
     len: usize,
     first: i64,
-    /// By frame modulo [`CHIP`]: the last 64 signs, the newest in the highest bit.
+    /// Last 64 signs by frame modulo [`CHIP`], newest in the highest bit.
     signs: [u64; CHIP],
-    /// First frames of what may be marks, in order.
+    /// First frames of possible marks, in order.
     candidates: VecDeque<Candidate>,
     sync: Sync,
     buried: Buried,
     track: Option<MarkTrack>,
-    /// The last mark of the run.
     own: Option<MarkReading>,
     readings: MarkReadings,
     foreign: u64,
-    /// Frames that must have come before the next mark is looked for where it must be, and before all
-    /// of a hop are.
+    /// Frames needed for the next expected mark, and for the next search.
     expected: i64,
     searched: i64,
 }
@@ -96,28 +94,28 @@ struct Candidate {
     wrong: u32,
 }
 
-/// Candidates that may wait; in sound that is no mark there is hardly ever one.
+/// Maximum waiting candidates; without marks there is rarely one.
 const MOST_CANDIDATES: usize = 16;
 
 impl Finder {
-    /// Of run zero. Has heard nothing.
+    /// Creates a finder for run 0.
     pub fn new() -> Self {
         Self::of(RunNumber::default())
     }
 
-    /// Has heard nothing.
+    /// Creates a finder for a run.
     pub fn of(run: RunNumber) -> Self {
         Self::stretched(run, MarkStretch::NONE)
     }
 
-    /// Of longer marks. Has heard nothing.
+    /// Creates a finder for stretched marks.
     pub fn stretched(run: RunNumber, stretch: MarkStretch) -> Self {
         Self {
             run,
             stretch,
             thinner: Thinner::new(stretch),
             sound: vec![0.0; KEPT].into(),
-            // Silence before the first frame, where a mark that begins there is looked for, too.
+            // Silence before the first frame, at which a mark may begin.
             len: MOVED,
             first: -(MOVED as i64),
             signs: [0; CHIP],
@@ -133,17 +131,17 @@ impl Finder {
         }
     }
 
-    /// Frames from one mark to the next.
+    /// Frames per mark.
     pub fn spacing(&self) -> usize {
         self.stretch.spacing()
     }
 
-    /// Marks of other runs that were heard, each of which another of its run agreed with.
+    /// Number of marks of other runs, each confirmed by another of its run.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// Takes the next frames of one channel and tells of each mark that is complete by now.
+    /// Adds frames of one channel; passes each completed mark to `found`.
     pub fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundMark)) {
         for &sample in samples {
             if let Some(sample) = self.thinner.take(sample) {
@@ -171,11 +169,10 @@ impl Finder {
         }
     }
 
-    /// Looks at the first candidate.
     fn examine_next(&mut self) -> Option<FoundMark> {
         let Candidate { start, .. } = self.candidates.pop_front()?;
         let (cover, mark) = self.examine(start)?;
-        // The same mark may have been begun at twice: its signs fit for some frames.
+        // Signs of one mark fit for several frames: discard its other candidates.
         self.candidates.retain(|next| next.start > start + REACH as i64);
         let start = mark.frame - CENTRE as i64;
         let reading = MarkReading { start, number: mark.number, cover };
@@ -192,7 +189,8 @@ impl Finder {
         None
     }
 
-    /// Begins to follow marks with this one, unless others are followed; it is told when it was heard where it must be.
+    /// Starts following with this mark, unless others are followed; reported once found at its
+    /// expected place.
     fn begin(&mut self, heard: HeardTrack) {
         if self.track.is_some_and(|track| track.is_held()) {
             return;
@@ -201,14 +199,14 @@ impl Finder {
         self.await_next();
     }
 
-    /// Whether a reading that is not sure is of the run, and others agree.
+    /// Whether an unsure reading is of the run, confirmed by others.
     fn is_believed(&mut self, reading: MarkReading, is_sure: bool) -> bool {
-        // Before the run is known its own marks, some bits wrong, would be others'.
+        // Before the run is known, its own marks with wrong bits would count as foreign.
         let is_own = reading.cover == self.run.cover();
         if !is_own && !is_sure && self.own.is_none() {
             return false;
         }
-        // Where the run has marks of its own, a wrong bit makes one of another of it.
+        // With marks of the run, a wrong bit makes a foreign one.
         if self.own.is_some_and(|own| own.explains(&reading, is_sure)) {
             return false;
         }
@@ -217,7 +215,7 @@ impl Finder {
         is_own && believed > 0
     }
 
-    /// Follows a mark, if it comes after the last.
+    /// Follows a mark that comes after the last; returns whether it does.
     fn told(&mut self, heard: HeardTrack) -> bool {
         let start = heard.start.round() as i64;
         if self.own.is_some_and(|own| start - own.start < SPACING as i64 / 2) {
@@ -232,14 +230,14 @@ impl Finder {
         true
     }
 
-    /// Until the next mark is over.
+    /// Sets the end of the next mark.
     fn await_next(&mut self) {
         self.expected = self
             .track
             .map_or(i64::MAX, |track| track.next().1.round() as i64 + (SIZE - MARK_AT) as i64);
     }
 
-    /// The next mark, if it is where it must be.
+    /// Next mark, if at its expected place.
     fn expect(&mut self) -> Option<FoundMark> {
         let track = self.track?;
         let (number, start) = track.next();
@@ -251,7 +249,7 @@ impl Finder {
         mark
     }
 
-    /// The mark that begins around frame `start`, from below what else is there.
+    /// Mark around frame `start`, searched below other sound.
     fn look_below(&mut self, number: u32, start: i64, gain: f64) -> Option<FoundMark> {
         let first = usize::try_from(start - MARK_AT as i64 - self.first).ok()?;
         let sound = self.sound[..self.len].get(first..first + SIZE)?;
@@ -270,7 +268,7 @@ impl Finder {
         })
     }
 
-    /// Looks for marks wherever they may be, unless those of the run are heard clearly.
+    /// Searches everywhere, unless the run's marks are clear.
     fn search(&mut self) {
         if self.track.is_some_and(|track| track.is_clear()) {
             return;
@@ -312,7 +310,7 @@ impl Finder {
         }
     }
 
-    /// Neighbours are one candidate, at the place that fits best.
+    /// Merges neighbouring candidates at the best place.
     fn consider(&mut self, candidate: Candidate) {
         if let Some(last) = self.candidates.back_mut()
             && candidate.start - last.start < CHIP as i64
@@ -325,7 +323,7 @@ impl Finder {
         }
     }
 
-    /// The mark that begins near frame `start`, if there is one, and what lies over its CRC.
+    /// Mark near frame `start`, if any, and the cover of its CRC.
     fn examine(&self, start: i64) -> Option<(u8, FoundMark)> {
         let near = usize::try_from(start - self.first).ok()?.checked_sub(REACH)?;
         let lag = self.sync.best_lag(&self.sound[near..])?;
@@ -336,7 +334,7 @@ impl Finder {
         let run = RunNumber::new(u32::from(cover));
         let (confidence, gain) = self.confidence(chips_of(run, number), begin, at);
         let confidence = confidence.abs();
-        // Noise may forge a CRC, in one of 256 numbers that it spoils.
+        // Noise forges the CRC of one in 256 damaged numbers.
         if confidence < WHOLE * likeness.abs() {
             return None;
         }
@@ -351,7 +349,7 @@ impl Finder {
         Some((cover, mark))
     }
 
-    /// The number of the mark that begins at `begin`, and what lies over its CRC.
+    /// Number of the mark at `begin`, and the cover of its CRC.
     fn number(&self, begin: f64, sign: f64) -> (u32, u8) {
         let mut word = 0;
         for bit in 0..WORD_BITS as usize {
@@ -362,14 +360,14 @@ impl Finder {
         split(word)
     }
 
-    /// The sound between two frames.
+    /// Sound between two frames.
     fn between(&self, at: f64) -> f64 {
         let index = at.max(0.0) as usize;
         let part = at - index as f64;
         f64::from(self.sound[index]) * (1.0 - part) + f64::from(self.sound[index + 1]) * part
     }
 
-    /// How alike the sound is to the whole mark, and how loud.
+    /// Correlation and gain of the whole mark.
     fn confidence(&self, chips: u128, begin: usize, at: f64) -> (f64, f64) {
         let alike = Likeness::of(
             (1..SPACING)
@@ -385,12 +383,12 @@ impl Default for Finder {
     }
 }
 
-/// The number that a word says, and what lies over its CRC.
+/// Number and cover of a word.
 fn split(word: u32) -> (u32, u8) {
     (word >> 8, word as u8 ^ crc(word >> 8))
 }
 
-/// Mean square of a mark at full scale: five of eight chips are followed by their opposite.
+/// Mean square of a mark at full scale: five of eight chips precede their opposite.
 const MARK_POWER: f64 = 0.69;
 
 fn power(sound: &[f32]) -> f64 {

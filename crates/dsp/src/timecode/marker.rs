@@ -1,44 +1,43 @@
-//! Plays marks.
+//! Generates marks.
 
 use super::{CENTRE, CHIP, MarkStretch, NUMBERS, RunNumber, SPACING, chip, chips_of, fade};
 
-/// Where a mark lies in a block.
+/// Position of a mark in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedMark {
-    /// The mark's number.
+    /// Number of the mark.
     pub number: u32,
-    /// The frame of the block, counted from 0.
+    /// Frame of the block, from 0.
     pub frame: usize,
 }
 
-/// Plays marks of a run one after the other.
+/// Generates the marks of a run.
 #[derive(Debug, Clone)]
 pub struct Marker {
     run: RunNumber,
     number: u32,
     chips: u128,
-    /// The next frame of the mark.
     frame: usize,
-    /// By frame of a chip: what is left of it.
+    /// Share of a chip, by frame.
     fades: Box<[f64]>,
     peak: f64,
 }
 
 impl Marker {
-    /// The peak of what [`Marker::fill`] gives, as [`Sine`](crate::signal::Sine) has it: −18 dBFS.
+    /// Peak of [`Marker::fill`], as of [`Sine`](crate::signal::Sine): −18 dBFS.
     pub const LEVEL_DB: f64 = crate::signal::Sine::LEVEL_DB;
 
-    /// At the first frame of mark 0 of run zero.
+    /// Starts at mark 0 of run 0.
     pub fn new() -> Self {
         Self::of(RunNumber::default())
     }
 
-    /// At the first frame of a run.
+    /// Starts at the first mark of a run.
     pub fn of(run: RunNumber) -> Self {
         Self::stretched(run, MarkStretch::NONE)
     }
 
-    /// At the first frame of a run of longer marks.
+    /// Starts at the first mark of a run of stretched marks.
     pub fn stretched(run: RunNumber, stretch: MarkStretch) -> Self {
         let frames = CHIP * stretch.frames();
         let fades = (0..frames).map(|frame| fade(frame as f64 / stretch.frames() as f64));
@@ -52,14 +51,14 @@ impl Marker {
         }
     }
 
-    /// With another peak, in dB of full scale.
+    /// Sets the peak in dBFS.
     pub fn at_level(mut self, decibels: f64) -> Self {
         self.peak = 10_f64.powf(decibels / 20.0);
         self
     }
 
-    /// Fills interleaved frames of `channels` samples, all channels alike, and tells of each mark
-    /// that lies in them.
+    /// Fills interleaved frames of `channels` equal samples; passes the position of each mark to
+    /// `placed`.
     pub fn fill(
         &mut self,
         channels: usize,

@@ -1,60 +1,58 @@
-//! Sound against what it may hold, each frequency by how little else is there.
+//! Compares sound with shapes, weighting frequencies by how little other sound they have.
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, algorithm::Radix4};
 
-/// Frames that are looked at.
+/// Frames examined.
 pub(super) const SIZE: usize = 2048;
-/// Frequencies, from the first above zero: marks have hardly any sound above a quarter of the rate.
+/// Frequencies, excluding zero: marks have hardly any sound above a quarter of the rate.
 const BINS: usize = SIZE / 2 * 5 / 8;
-/// Frames over which the sound fades in before what is looked for, and out after it: the sharper, the
-/// further low tones reach over what is high.
+/// Frames of fade-in before and fade-out after the searched shape: sharper fades spread low tones
+/// further to high frequencies.
 pub(super) const FADE_IN: usize = 896;
 pub(super) const FADE_OUT: usize = 96;
-/// Frequencies on either side that say how loud it is around one.
+/// Neighbouring frequencies on either side for the local level.
 const BESIDE: usize = 6;
-/// Of what is louder than marks at half of the frequencies, the least that is taken to be at any: where a
-/// path lets nothing of a mark through, little else may be there, and counts for nothing.
+/// Minimum excess over marks, relative to the median. At frequencies blocked by the path, low power
+/// would otherwise get a high weight.
 const LEAST: f32 = 0.3;
-/// Of the mean power, what is taken to be at every frequency.
+/// Minimum power at every frequency, relative to the mean.
 const FLOOR: f32 = 1e-9;
 
-/// Power that stands for none.
+/// Minimum absolute power.
 const SILENT: f32 = 1e-20;
 
 use super::{CHIP, fade};
 
 type Bins = Box<[Complex<f32>]>;
 
-/// The sound of a while, and products with it.
+/// Spectrum of a piece of sound, and products with it.
 pub(super) struct Spectrum {
     forward: Radix4<f32>,
     inverse: Radix4<f32>,
     window: Box<[f32]>,
     work: Bins,
     scratch: Bins,
-    /// By frequency: the power of a chip.
+    /// Power of a chip, by frequency.
     chip: Box<[f32]>,
-    /// By frequency: one over the power around it.
+    /// Inverse local power, by frequency.
     weights: Box<[f32]>,
-    /// The sound, so weighed.
+    /// Weighted sound.
     sound: Bins,
 }
 
-/// What is looked for, by frequency.
+/// Searched shape, by frequency.
 pub(super) struct SpectrumShape(Bins);
 
-/// What a shape is against the sound.
+/// Weight of a shape in the sound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weight {
-    /// Of the shape, each frequency over the power around it: where the sound has nothing to do with
-    /// the shape, a product has this variance.
+    /// Energy of the shape over local power: the variance of a product with unrelated sound.
     pub(super) energy: f64,
-    /// Its mean square frequency in radians a frame.
+    /// Mean square frequency, in (radians per frame)².
     pub(super) square_frequency: f64,
 }
 
-/// A product at its greatest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peak {
     pub(super) at: f64,
@@ -97,8 +95,8 @@ impl Spectrum {
         }
     }
 
-    /// Takes [`SIZE`] frames of sound, and a shape by frame from its first to the second given; what
-    /// lies before frame 0 does so.
+    /// Takes [`SIZE`] frames of sound, and a shape as a function of the frames from `first` to
+    /// `end`; frames before 0 wrap around.
     pub(super) fn take(
         &mut self,
         sound: &[f32],
@@ -110,7 +108,7 @@ impl Spectrum {
         for ((work, sample), window) in work.iter_mut().zip(sound).zip(window.iter()) {
             *work = Complex::new(*sample * *window, 0.0);
         }
-        // Two real signals are one complex one.
+        // Two real signals form a complex one.
         for at in first..end {
             work[at.rem_euclid(SIZE as i64) as usize].im = frame(at as f64) as f32;
         }
@@ -124,7 +122,7 @@ impl Spectrum {
     }
 
     fn weigh(&mut self) {
-        // Two running means, one after the other, are a triangle.
+        // Two running means form a triangle.
         let mean = self.sound.iter().map(Complex::norm_sqr).sum::<f32>() / BINS as f32;
         let (mut once, mut twice) = ([0.0_f32; BINS], [0.0_f32; BINS]);
         let sound = &self.sound;
@@ -157,8 +155,8 @@ impl Spectrum {
         Weight { energy, square_frequency: square / energy.max(f64::MIN_POSITIVE) }
     }
 
-    /// Products of the sound with two shapes, or with one and, as it is weighed, alone: by the frame at
-    /// which they begin, the first as real part and the second as imaginary.
+    /// Products of the sound with two shapes, or with one and the weighted sound alone. By starting
+    /// frame: the first as real part, the second as imaginary.
     pub(super) fn products(
         &mut self,
         first: &SpectrumShape,
@@ -177,7 +175,7 @@ impl Spectrum {
         &self.work
     }
 
-    /// The greatest product near a frame, which is less than a frame away from it.
+    /// Maximum product within a frame of `near`.
     pub(super) fn peak(&self, shape: &SpectrumShape, near: usize) -> Peak {
         let near = near as f64;
         let mut best = Peak { at: near, product: 0.0 };
@@ -195,7 +193,7 @@ impl Spectrum {
         best
     }
 
-    /// The product between frames, its slope and how that changes.
+    /// Product between frames, its slope and curvature.
     fn product_at(&self, shape: &SpectrumShape, at: f64) -> (f64, f64, f64) {
         let turn = Complex::from_polar(1.0, frequency(0) * at);
         let mut phase = turn;
@@ -213,12 +211,12 @@ impl Spectrum {
     }
 }
 
-/// In radians a frame.
+/// Frequency in radians per frame.
 fn frequency(bin: usize) -> f64 {
     core::f64::consts::TAU * (bin + 1) as f64 / SIZE as f64
 }
 
-/// The mean of what is within [`BESIDE`] of each; at the ends, as if there were nothing beyond.
+/// Mean over [`BESIDE`] neighbours on either side, with zeros beyond the ends.
 fn smooth(power: impl Fn(usize) -> f32, means: &mut [f32; BINS]) {
     let mut sum: f64 = (0..BESIDE).map(|bin| f64::from(power(bin))).sum();
     for (bin, mean) in means.iter_mut().enumerate() {

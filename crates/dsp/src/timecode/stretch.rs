@@ -1,60 +1,60 @@
-//! Marks for paths that carry little more than a voice.
+//! Marks for voice paths.
 
 use core::f64::consts::PI;
 
 use super::SPACING;
 
-/// How many times longer marks are than those that are heard best.
+/// Stretch factor of marks.
 ///
-/// Those have sound up to a quarter of the rate. What codecs for voices leave of it lies below 3 kHz, so
-/// that marks for them are made as if at 8 kHz: 60 ms, in which 120 chips are heard below 2 kHz.
+/// Unstretched marks extend to a quarter of the rate. Voice codecs keep only sound below 3 kHz, so
+/// voice marks are made as if at 8 kHz: 60 ms, with 120 chips below 2 kHz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkStretch(usize);
 
-/// The rate at which voices are carried.
+/// Sample rate of voice paths.
 const VOICE_HERTZ: u32 = 8_000;
 
 impl MarkStretch {
-    /// As long as [`SPACING`] says.
+    /// Length of [`SPACING`].
     pub const NONE: Self = Self(1);
 
-    /// For voices at this rate.
+    /// Stretch for voice at this rate.
     pub const fn for_voice(hertz: u32) -> Self {
         let times = (hertz + VOICE_HERTZ / 2) / VOICE_HERTZ;
         Self(if times == 0 { 1 } else { times as usize })
     }
 
-    /// Frames that take the place of one.
+    /// Frames per unstretched frame.
     pub const fn frames(self) -> usize {
         self.0
     }
 
-    /// Frames from one mark to the next.
+    /// Frames per mark.
     pub const fn spacing(self) -> usize {
         SPACING * self.0
     }
 }
 
-/// Frames kept of a sound, times the stretch, on either side of one that is handed on.
+/// Frames on either side of an output frame, times the stretch.
 const LOBES: usize = 8;
-/// Of half of the rate that is handed on, what is kept.
+/// Passband relative to half the output rate.
 const KEPT: f64 = 0.85;
 
-/// Hands on every so many frames of a sound without what is above half of their rate.
+/// Decimates sound by the stretch, with a low-pass at half the output rate.
 pub(super) struct Thinner {
     stretch: usize,
     kernel: Box<[f32]>,
-    /// The last frames, twice, so that they always lie in a row.
+    /// Last frames, stored twice so that they are always contiguous.
     sound: Box<[f32]>,
     next: usize,
-    /// Frames until one is handed on.
+    /// Frames until the next output.
     left: usize,
 }
 
 impl Thinner {
     pub(super) fn new(stretch: MarkStretch) -> Self {
         let stretch = stretch.frames();
-        // The first frame comes when as many have followed as lie before it.
+        // The first frame is output once as many frames have followed as precede it.
         let side = if stretch == 1 { 0 } else { LOBES * stretch };
         let len = 2 * side + 1;
         let tap = |index: usize| {
@@ -73,7 +73,7 @@ impl Thinner {
         }
     }
 
-    /// Takes a frame; hands on one whose place is a multiple of the stretch.
+    /// Adds a frame; returns one if its position is a multiple of the stretch.
     pub(super) fn take(&mut self, sample: f32) -> Option<f32> {
         if self.stretch == 1 {
             return Some(sample);

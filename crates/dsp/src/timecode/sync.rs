@@ -1,38 +1,38 @@
-//! Finds the sync of a mark to a part of a frame.
+//! Finds the sync of a mark to a fraction of a frame.
 
 use super::{CHIP, SYNC, SYNC_CHIPS, wave};
 use crate::fit::top;
 
-/// A sync that fits less is none. Noise 3 dB below the mark leaves 0.8.
+/// Minimum fit of a sync. Noise 3 dB below the mark leaves 0.8.
 const LEAST_FIT: f64 = 0.5;
-/// How far from where the signs fit the sync may lie, in frames: they fit half a chip around it.
+/// Maximum distance of the sync from matching signs, in frames: they match half a chip around it.
 pub(super) const REACH: usize = CHIP;
-/// Steps of a frame in which the sync is tried.
+/// Steps per frame at which the sync is compared.
 const STEPS: usize = 8;
-/// Steps away from a whole frame that are needed: half a frame and one more.
+/// Steps needed from a whole frame: half a frame and one more.
 const FURTHEST: usize = STEPS / 2 + 1;
-/// Frames of the sync that are compared, the first and the last left out: a sync that lies up to
-/// [`FURTHEST`] steps beside them has all of these between its own chips.
+/// Frames compared, without the first and the last: within [`FURTHEST`] steps, all lie between the
+/// sync's own chips.
 const COMPARED: usize = (SYNC_CHIPS - 1) * CHIP - 1;
-/// What the parabola through three steps and the arithmetic leave, in frames.
+/// Error of the parabola through three steps and of the arithmetic, in frames.
 const ARITHMETIC: f64 = 0.002;
-/// How many deviations are called the uncertainty: beyond six lies one of 5·10⁸ marks.
+/// Deviations of the uncertainty: one of 5·10⁸ marks lies beyond six.
 const DEVIATIONS: f64 = 6.0;
 
-/// The sync at every step beside a whole frame.
+/// The sync at every step around a whole frame.
 pub(super) struct Sync {
-    /// By step from −[`FURTHEST`] on, [`COMPARED`] samples each.
+    /// [`COMPARED`] samples per step, from −[`FURTHEST`] on.
     steps: Box<[f32]>,
     energy: [f64; 2 * FURTHEST + 1],
-    /// Energy of the slope at no step, per frame².
+    /// Energy of the slope at step 0, per frame².
     slope: f64,
 }
 
-/// Where the sync lies.
+/// Position of a sync.
 pub(super) struct SyncFit {
-    /// Frames after the frame it was looked for at.
+    /// Frames after the start of the search.
     pub(super) at: f64,
-    /// Product with the sound, over the root of both energies; its sign is the polarity.
+    /// Normalised product with the sound; its sign is the polarity.
     pub(super) likeness: f64,
     pub(super) uncertainty: f64,
 }
@@ -62,8 +62,7 @@ impl Sync {
         dot(&self.steps[step * COMPARED..][..COMPARED], &sound[1..=COMPARED])
     }
 
-    /// The whole frame, counted from the first of `sound`, at which the sync fits best; none where
-    /// that is as far as was looked.
+    /// Whole frame of the best fit, from the first of `sound`; `None` at either end of the search.
     pub(super) fn best_lag(&self, sound: &[f32]) -> Option<usize> {
         let (mut best, mut most) = (0, 0.0);
         for lag in 0..=2 * REACH {
@@ -77,7 +76,7 @@ impl Sync {
         (0 < best && best < 2 * REACH).then_some(best)
     }
 
-    /// Where the sync lies, less than a frame beside the first of `sound`.
+    /// Position of the sync, less than a frame from the first of `sound`.
     pub(super) fn place(&self, sound: &[f32]) -> Option<SyncFit> {
         let heard = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
         let likeness = |step: usize| self.product(step, sound) / (heard * self.energy[step]).sqrt();
@@ -95,15 +94,15 @@ impl Sync {
         let ([before, here, after], beside) = (three, top(three));
         let at = (step as f64 - FURTHEST as f64 + beside) / STEPS as f64;
         let peak = here + (after - before) * beside / 4.0;
-        // Not a number where the sound is silent.
+        // NaN for silence.
         if peak.is_nan() || peak < LEAST_FIT {
             return None;
         }
         Some(SyncFit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })
     }
 
-    /// What is not the sync counts as noise of even density: it moves the place by as much as the
-    /// slope of the sync leaves it to (the Cramér-Rao bound of a delay).
+    /// Everything but the sync counts as white noise, which moves the position according to the
+    /// sync's slope (Cramér–Rao bound of a delay).
     fn uncertainty(&self, likeness: f64) -> f64 {
         let noise = (1.0 / likeness.powi(2) - 1.0).max(0.0);
         let variance = noise * self.energy[FURTHEST] / (COMPARED as f64 * self.slope);
@@ -111,7 +110,6 @@ impl Sync {
     }
 }
 
-/// The sum of products.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Sound with marks in it, mono, and where they are.
+/// Mono sound of marks, and their positions.
 fn marks(frames: usize) -> (Vec<f32>, Vec<(u32, i64)>) {
     let (mut sound, mut placed) = (vec![0.0; frames], Vec::new());
     Marker::new().fill(1, &mut sound, |mark| placed.push((mark.number, mark.frame as i64)));
@@ -15,7 +15,7 @@ fn found_in(sound: &[f32]) -> Vec<FoundMark> {
     all
 }
 
-/// The sound of the marks at a place between frames, as if it had been sampled there.
+/// Sound of the marks at a place between frames, as if sampled there.
 fn sound_at(place: f64) -> f64 {
     if place < 0.0 {
         return 0.0;
@@ -24,13 +24,13 @@ fn sound_at(place: f64) -> f64 {
     wave(chips_of(RunNumber::default(), number as u32), place - (number * SPACING) as f64)
 }
 
-/// Marks as they come out of a path: `delay` frames late, by a card `ppm` faster, at a gain.
+/// Marks after a path: `delay` frames late, from a card `ppm` faster, with a gain.
 fn heard(frames: usize, delay: f64, ppm: f64, gain: f64) -> Vec<f32> {
     let step = 1.0 - ppm / 1e6;
     (0..frames).map(|frame| (gain * sound_at((frame as f64 - delay) * step)) as f32).collect()
 }
 
-/// Where a mark is after that path.
+/// Position of a mark after that path.
 fn place_of(number: u32, delay: f64, ppm: f64) -> f64 {
     (number as usize * SPACING + CENTRE) as f64 / (1.0 - ppm / 1e6) + delay
 }
@@ -38,7 +38,7 @@ fn place_of(number: u32, delay: f64, ppm: f64) -> f64 {
 fn noise(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed | 1;
     move || {
-        // Twelve even numbers, less their mean, are nearly normal with deviation 1.
+        // The sum of twelve uniform numbers less their mean is nearly normal with deviation 1.
         let mut sum = -6.0;
         for _ in 0..12 {
             state ^= state << 13;
@@ -145,7 +145,7 @@ fn a_mark_with_a_hole_fits_less_or_is_none() {
     let numbers: Vec<u32> = found.iter().map(|found| found.number).collect();
     assert!(!numbers.contains(&4), "{numbers:?}");
     for found in found {
-        // Where the hole took whole bits the CRC refuses the number.
+        // If the hole removed whole bits, the CRC rejects the number.
         assert_eq!(found.confidence > 0.999, found.number != 2, "{found:?}");
     }
 }
@@ -231,7 +231,7 @@ proptest! {
         let loud = 0.1 * 10_f64.powf(-below / 20.0);
         sound.iter_mut().for_each(|sample| *sample += (loud * normal()) as f32);
         let found = found_in(&sound);
-        // Louder noise spoils some numbers.
+        // Louder noise damages some numbers.
         prop_assert!(below < 10.0 || found.len() >= 18, "{} at {below}", found.len());
         for found in found {
             let error = found.frame as f64 + found.fraction - place_of(found.number, delay, 0.0);

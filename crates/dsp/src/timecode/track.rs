@@ -1,23 +1,20 @@
-//! Where the next mark must be.
+//! Expected position of the next mark.
 
 use super::{NUMBERS, SPACING};
 
-/// The marks of a run as they come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MarkTrack {
-    /// The last one: its number, where it began and how loud it was.
+    /// Number, start and gain of the last mark.
     number: u32,
     start: f64,
     pub(super) gain: f64,
-    /// Frames from one to the next.
+    /// Frames per mark.
     step: f64,
-    /// Whether its signs were heard.
     is_clear: bool,
-    /// Marks that were not heard since.
+    /// Marks missed since.
     missed: u32,
 }
 
-/// A mark as it was heard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeardTrack {
     pub(super) number: u32,
@@ -26,14 +23,13 @@ pub(super) struct HeardTrack {
     pub(super) is_clear: bool,
 }
 
-/// After so many that were not heard, they may have ended.
+/// Consecutive missed marks after which the run may have ended.
 const MOST_MISSED: u32 = 16;
-/// Frames by which a mark may be beside its place without a slip.
+/// Maximum position error without a slip, in frames.
 const MOST_BESIDE: f64 = 3.0;
-/// Cards that differ by more are no cards.
+/// Maximum rate difference of cards.
 const MOST_DRIFT: f64 = 1e-3;
-/// How much of what one mark says is believed, if its signs were not heard: of its place, of the
-/// distance between marks, of its gain.
+/// Weights of a mark without readable signs: for position, spacing and gain.
 const OF_PLACE: f64 = 0.3;
 const OF_STEP: f64 = 0.02;
 const OF_GAIN: f64 = 0.1;
@@ -44,35 +40,33 @@ impl MarkTrack {
         Self { number, start, gain, step: SPACING as f64, is_clear, missed: 0 }
     }
 
-    /// Of which this one is the next.
+    /// Starts a track whose next mark is this one.
     pub(super) fn before(heard: HeardTrack) -> Self {
         let number = (heard.number + NUMBERS - 1) % NUMBERS;
         Self::new(HeardTrack { number, start: heard.start - SPACING as f64, ..heard })
     }
 
-    /// The number of the next mark, and where it is to begin.
+    /// Number and expected start of the next mark.
     pub(super) fn next(&self) -> (u32, f64) {
         let marks = self.missed + 1;
         ((self.number + marks) % NUMBERS, self.start + f64::from(marks) * self.step)
     }
 
-    /// Without the next one, if they are still to be expected then.
+    /// Records a missed mark; `None` if the run may have ended.
     pub(super) fn missed(mut self) -> Option<Self> {
         self.missed += 1;
         (self.missed < MOST_MISSED).then_some(self)
     }
 
-    /// Whether the last one was heard.
     pub(super) fn is_held(&self) -> bool {
         self.missed == 0
     }
 
-    /// Whether the signs of the last one were heard.
+    /// Whether the signs of the last mark were readable.
     pub(super) fn is_clear(&self) -> bool {
         self.is_clear && self.is_held()
     }
 
-    /// Follows a mark that was heard.
     pub(super) fn follow(&mut self, heard: HeardTrack) {
         let (number, start) = self.next();
         let beside = heard.start - start;

@@ -1,4 +1,4 @@
-//! How far a concealed sound is from what was sent.
+//! Distance of concealed sound from the original.
 
 use std::f64::consts::TAU;
 use std::ops::Range;
@@ -7,15 +7,15 @@ use crate::{RATE, loss::Loss};
 
 /// Frames of one spectrum: 20 ms.
 const FRAME: usize = RATE / 50;
-/// Points of the transform: the frame and zeros.
+/// Points of the transform: the frame plus zeros.
 const POINTS: usize = 1024;
-/// Power added to each bin, so that silence has a level: that of a sine 90 dB below full scale.
+/// Power added to each bin as a minimum level: that of a sine 90 dB below full scale.
 const FLOOR: f64 = 1e-9 * (FRAME as f64 / 4.0) * (FRAME as f64 / 4.0);
 
-/// The log-spectral distance in dB of each frame of 20 ms, one every 10 ms, that a hole touches:
-/// the root mean square, over the bins up to 20 kHz, of the difference of both power spectra in
-/// dB (Gray and Markel, "Distance measures for speech processing", 1976, §III), with a Hann
-/// window and a floor 90 dB below a sine at full scale.
+/// Log-spectral distance in dB of each 20 ms frame, every 10 ms, that touches a hole. It is the RMS
+/// difference of both power spectra in dB, over the bins up to 20 kHz (Gray and Markel, "Distance
+/// measures for speech processing", 1976, §III), with a Hann window and a floor 90 dB below a
+/// full-scale sine.
 pub(crate) fn log_spectral(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
     let window: Vec<f64> = (0..FRAME)
         .map(|index| 0.5 - 0.5 * (TAU * (index as f64 + 0.5) / FRAME as f64).cos())
@@ -38,7 +38,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// The ratio in dB of the sound sent in each hole to what is wrong in it.
+/// Ratio in dB of the sent sound in each hole to the error.
 pub(crate) fn inside_holes(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64> {
     loss.holes
         .iter()
@@ -51,7 +51,7 @@ pub(crate) fn inside_holes(sent: &[f32], heard: &[f32], loss: &Loss) -> Vec<f64>
         .collect()
 }
 
-/// The middle of some figures.
+/// Median.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
@@ -69,7 +69,7 @@ fn spectrum(samples: &[f32], window: &[f64]) -> Vec<f64> {
     powers.take(POINTS / 2).collect()
 }
 
-/// The discrete Fourier transform in place (Cooley and Tukey, radix 2).
+/// Discrete Fourier transform in place (Cooley and Tukey, radix 2).
 fn transform(real: &mut [f64], imaginary: &mut [f64]) {
     let points = real.len();
     let bits = points.trailing_zeros();

@@ -1,4 +1,4 @@
-//! Packets that are lost, and what is heard without them.
+//! Lost packets, and the sound heard without them.
 
 use std::ops::Range;
 
@@ -7,23 +7,23 @@ use tautline_dsp::conceal::Concealer;
 use crate::RATE;
 use crate::material::Random;
 
-/// The holes in a sound.
+/// Holes in a sound.
 pub(crate) struct Loss {
-    /// Frames of one packet.
+    /// Frames per packet.
     pub(crate) packet: usize,
-    /// Frames that are missing.
+    /// Missing frames.
     pub(crate) holes: Vec<Range<usize>>,
 }
 
 impl Loss {
-    /// Loses 5 % of the packets of `microseconds`, so many at a time, from half a second on.
+    /// Loses 5 % of the packets of `microseconds` in runs of `run`, after the first half second.
     pub(crate) fn new(frames: usize, microseconds: usize, run: usize, seed: u64) -> Self {
         let packet = RATE * microseconds / 1_000_000;
         let mut random = Random(seed);
         let mut holes: Vec<Range<usize>> = vec![];
         let mut at = RATE / 2 / packet;
         while (at + run) * packet < frames {
-            // A run begins after each packet that came with this chance, which makes 5 % lost.
+            // Chance of a run after each received packet that makes 5 % lost.
             if random.unit() < 0.05 / (0.95 * run as f64) {
                 holes.push(at * packet..(at + run) * packet);
                 at += run;
@@ -33,7 +33,7 @@ impl Loss {
         Self { packet, holes }
     }
 
-    /// Each stretch of sound or hole, in packets.
+    /// Packets of each stretch of sound or hole.
     fn packets(&self, frames: usize) -> impl Iterator<Item = (Range<usize>, bool)> {
         let mut holes = self.holes.iter().peekable();
         (0..frames).step_by(self.packet).map(move |start| {
@@ -46,18 +46,18 @@ impl Loss {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cover {
-    /// What is under test.
+    /// The tested code.
     Concealment,
-    /// The last sample decays in 32 frames, sound comes back in as many.
+    /// The last sample decays in 32 frames; sound returns in as many.
     Silence,
-    /// The last packet again and again.
+    /// The last packet repeated.
     Repetition,
-    /// The same, but each seam cross-faded in 48 frames.
+    /// The last packet repeated, with seams cross-faded over 48 frames.
     SmoothRepetition,
 }
 
 impl Cover {
-    /// The sound as it is heard with these holes.
+    /// Sound heard with these holes.
     pub(crate) fn heard(self, sent: &[f32], loss: &Loss) -> Vec<f32> {
         let mut heard = sent.to_vec();
         match self {
@@ -104,7 +104,7 @@ fn repeat_smoothly(heard: &mut [f32], hole: &Range<usize>, packet: usize) {
     let again = |index: usize| before[SEAM + index % packet];
     for (index, at) in hole.clone().enumerate() {
         let within = index % packet;
-        // The seam: from what followed the packet's end, mirrored in time, to its beginning.
+        // Seam: from the continuation after the packet's end, mirrored in time, to its beginning.
         heard[at] = if within < SEAM {
             let old = before[before.len() - 1 - within];
             old * cosine(within, SEAM) + again(index) * (1.0 - cosine(within, SEAM))
@@ -118,7 +118,7 @@ fn repeat_smoothly(heard: &mut [f32], hole: &Range<usize>, packet: usize) {
     }
 }
 
-/// The sound as it is heard from a concealer of one channel.
+/// Sound heard from a mono concealer.
 fn concealed(concealer: &mut Concealer, sent: &[f32], loss: &Loss) -> Vec<f32> {
     let mut heard = sent.to_vec();
     for (packet, lost) in loss.packets(sent.len()) {

@@ -1,5 +1,5 @@
-//! Under test: what a hole sounds like, by distance from what was sent. With `--nocapture` it prints
-//! the tables of docs/performance.md.
+//! Tests the sound of concealed holes by distance from the original. With `--nocapture`, prints the
+//! tables of docs/performance.md.
 #![expect(clippy::print_stdout, reason = "the tables are for docs/performance.md")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the recording has failed")]
 
@@ -14,7 +14,7 @@ use loss::{Cover, Loss};
 /// Frames per second of all material.
 const RATE: usize = 48_000;
 
-/// What is lost: packet time in microseconds, packets at a time.
+/// Losses: packet time in microseconds, packets per run.
 const LOSSES: [(usize, usize); 12] = [
     (1000, 1),
     (1000, 2),
@@ -33,7 +33,7 @@ const LOSSES: [(usize, usize); 12] = [
 const COVERS: [Cover; 4] =
     [Cover::Concealment, Cover::Silence, Cover::Repetition, Cover::SmoothRepetition];
 
-/// The distances of one cover from one material with one kind of loss.
+/// Distances of one method for one material and one kind of loss.
 #[derive(Default, Clone)]
 struct Distances {
     spectral: Vec<f64>,

@@ -1,5 +1,3 @@
-//! Under test: the resampler.
-
 mod copying;
 mod measure;
 mod misuse;

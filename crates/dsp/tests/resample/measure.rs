@@ -1,16 +1,16 @@
-//! How good a resampler is: what comes out when a sine goes in.
+//! Resampler quality, measured with sines.
 
 use std::f64::consts::TAU;
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
-/// The sine that fits some samples best, and what of them it does not explain.
+/// Best-fitting sine, and the rest.
 pub(crate) struct Fit {
-    /// Peak, of samples that went in with peak 1.
+    /// Peak, for input with peak 1.
     pub(crate) gain: f64,
-    /// Where in its turn it is at the first sample, in turns from −½ to ½.
+    /// Phase at the first sample, in turns from −½ to ½.
     pub(crate) turn: f64,
-    /// Root mean square of the rest, from 0 Hz to half the rate, over that of the sine.
+    /// RMS of the rest, from 0 Hz to half the rate, relative to the sine.
     pub(crate) rest: f64,
 }
 
@@ -25,8 +25,8 @@ impl Fit {
     }
 }
 
-/// How far a sample of a sine below 15 kHz at 48 kHz may be from where the sine is: the kernel's
-/// error, and some roundings of 2^-24.
+/// Maximum error of a sample of a sine below 15 kHz at 48 kHz: the kernel's error, plus roundings
+/// of 2^-24.
 pub(crate) fn tolerance(quality: Quality) -> f64 {
     match quality {
         Quality::LowDelay => 3e-5,
@@ -35,17 +35,17 @@ pub(crate) fn tolerance(quality: Quality) -> f64 {
     }
 }
 
-/// The angle of a frame in a sine of `frequency` turns per frame, exact for long runs.
+/// Angle of a frame in a sine of `frequency` turns per frame, exact for long runs.
 fn angle(frequency: f64, frame: usize) -> f64 {
     (frequency * frame as f64).fract() * TAU
 }
 
-/// A sine of `frequency` turns per frame and peak 1, from phase 0 on.
+/// Sine of `frequency` turns per frame, peak 1, phase 0.
 pub(crate) fn sine(frequency: f64, frames: usize) -> Vec<f32> {
     (0..frames).map(|frame| angle(frequency, frame).sin() as f32).collect()
 }
 
-/// Resamples one channel in blocks of 48 frames, from `fraction` on.
+/// Resamples one channel in blocks of 48 frames, starting at `fraction`.
 pub(crate) fn resampled(quality: Quality, step: Step, fraction: u32, input: &[f32]) -> Vec<f32> {
     let mut resampler = Resampler::new(quality, 1, 48);
     resampler.set_fraction(fraction);
@@ -83,17 +83,16 @@ pub(crate) fn fit(samples: &[f32], frequency: f64) -> Fit {
     Fit { gain, turn: b.atan2(a) / TAU, rest }
 }
 
-/// Fits what comes out of a sine of `hertz` at `rate` over some three seconds at 48 kHz, so that
-/// images 5 Hz beside the sine are told from it. The first frames, which begin from silence, are
-/// left out.
+/// Fits the output for a sine of `hertz` at `rate` over some 3 s at 48 kHz, to resolve images 5 Hz
+/// from the sine. Skips the first frames after silence.
 pub(crate) fn steady(quality: Quality, rate: f64, hertz: f64, step: Step) -> Fit {
     let out = resampled(quality, step, 0, &sine(hertz / rate, 140_000));
     let ratio = step.bits() as f64 / Step::ONE.bits() as f64;
     fit(&out[1000..], hertz / rate * ratio)
 }
 
-/// The gain in dB, of the fractions between two frames the one furthest from 0. A fraction that
-/// stays is a plain filter.
+/// Gain in dB furthest from 0 of the fractions between two frames; a constant fraction is a plain
+/// filter.
 pub(crate) fn furthest_gain_db(quality: Quality, rate: f64, hertz: f64) -> f64 {
     let input = sine(hertz / rate, 3000);
     let gain = |fraction: u32| {

@@ -1,10 +1,10 @@
-//! What is wrong goes by.
+//! Effects of invalid input pass.
 
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use crate::measure::sine;
 
-/// The output of a sine with `wrong` at frame 500, and without it.
+/// Output for a sine with `wrong` at frame 500, and without.
 fn with_and_without(quality: Quality, wrong: f32) -> [Vec<f32>; 2] {
     let right = sine(0.03, 2000);
     let mut spoilt = right.clone();
@@ -39,7 +39,7 @@ fn what_was_not_pushed_is_silence() {
     other.push(&vec![0.0; 2 * other.wants(48, step)]);
     other.pull(&mut filled, step);
     assert_eq!(out, filled);
-    // A block of many times the longest is silence to its end.
+    // A block of many times the longest is silent to its end.
     let mut long = vec![9.0; 2 * 1000];
     resampler.pull(&mut long, Step::ONE);
     assert!(long[100..].iter().all(|sample| *sample == 0.0));

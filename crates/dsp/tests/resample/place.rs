@@ -1,4 +1,4 @@
-//! Where each output frame lies.
+//! Places of output frames.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -30,7 +30,7 @@ fn the_sound_is_where_the_place_says_after_a_million_frames() {
     let (frequency, step) = (0.1, Step::from_ppm(-123.4));
     let input = sine(frequency, 10_000);
     let mut resampler = Resampler::new(Quality::Best, 1, BLOCK);
-    // The sine comes back to the same values every 10 frames, and so every 10,000.
+    // The sine repeats every 10 frames, and so every 10,000.
     let (mut out, mut pushed) = ([0.0; BLOCK], 0);
     let (mut late, mut begin) = (vec![], 0.0);
     for block in 0..1_050_000 / BLOCK {
@@ -53,8 +53,8 @@ fn the_sound_is_where_the_place_says_after_a_million_frames() {
     assert!(error.abs() < 1e-6, "{error} frames");
 }
 
-/// A step that rises by the block, from −1000 to 1000 ppm and back, bends a sine's phase and makes
-/// no corner in it.
+/// A step that changes per block, from −1000 to 1000 ppm and back, bends a sine's phase without
+/// corners.
 #[test]
 fn a_swept_step_changes_the_pitch_smoothly() {
     let frequency = 0.02;
@@ -87,8 +87,7 @@ fn noise(count: usize) -> Vec<f32> {
     states.map(|state| (state as i32) as f32 / 2_f32.powi(31)).take(count).collect()
 }
 
-/// What comes out, straight from the formula in 64 bits: all input is there, and the frames before the
-/// first and after the last are silence.
+/// Output by the formula in 64 bits, with all input present and silence around.
 fn formula(quality: Quality, channels: usize, input: &[f32], place: u64, channel: usize) -> f64 {
     let (whole, fraction) = ((place >> 32) as i64, (place as u32) as f64 / 2_f64.powi(32));
     let half = quality.half() as i64;
@@ -104,7 +103,7 @@ fn formula(quality: Quality, channels: usize, input: &[f32], place: u64, channel
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 200,
-        // Those that failed once are tried first.
+        // Earlier failures run first.
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
             "tests/resample.proptest-regressions",
         ))),
@@ -116,7 +115,7 @@ proptest! {
         channels in 1..6_usize,
         longest in 1..100_usize,
         fraction: u32,
-        // How much is pushed beyond what is wanted, how much is pulled, and by which step.
+        // Frames pushed beyond need, frames pulled, and step.
         pieces in prop::collection::vec((0..12_usize, 0..100_usize, -70_000_000_i64..70_000_000), 1..20),
     ) {
         let noise = noise(12_000);
@@ -125,11 +124,11 @@ proptest! {
         let (mut place, mut pushed) = (u64::from(fraction), 0);
         for (more, length, step) in pieces {
             let length = length.min(longest);
-            // One piece in a few is at exactly one.
+            // Some pieces at exactly one.
             let step = if step % 4 == 0 { 0 } else { step };
             let step = Step::from_bits(Step::ONE.bits().saturating_add_signed(step));
             let wanted = resampler.wants(length, step);
-            // Never more than there is room for.
+            // At most the available room.
             let more = more.min(2 * longest + quality.half() - resampler.ahead() - wanted);
             resampler.push(&noise[pushed * channels..(pushed + wanted + more) * channels]);
             pushed += wanted + more;

@@ -1,4 +1,4 @@
-//! Time marks beside and below music.
+//! Time marks with and below music.
 
 #![expect(clippy::print_stdout, reason = "how many were found is for docs/performance.md")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the recording has failed")]
@@ -13,7 +13,7 @@ use tautline_dsp::timecode::{Finder, FoundMark, MarkStretch, Marker, RunNumber, 
 
 const RATE: u32 = 48_000;
 const RUN: RunNumber = RunNumber::new(0x0CAF_E123);
-/// Marks before this do not count: first one has to be found without knowing where.
+/// Marks before this are ignored: the first must be found without a known position.
 const SETTLE: usize = RATE as usize * 2;
 
 fn found_in(sound: &[f32]) -> Vec<FoundMark> {
@@ -40,10 +40,10 @@ fn resampled(sound: &[f32], ppm: f64) -> Vec<f32> {
     out
 }
 
-/// What a path makes of marks beside music.
+/// Path of marks with music.
 #[derive(Debug, Clone, Copy)]
 struct Path {
-    /// Of the marks, against the music around them.
+    /// Level of the marks relative to the music.
     level_db: f64,
     ppm: f64,
     gain_db: f64,
@@ -58,7 +58,7 @@ struct Outcome {
     widest: f64,
 }
 
-/// Marks with music through a path that ends in 16 bits, dithered.
+/// Marks with music through a path that ends in dithered 16 bits.
 fn through(music: &[f32], path: Path) -> Outcome {
     let mut marks = vec![0.0; music.len() + SPACING];
     Marker::of(RUN).fill(1, &mut marks, |_| {});
@@ -104,7 +104,7 @@ fn made(seconds: usize, seed: u64) -> Vec<f32> {
     (0..RATE as usize * seconds).map(|_| music.sample()).collect()
 }
 
-/// Through every path, of a recording and of music that was made up, at least this share is found.
+/// At least `share` is found through every path, for a recording and for synthetic music.
 fn are_found(level_db: f64, share: f64) {
     let music = [("recorded", recording::mono(0.06, 19.9)), ("made", made(40, 5))];
     for (name, music) in &music {
@@ -133,7 +133,7 @@ fn marks_10_db_below_the_music_are_found_99_of_100() {
     are_found(-10.0, 0.99);
 }
 
-/// As of two lab delays that play into one cable.
+/// As with two lab delays on one cable.
 #[test]
 fn two_runs_at_once_are_told_apart() {
     let frames = RATE as usize * 20;
@@ -195,7 +195,7 @@ fn ten_hours_of_music_hold_no_marks() {
     hold_none(3600, 10);
 }
 
-/// So many seconds of each of so many pieces, neither of those for recordings nor of those for voices.
+/// `seconds` of each of `pieces`, other than the pieces for recordings and voices.
 fn hold_none(seconds: usize, pieces: u64) {
     for seed in 1..=pieces {
         let mut music = Music::new(seed * 7919);

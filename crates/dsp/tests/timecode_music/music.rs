@@ -1,14 +1,14 @@
-//! Music made up: chords of harmonic notes with vibrato, a bass, and drums of noise.
+//! Synthetic music: chords of harmonic notes with vibrato, a bass, and drums of noise.
 
 const RATE: f64 = 48_000.0;
-/// Samples of one period of a note.
+/// Samples per period of a note.
 const TABLE: usize = 1024;
-/// Notes that sound at once at most.
+/// Maximum simultaneous notes.
 const VOICES: usize = 8;
-/// From one beat to the next: 120 in a minute, four notes each.
+/// Frames per beat: 120 a minute, four notes each.
 const BEAT: usize = 6_000;
 
-/// Plays on for ever; the same seed plays the same.
+/// Endless music, determined by the seed.
 pub(crate) struct Music {
     state: u64,
     tables: Vec<[f32; TABLE + 1]>,
@@ -39,7 +39,7 @@ struct Drum {
 
 impl Music {
     pub(crate) fn new(seed: u64) -> Self {
-        // Dull, like strings, and like brass.
+        // Dull, like strings, like brass.
         let tables = [2.0, 1.2, 0.8].map(|slope: f64| {
             let mut table = [0.0; TABLE + 1];
             for (index, sample) in table.iter_mut().enumerate() {
@@ -108,7 +108,7 @@ impl Music {
         self.drums[2] = Drum { level: 0.12 * loud, fade: 0.9985 };
     }
 
-    /// The next frame, mostly between −1 and 1.
+    /// Next frame, mostly between −1 and 1.
     pub(crate) fn sample(&mut self) -> f32 {
         if self.frame.is_multiple_of(BEAT) {
             self.beat();
@@ -127,7 +127,7 @@ impl Music {
             voice.phase -= voice.phase.floor();
         }
         let white = (self.random() & 0xFFFF) as f32 / 32_768.0 - 1.0;
-        // White, as a snare; softened, as a tom; sharpened, as a hat.
+        // White as a snare, smoothed as a tom, sharpened as a hat.
         let soft = self.noise[1] + (white - self.noise[1]) * 0.2;
         let colours = [white, soft * 2.0, white - self.noise[0]];
         self.noise = [white, soft];

@@ -1,4 +1,4 @@
-//! The bare loop: one system call for the packets of a period, by each socket.
+//! Bare loop: one system call per socket for the packets of a period.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -13,10 +13,8 @@ use tautline_proto::wire::avtp::ETHERTYPE;
 use crate::ours::{NOBODY, by_ethernet, by_udp, head_bytes};
 use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, SAMPLES, format};
 
-/// Words of a control message: its head, and a launch time.
 const WORDS: usize = 3;
 
-/// As many sockets as there are streams.
 pub(crate) struct Bare {
     streams: Vec<Outgoing>,
     block: [f32; BLOCK],
@@ -31,7 +29,6 @@ impl Bare {
         })
     }
 
-    /// One period on each socket.
     pub(crate) fn period(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.send(&self.block));
     }
@@ -74,7 +71,8 @@ impl Outgoing {
             (header.msg_name, header.msg_namelen) = ((&raw mut *name).cast(), name_len);
             (header.msg_iov, header.msg_iovlen) = (vector, 1);
             (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), 8 * WORDS);
-            // SAFETY: three words hold the head of a control message and one word of data, aligned.
+            // SAFETY: three words hold the header of a control message and one word of data,
+            // aligned.
             unsafe {
                 let first = libc::CMSG_FIRSTHDR(&raw const *header);
                 (*first).cmsg_level = libc::SOL_SOCKET;
@@ -97,7 +95,7 @@ impl Outgoing {
     }
 
     fn send(&mut self, block: &[f32; BLOCK]) {
-        // One reading lays all launch times.
+        // One clock reading serves all launch times.
         let (begin, ptime) = (now() + LAUNCH.lead, format().ptime());
         let packets = self.datagrams.iter_mut().zip(&mut self.control).zip(block.chunks(SAMPLES));
         for (index, ((datagram, control), samples)) in packets.enumerate() {
@@ -109,7 +107,8 @@ impl Outgoing {
         black_box(&self.datagrams);
         let (fd, flags) =
             (self.socket.as_fd().as_raw_fd(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-        // SAFETY: as many messages are laid out, and what they point to lives as long as this.
+        // SAFETY: the array has this many messages, and everything that they point to outlives the
+        // call.
         let sent =
             unsafe { libc::sendmmsg(fd, self.messages.as_mut_ptr(), PACKETS as u32, flags as _) };
         assert_eq!(sent, PACKETS as i32, "{}", std::io::Error::last_os_error());

@@ -1,16 +1,18 @@
-//! What class A costs in processor time whose packets have launch times: eight streams of eight channels in one process,
-//! against a bare `sendmmsg` with `SCM_TXTIME`, which hands over as many packets of the same length by as many sockets
-//! with the same options, and converts their samples once.
+//! Processor time of class A packets with launch times: eight streams of eight channels in one
+//! process. The baseline is a bare `sendmmsg` with `SCM_TXTIME` for as many packets of the same
+//! length on as many sockets with the same options, including one conversion of the samples.
 //!
-//! Ours is what `taut --io-thread no` runs, called as its device would call it, but without waiting for the next period.
-//! Both alternate in chunks on one thread, and medians are compared. The loopback interface has no queue that heeds
-//! launch times: they are handed over, read, and let be.
+//! Our side is the code of `taut --io-thread no`, called as by its device but without waiting for
+//! the next period. Both sides alternate in chunks on one thread, and medians are compared. The
+//! loopback interface has no queue with launch times: they are passed and parsed, but have no
+//! effect.
 //!
-//! A wire thread, which `auto` has hand packets over, wakes up for that: with it, both are called each period in real
-//! time, and all threads of the process count, the ordinary ones too. Its floor is the same bare loop, which wakes up
-//! once a period for all sockets; and one with a thread for each, as launches that nobody's packing is to disturb want.
+//! With `auto`, a wire thread hands packets over and wakes up for that. In that case both sides run
+//! in real time, and the time of all threads of the process counts. The baseline is the same bare
+//! loop, woken once per period for all sockets; and once with a thread per socket, as needed if
+//! packing must not disturb launches.
 //!
-//! One line for each wire and way. By AVTP takes `CAP_NET_RAW`, and without it there is none.
+//! Prints one line per wire form and link. AVTP needs `CAP_NET_RAW` and is skipped without it.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -35,20 +37,20 @@ use ours::{Ours, PERIOD};
 
 const STREAMS: usize = 8;
 const CHANNELS: usize = 8;
-/// Frames of one packet, and packets of one period.
+/// Frames of a packet, and packets of a period.
 const FRAMES: usize = 6;
 const PACKETS: usize = 8;
-/// Samples of one packet, and of one period.
 const SAMPLES: usize = FRAMES * CHANNELS;
 const BLOCK: usize = PACKETS * SAMPLES;
-/// Periods of both before anything is measured, of a chunk, and how often both take turns.
+/// Periods before the measurement, periods of a chunk, and number of turns.
 const WARM_UP: usize = 200;
 const CHUNK: usize = 20;
 const TURNS: usize = 61;
-/// Periods in real time, and how often.
+/// Periods in real time, and number of rounds.
 const IN_TIME: usize = 1000;
 const ROUNDS: usize = 5;
-/// Half a period at once; `auto` has that where handing a packet over takes 12 us and a thread wakes up 10 us late.
+/// Half a period at once, as `auto` chooses if a hand-over takes 12 us and a thread wakes up 10 us
+/// late.
 const SPACING: Spacing = Spacing { together: PACKETS / 2, lead: Span::from_micros(200) };
 
 fn device() -> Settings {
@@ -71,7 +73,7 @@ fn format() -> StreamFormat {
     }
 }
 
-/// As an `fq` would have them.
+/// As for an `fq`.
 const LAUNCH: LaunchOptions = LaunchOptions {
     clock: LaunchClock::Monotonic,
     lead: Span::from_millis(1),
@@ -108,7 +110,6 @@ fn main() {
     }
 }
 
-/// The same in real time, with wire threads.
 fn in_time(name: &str, wire: BenchWire) {
     let [mut taut, mut alone, mut each] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -142,7 +143,6 @@ fn in_time(name: &str, wire: BenchWire) {
     }
 }
 
-/// So many periods by a bare loop, each when it is captured.
 fn bare_in_time(bare: &mut Bare, periods: usize) {
     let begin = now();
     for period in 1..=periods {
@@ -151,14 +151,14 @@ fn bare_in_time(bare: &mut Bare, periods: usize) {
     }
 }
 
-/// Processor time of a packet in nanoseconds, of all threads while this lasts.
+/// Processor time per packet of all threads during `run`, in nanoseconds.
 fn of_process(run: impl FnOnce()) -> f64 {
     let begin = processor_time();
     run();
     (processor_time() - begin).as_nanos() as f64 / (IN_TIME * STREAMS * PACKETS) as f64
 }
 
-/// Processor time of a packet in nanoseconds, the mean of a chunk.
+/// Mean processor time per packet of a chunk, in nanoseconds.
 fn chunk(mut period: impl FnMut()) -> f64 {
     let begin = thread_time();
     (0..CHUNK).for_each(|_| period());

@@ -1,4 +1,5 @@
-//! As many senders as there are streams, in one process: real engines whose devices lend their processes to the bench.
+//! One sender per stream in one process: real engines whose devices lend their processes to the
+//! bench.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
@@ -27,11 +28,10 @@ use crate::{BLOCK, BenchWire, LAUNCH, PACKETS, STREAMS, device, format};
 
 pub(crate) const PERIOD: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(20);
-/// How far the bench's clock may run ahead.
+/// Maximum lead of the bench's clock.
 const AHEAD: Span = Span::from_millis(100);
 
-/// The UDP port of the service that throws away all it gets (RFC 863), in a network for documentation by the loopback
-/// interface: nobody listens, and nobody answers.
+/// UDP port of the discard service (RFC 863), at a loopback address without a listener.
 pub(crate) const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)), 9);
 const OPTIONS: RunOptions = RunOptions {
     scheduler: Scheduler::Other,
@@ -41,7 +41,6 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// Bytes before the sound.
 pub(crate) const fn head_bytes(wire: BenchWire) -> usize {
     match wire {
         BenchWire::Rtp => STAMPED_HEADER_BYTES,
@@ -49,7 +48,7 @@ pub(crate) const fn head_bytes(wire: BenchWire) -> usize {
     }
 }
 
-/// What `taut send` asks of a socket for this format.
+/// Socket options of `taut send` for this format.
 pub(crate) fn by_udp(to: SocketAddr) -> UdpOptions {
     let mut options = UdpOptions::sender(vec![to]);
     options.datagram_bytes = head_bytes(BenchWire::Rtp) + format().payload_bytes();
@@ -59,9 +58,8 @@ pub(crate) fn by_udp(to: SocketAddr) -> UdpOptions {
     options
 }
 
-/// The same by Ethernet.
 pub(crate) fn by_ethernet() -> EthernetOptions {
-    // One that may be used at one place without being claimed (IEEE 1722 table B.10).
+    // For local use without a claim (IEEE 1722 table B.10).
     let address = [0x91, 0xE0, 0xF0, 0x00, 0xFE, 0x01];
     let place = EthernetPlace { interface: "lo".to_owned(), address, stream: None, priority: 3 };
     EthernetOptions { launch: Some(LAUNCH), ..sending_by_ethernet(&place, &format(), PACKETS) }
@@ -72,14 +70,14 @@ pub(crate) struct Ours {
     stop: Stop,
     sending: Vec<JoinHandle<Report>>,
     block: [f32; BLOCK],
-    /// The capture of the next block, by a clock that runs as fast as the bench does.
+    /// Capture time of the next block, by a clock as fast as the bench.
     capture: LocalTime,
     periods: u64,
 }
 
 impl Ours {
-    /// None, and said, where that takes a right that is not there. `spacing` is that of wire threads, if they are to
-    /// hand over.
+    /// Opens the senders; prints a message and returns `None` without the necessary privilege.
+    /// `spacing` is that of wire threads, if they hand over.
     pub(crate) fn open(wire: BenchWire, spacing: Option<Spacing>) -> Option<Self> {
         let stop = Stop::default();
         let send = |_| send(wire, spacing, stop.clone());
@@ -95,7 +93,6 @@ impl Ours {
         Some(Self { senders, stop, sending, block, capture: now(), periods: 0 })
     }
 
-    /// One period of every device.
     pub(crate) fn period(&mut self) {
         let capture = self.capture;
         self.capture += PERIOD;
@@ -117,18 +114,16 @@ impl Ours {
         }
     }
 
-    /// A period of every device when it is captured.
     pub(crate) fn period_in_time(&mut self) {
         sleep_until(self.capture + PERIOD);
         self.period();
     }
 
-    /// Waits until the world's clock is not far behind the bench's.
+    /// Waits until the real clock is not far behind the bench's.
     pub(crate) fn wait(&self) {
         sleep_until(self.capture - AHEAD);
     }
 
-    /// Ends all and holds the reports to what was sent.
     pub(crate) fn close(self) {
         self.senders.into_iter().for_each(Loan::end);
         self.stop.request();
@@ -136,7 +131,7 @@ impl Ours {
             let report = report.join().unwrap();
             let counted = &report.streams[0].counters;
             assert_eq!(counted.send_errors, 0);
-            // What is at hand begins at a whole packet, and the last may wait for its end.
+            // The first packet may be incomplete, and the last still open.
             let due = self.periods * PACKETS as u64;
             assert!(counted.sent.abs_diff(due) <= PACKETS as u64, "{counted:?} of {due}");
         }

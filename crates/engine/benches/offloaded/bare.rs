@@ -1,5 +1,5 @@
-//! The bare exchange: the system calls that the same bytes take, and nothing of a program around them; or with the copies
-//! that history, stand-in and any order of answers need.
+//! Bare exchange: only the system calls for the same bytes; or also the copies that history,
+//! concealment and reordering need.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -10,18 +10,17 @@ use tautline_io::udp::UdpOptions;
 
 use crate::{CHANNELS, FRAMES, HEAD, PART, PARTS};
 
-/// Datagrams that one call may fetch, and words for control messages of each, as a link's.
+/// Maximum datagrams per call, and words for control messages of each, as in our links.
 const ROOM: usize = 32;
 const CONTROL: usize = 24;
 
-/// A socket for each worker.
 pub(crate) struct Bare {
     exchanges: Vec<(Exchange, Option<Copies>)>,
     samples: [[f32; FRAMES]; CHANNELS],
 }
 
-/// Rings that each block goes through besides: of the input that may stand in, of the blocks that are kept, of answers that
-/// are put together, and of the sound to be played. As many blocks as ours have.
+/// Rings that each block passes: input for concealment, history, reassembly of answers, and
+/// playout. As many blocks as ours.
 struct Copies {
     rings: [Vec<[[f32; FRAMES]; CHANNELS]>; 4],
     turn: usize,
@@ -33,7 +32,6 @@ impl Copies {
         Self { rings: [ring(64), ring(257), ring(64), ring(32)], turn: 0 }
     }
 
-    /// Through two of the rings.
     fn pass(&mut self, rings: [usize; 2], samples: &mut [[f32; FRAMES]; CHANNELS]) {
         for ring in rings {
             let ring = &mut self.rings[ring];
@@ -146,16 +144,17 @@ impl Exchange {
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let fd = self.socket.as_fd().as_raw_fd();
-        // SAFETY: as many messages are laid out, and what they point to lives in boxes of its own.
+        // SAFETY: the array has this many messages, and everything that they point to lives in
+        // boxes of its own.
         let sent = unsafe { libc::sendmmsg(fd, self.sends.as_mut_ptr(), PARTS as u32, flags) };
         assert_eq!(sent, PARTS as i32);
     }
 
-    /// What is there of the period before.
     fn receive(&mut self, samples: &mut [[f32; FRAMES]; CHANNELS]) {
         let (fd, none) = (self.socket.as_fd().as_raw_fd(), core::ptr::null_mut());
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: as many messages are laid out, and what they point to lives.
+        // SAFETY: the array has this many messages, and everything that they point to outlives the
+        // call.
         let got =
             unsafe { libc::recvmmsg(fd, self.receives.as_mut_ptr(), ROOM as u32, flags, none) };
         let got = got.max(0) as usize;

@@ -1,12 +1,13 @@
-//! What plugins on other hosts cost a master, against a bare `sendmmsg`/`recvmmsg` exchange of as many datagrams of the
-//! same length with as many sockets: processor time of the whole program for each worker and block, wire threads
-//! included, and the time that a host's callback is longer by. Datagrams are not sealed, as those of the bare exchange are
-//! not.
+//! Cost of plugins on other hosts for a master. The baseline is a bare `sendmmsg`/`recvmmsg`
+//! exchange of as many datagrams of the same length on as many sockets. Measures the processor time
+//! of the whole program per worker and block, wire threads included, and the extra time of a host's
+//! callback. Neither side encrypts.
 //!
-//! The workers are another process, one for each kind: ours copies what it gets, the bare one sends it back. All run for
-//! one period of 210 frames at 96 kHz after the other in turns of thirty, on threads of real-time priority where the system
-//! grants it; what sleeping between the periods takes is measured in the same run and taken off. One line per case, for
-//! people and for `scripts/bench`. Arguments are numbers of workers.
+//! The workers are another process, one per kind: ours copies its input, the bare one echoes it.
+//! All kinds alternate in turns of thirty periods of 210 frames at 96 kHz, on real-time threads if
+//! the system permits. The cost of sleeping between periods is measured in the same run and
+//! subtracted. Prints one line per case, for people and for `scripts/bench`. Arguments are numbers
+//! of workers.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -22,19 +23,16 @@ use bare::Bare;
 use ours::{Kind, Ours};
 use workers::Workers;
 
-/// Frames of a run, and the time they take at 96 kHz.
+/// Frames of a run, and their duration at 96 kHz.
 const FRAMES: usize = 210;
 const PERIOD: Span = Span::from_nanos(2_187_500);
-/// Channels there, and back.
 const CHANNELS: usize = 2;
-/// Control values there, and back.
 const CONTROLS: usize = 2;
-/// A run's bytes, each way, and the datagrams that they are cut into.
 const BYTES: usize = 4 * (CHANNELS * FRAMES + CONTROLS);
 const HEAD: usize = 40;
 const PARTS: usize = 2;
 const PART: usize = BYTES / PARTS + HEAD;
-/// Periods of a turn, and turns.
+/// Periods of a turn, and number of turns.
 const TURN: usize = 30;
 const TURNS: usize = 20;
 const STACK: usize = 1 << 20;
@@ -60,12 +58,9 @@ fn main() {
     thread.join().unwrap();
 }
 
-/// What one kind took in a turn.
 #[derive(Default)]
 struct Taken {
-    /// Processor time of each turn, for each period.
     processor: Vec<f64>,
-    /// How long each callback took, for all workers.
     callback: Vec<f64>,
 }
 
@@ -83,7 +78,7 @@ fn compare(count: usize) {
         plain.turn(|| bare.period());
         copied.turn(|| copying.period());
         if turn == 0 {
-            // What was touched for the first time.
+            // Discard the first turn, which touches memory for the first time.
             for taken in [&mut idle, &mut one, &mut other, &mut plain, &mut copied] {
                 *taken = Taken::default();
             }
@@ -115,7 +110,6 @@ fn compare(count: usize) {
 }
 
 impl Taken {
-    /// So many periods, in real time.
     fn turn(&mut self, mut period: impl FnMut()) {
         let (mut due, begun) = (now() + PERIOD, processor_time());
         for _ in 0..TURN {
@@ -125,7 +119,7 @@ impl Taken {
             self.callback.push((now() - began).as_micros_f64());
             due += PERIOD;
         }
-        // What the last period's answers take belongs to it.
+        // Includes the answers of the last period.
         sleep_until(due);
         self.processor.push((processor_time() - begun).as_micros_f64() / TURN as f64);
     }

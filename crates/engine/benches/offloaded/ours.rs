@@ -1,4 +1,4 @@
-//! Plugins on other hosts as a host has them.
+//! Plugins on other hosts, as used by a plugin host.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ pub(crate) const SET: SoundSet = SoundSet {
     outputs: CHANNELS,
     controls_in: CONTROLS,
     controls_out: CONTROLS,
-    // As `tautline.so` agrees on with a worker, whatever the host's blocks are.
+    // As `tautline.so` agrees with a worker, for any block size.
     most_frames: 4096,
     onward: 0,
     earlier: 0,
@@ -35,7 +35,6 @@ pub(crate) enum Kind {
     ThreadedLink,
 }
 
-/// As many plugins, each at a worker of its own.
 pub(crate) struct Ours {
     plugins: Vec<(Offloaded, Attendant)>,
     block: Block,
@@ -67,14 +66,12 @@ impl Ours {
         }
     }
 
-    /// What went before does not count.
     pub(crate) fn forget(&mut self) {
         for (_, attendant) in &mut self.plugins {
             while attendant.take_slack().is_some() {}
         }
     }
 
-    /// Answers that came after their turn, or never.
     pub(crate) fn late(&mut self) -> usize {
         let slack = |attendant: &mut Attendant| {
             let all = std::iter::from_fn(|| attendant.take_slack());

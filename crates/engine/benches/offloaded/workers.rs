@@ -1,4 +1,5 @@
-//! The workers, as another process: as many of ours for direct links, as many for ringed ones, and as many bare ones.
+//! The workers, in another process: each kind in equal number, for direct links, for threaded
+//! links, and bare.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -40,13 +41,12 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Until standard input ends.
 pub(crate) fn serve(count: usize) {
     for number in 0..3 * count {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,5 +1,4 @@
-//! The bare loop: the system calls that carrying the same packets takes, and nothing of a program
-//! around them.
+//! Bare loop: only the system calls that carry the same packets.
 
 use std::hint::black_box;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -12,15 +11,14 @@ use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 use crate::ours::{receiving, sending};
 use crate::{Cost, SAMPLES, processor};
 
-/// Datagrams that one call may fetch, as the link's do.
+/// Maximum datagrams per call, as in our links.
 const ROOM: usize = 32;
-/// Words for control messages of a datagram, as the link's have.
+/// Words for control messages of a datagram, as in our links.
 const CONTROL: usize = 24;
-/// Bytes that one datagram may have, as the link's.
+/// Maximum bytes of a datagram, as in our links.
 const BYTES: usize = 20 * 2 * SAMPLES + STAMPED_HEADER_BYTES;
 const PACKET: usize = STAMPED_HEADER_BYTES + 2 * SAMPLES;
 
-/// As many pairs of sockets as there are streams.
 pub(crate) struct Bare {
     streams: Vec<(Outgoing, Incoming)>,
     block: [f32; SAMPLES],
@@ -40,11 +38,10 @@ impl Bare {
         }
     }
 
-    /// One packet on each pair of sockets.
     pub(crate) fn period(&mut self) -> Cost {
         let begin = processor();
         for (outgoing, _) in &mut self.streams {
-            // A loop that paces reads the clock when it wakes, and when a packet departs.
+            // A loop with pacing reads the clock on wake-up and at departure.
             black_box(now());
             outgoing.send(&self.block);
         }
@@ -106,7 +103,7 @@ impl Outgoing {
         self.datagram[17..25].copy_from_slice(&departs);
         encode(SampleFormat::L16, block, &mut self.datagram[STAMPED_HEADER_BYTES..]);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: one message is laid out, and what it points to lives in boxes of its own.
+        // SAFETY: there is one message, and everything that it points to lives in boxes of its own.
         let sent = unsafe {
             libc::sendmmsg(self.socket.as_fd().as_raw_fd(), &raw mut *self.message, 1, flags)
         };
@@ -116,7 +113,7 @@ impl Outgoing {
 
 struct Incoming {
     socket: DirectLink,
-    /// The wall clock less the monotonic one, in nanoseconds.
+    /// Wall clock minus monotonic clock, in nanoseconds.
     offset: i64,
     bytes: Vec<u8>,
     control: Vec<[u64; CONTROL]>,
@@ -176,15 +173,14 @@ impl Incoming {
 fn fetch(fd: RawFd, messages: &mut [libc::mmsghdr]) -> usize {
     let none = core::ptr::null_mut();
     let room = messages.len() as u32;
-    // SAFETY: as many messages are laid out.
+    // SAFETY: the array has this many messages.
     let got = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), room, libc::MSG_DONTWAIT, none) };
     got.max(0) as usize
 }
 
-/// The kernel's arrival stamp, wherever it lies among the control messages.
 fn stamp(header: &libc::msghdr) -> Option<i64> {
-    // SAFETY: filled by the kernel, with the control buffer alive; the data is read only under the
-    // type that the kernel gives it.
+    // SAFETY: the kernel filled the header and the control buffer is alive; the data is read only
+    // as the type that the kernel states.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while !control.is_null() {

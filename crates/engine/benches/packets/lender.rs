@@ -1,11 +1,11 @@
-//! A device that lends its process to the bench, which calls it when it likes.
+//! A device that lends its process to the bench, which calls it at any time.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{Device, Ended, Process, Settings, Stop};
 
-/// The device's end: gives the process away and waits until it comes back.
+/// The device's end: lends the process and waits until it is returned.
 pub(crate) struct Lender {
     settings: Settings,
     lent: Sender<Box<dyn Process>>,
@@ -17,12 +17,12 @@ pub(crate) struct Loan {
     back: Sender<Box<dyn Process>>,
 }
 
-/// What sets the pace of every device: the bench. Frames are copied then, as the bare loop does.
+/// Common clock of all devices, so that frames are copied, as in the bare loop.
 pub(crate) fn clock() -> ClockId {
     ClockId::of(&[b"bench"])
 }
 
-/// A device and what waits for its process.
+/// Creates a device, and a function that waits for its process.
 pub(crate) fn lender(settings: Settings) -> (Lender, impl FnOnce() -> Loan) {
     let (lent, borrowed) = channel();
     let (back, returned) = channel();

@@ -1,15 +1,15 @@
-//! What a packet costs in processor time on its whole way through the program, against a bare
-//! `sendmmsg`/`recvmmsg` loop that does the same: as many sockets with the same options, as many
-//! packets per call, the same control messages, the clock read as often as pacing needs it, one
-//! sample conversion.
+//! Processor time of a packet on its whole path through the program. The baseline is a bare
+//! `sendmmsg`/`recvmmsg` loop with as many sockets with the same options, as many packets per call,
+//! the same control messages, as many clock readings as pacing needs, and one sample conversion.
 //!
-//! Ours is what `taut` runs: transmitters and a mixer, called as their devices would call them, one
+//! Our side is the code of `taut`: transmitters and a mixer, called as by their devices, with one
 //! packet of 1 ms stereo L16 per stream and period, but without waiting for the next period. Both
-//! alternate in chunks on one thread, and medians are compared, so that a busy host moves neither.
+//! sides alternate in chunks on one thread, and medians are compared, so that a busy host affects
+//! neither.
 //!
-//! One line per case, for people and for `scripts/bench`: `streams` are heard at a UDP port each,
-//! `senders` at one, by one socket, which the bare loop has for each in both cases. Arguments are
-//! numbers of streams.
+//! Prints one line per case, for people and for `scripts/bench`: `streams` are received at one UDP
+//! port each, `senders` all at one port by one socket. The bare loop has one socket per stream in
+//! both cases. Arguments are numbers of streams.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up is over")]
 
@@ -20,13 +20,10 @@ mod ours;
 use bare::Bare;
 use ours::{Heard, Ours};
 
-/// Frames of one packet and of one period.
 const FRAMES: usize = 48;
-/// Samples of one packet.
 const SAMPLES: usize = 2 * FRAMES;
-/// Periods of both before anything is measured.
 const WARM_UP: usize = 200;
-/// Packets of a chunk, all streams together, and how often both take turns.
+/// Packets of a chunk over all streams, and number of turns.
 const CHUNK: usize = 100;
 const TURNS: usize = 61;
 
@@ -65,7 +62,6 @@ fn main() {
     }
 }
 
-/// Processor time of one packet, or of one period, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     send: f64,
@@ -82,7 +78,6 @@ impl Cost {
     }
 }
 
-/// The mean cost of a packet over so many periods.
 fn chunk(periods: usize, streams: usize, overhead: f64, mut period: impl FnMut() -> Cost) -> Cost {
     let mut sum = Cost::default();
     for _ in 0..periods {
@@ -100,12 +95,11 @@ fn median(costs: &[Cost], pick: fn(&Cost) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-/// Processor time of this thread in nanoseconds.
+/// Processor time of this thread, in nanoseconds.
 fn processor() -> f64 {
     tautline_io::clock::thread_time().as_nanos() as f64
 }
 
-/// What two readings of the thread's processor time see of themselves.
 fn overhead() -> f64 {
     let mut pairs: Vec<f64> = (0..1000)
         .map(|_| {

@@ -1,5 +1,5 @@
-//! As many senders as there are streams and one receiver of them all, in one process, each with its
-//! reports: real engines whose devices lend their processes to the bench.
+//! One sender per stream and one receiver for all, in one process, with reports: real engines whose
+//! devices lend their processes to the bench.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ use crate::{Cost, FRAMES, SAMPLES, processor};
 
 const PERIOD: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// Reports are exchanged this long before the first packet: long enough for every receiver to have
-/// its sender's clock.
+/// Time for reports before the first packet: long enough for every receiver to learn its sender's
+/// clock.
 const EXCHANGE: Span = Span::from_millis(2500);
 
-/// How far the bench's clock may run ahead.
+/// Maximum lead of the bench's clock.
 const LEAD: Span = Span::from_secs(1);
 
 const DEVICE: Settings = Settings {
@@ -59,7 +59,6 @@ const OPTIONS: RunOptions = RunOptions {
     words: |note| Some(format!("{note:?}")),
 };
 
-/// What `taut send` asks of a socket for this format.
 pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     let mut options = UdpOptions::sender(vec![to]);
     options.datagram_bytes = STAMPED_HEADER_BYTES + FORMAT.payload_bytes();
@@ -67,7 +66,6 @@ pub(crate) fn sending(to: SocketAddr) -> UdpOptions {
     options
 }
 
-/// What `taut recv` asks of a socket for this format: room for 20 ms.
 pub(crate) fn receiving() -> UdpOptions {
     let mut options = UdpOptions::receiver("127.0.0.1:0".parse().unwrap());
     options.datagram_bytes = 20 * FORMAT.payload_bytes() + STAMPED_HEADER_BYTES;
@@ -81,19 +79,16 @@ pub(crate) struct Ours {
     sending: Vec<JoinHandle<Report>>,
     receiving: JoinHandle<Report>,
     block: [f32; SAMPLES],
-    /// The capture of the next block, by a clock that runs as fast as the bench does.
+    /// Capture time of the next block, by a clock as fast as the bench.
     capture: LocalTime,
     periods: u64,
     heard: Heard,
     streams: u64,
 }
 
-/// Where streams are heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Each at a UDP port of its own.
     EachAtItsPort,
-    /// All at one, by one socket.
     AllAtOne,
 }
 
@@ -125,10 +120,9 @@ impl Ours {
         ours
     }
 
-    /// Lets the reports go to and fro, and hands what they say to the device's side.
     fn exchange(&mut self) {
         let end = now() + EXCHANGE;
-        // Whose clock is learnt is known by its packets alone, where several come to one port.
+        // At a shared port, only packets identify the sender whose clock is learned.
         while self.heard == Heard::AllAtOne && now() < end {
             sleep_until(self.capture);
             self.period();
@@ -142,7 +136,6 @@ impl Ours {
         }
     }
 
-    /// One period of every device; the processor time that each side took for all streams.
     pub(crate) fn period(&mut self) -> Cost {
         let capture = self.capture;
         self.capture += PERIOD;
@@ -165,14 +158,14 @@ impl Ours {
             });
         }
         let sent = processor();
-        // What is played came two periods ago, as where there is a network between.
+        // Plays packets that arrived two periods ago, as over a real network.
         self.play(capture + LATENCY - PERIOD.times(2));
         let received = processor();
         Cost { send: sent - begin, recv: received - sent }
     }
 
-    /// Waits until the world's clock is not far behind the bench's: what is known of a sender's clock
-    /// is old a few seconds later.
+    /// Waits until the real clock is not far behind the bench's: after a few seconds, a sender's
+    /// clock is outdated.
     pub(crate) fn wait(&self) {
         sleep_until(self.capture - LEAD);
     }
@@ -192,8 +185,7 @@ impl Ours {
         black_box(&samples);
     }
 
-    /// Ends all and holds the reports to what was sent: a bench of packets that were not played
-    /// would be of something else.
+    /// Ends all and checks the reports: unplayed packets would invalidate the bench.
     pub(crate) fn close(self) {
         sleep_until(now() + Span::from_millis(50));
         self.receiver.end();
@@ -215,18 +207,18 @@ impl Ours {
                     let came = (counted.received, counted.late);
                     assert_eq!(came, (self.periods, 0), "{counted:?}");
                 }
-                // Until its clock is known a sender's packets are placed by arrival, and a busy host
-                // makes some of them late.
+                // Until its clock is known, a sender's packets are placed by arrival, and a busy
+                // host makes some late.
                 Heard::AllAtOne => assert!(counted.late < self.periods / 20, "{counted:?}"),
             }
-            // Senders that all begin at once find places within a few beats.
+            // Senders that start together get places within a few beats.
             all += counted.received + counted.unplaced;
         }
         assert_eq!(all, self.periods * self.streams, "{:#?}", report.streams[0].counters);
     }
 }
 
-/// A stream, or so many senders at one UDP port.
+/// A stream, or several senders at one UDP port.
 fn incoming(senders: Option<NonZeroUsize>) -> (StreamPlan, SocketAddr) {
     let mut options = receiving();
     options.packets_per_second *= senders.map_or(1, NonZeroUsize::get) as u32;

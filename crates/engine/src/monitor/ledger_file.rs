@@ -1,4 +1,4 @@
-//! The file of a ledger, while its run lasts.
+//! The ledger file of a running stream.
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
@@ -10,7 +10,8 @@ use tautline_report::ledger::LedgerEntry;
 
 use crate::error::RunError;
 
-/// A ledger that is kept in memory, so that no disk is in what it measures; without room the oldest lines go first.
+/// A ledger that is kept in memory, so that disk writes do not disturb the measurement. If it is
+/// full, the oldest lines are written first.
 pub(crate) struct LedgerFile<L> {
     path: PathBuf,
     out: BufWriter<OutputFile>,
@@ -18,7 +19,7 @@ pub(crate) struct LedgerFile<L> {
     failed: Option<std::io::Error>,
 }
 
-/// Of so many packets the lines are kept: two minutes of one stream in packets of a millisecond, in 23 MB.
+/// Lines in memory: two minutes of one stream in packets of a millisecond, 23 MB.
 const KEPT: usize = 1 << 17;
 
 impl<L: LedgerEntry> LedgerFile<L> {
@@ -31,7 +32,7 @@ impl<L: LedgerEntry> LedgerFile<L> {
             .map_err(|error| RunError::Ledger { path: path.to_owned(), error })?;
         let is_awaited = file.is_awaited();
         let mut out = BufWriter::new(file);
-        // An error is reported before the run, not after it; the reader of a pipe may come later.
+        // Reports an error before the run. The reader of a pipe may connect later.
         let begin = writeln!(out, "{}", L::HEAD);
         let failed = begin.and_then(|()| if is_awaited { Ok(()) } else { out.flush() }).err();
         let mut lines = Vec::with_capacity(room);
@@ -46,29 +47,26 @@ impl<L: LedgerEntry> LedgerFile<L> {
         self.lines.push_back(line);
     }
 
-    /// The newest line of this kind that is not written yet.
     pub(crate) fn newest(&mut self, of: impl Fn(&L) -> bool) -> Option<&mut L> {
         self.lines.iter_mut().rev().find(|line| of(line))
     }
 
-    /// Writes the oldest line; whether there was one.
     fn write_oldest(&mut self) -> bool {
         let Some(line) = self.lines.pop_front() else { return false };
-        // The first failure is told: the sound goes on.
+        // Only the first error is kept; the stream goes on.
         if let (Err(error), None) = (line.write(&mut self.out), &self.failed) {
             self.failed = Some(error);
         }
         true
     }
 
-    /// What could not be written so far, in a sentence.
     pub(crate) fn flaw(&self) -> Option<String> {
         let (path, error) = (self.path.display(), self.failed.as_ref()?);
         let hint = write_hint(error, &self.path, "make room, or write it elsewhere");
         Some(format!("the ledger {path} is not whole: {error}; {hint}"))
     }
 
-    /// Writes what is left. What could not be written is a sentence in the report.
+    /// Writes the remaining lines. Returns a message for the report if any write failed.
     pub(crate) fn finish(mut self) -> Option<String> {
         while self.write_oldest() {}
         if let (Err(error), None) = (self.out.flush(), &self.failed) {

@@ -1,13 +1,13 @@
-//! How loud a stream is, told by the device's thread while somebody wants to know.
+//! Levels of a stream, measured by the device's thread while observers want them.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::level::{Level, hear};
 use tautline_io::thread::memory;
 
-/// Words of the device's thread that may wait: eight times what one beat brings.
+/// Capacity for levels on the way to the ordinary thread: eight times as many as one beat brings.
 const WAITING: usize = 16;
 
-/// The device's end. Nothing is reckoned before it is asked for.
+/// The device's end. Computes nothing until requested.
 pub(crate) struct LevelTap {
     on: bool,
     levels: Box<[Level]>,
@@ -31,7 +31,7 @@ impl LevelTap {
         self.levels.fill(Level::default());
     }
 
-    /// Takes what is heard of the stream. Real-time.
+    /// Measures samples of the stream. Real-time safe.
     #[inline]
     pub(crate) fn hear(&mut self, samples: &[f32]) {
         if self.on {
@@ -45,7 +45,7 @@ impl LevelTap {
         hear(&mut self.levels, samples);
     }
 
-    /// Tells what was heard since it was told last. Real-time.
+    /// Sends the levels since the last call. Real-time safe.
     #[inline]
     pub(crate) fn tell(&mut self) {
         if self.on {
@@ -56,7 +56,7 @@ impl LevelTap {
     #[cold]
     #[inline(never)]
     fn write(&mut self) {
-        // Without room it is in the next word.
+        // The ring is full: the next levels include these.
         let Ok(mut chunk) = self.ring.write_chunk(self.levels.len()) else { return };
         let (head, tail) = chunk.as_mut_slices();
         head.iter_mut().chain(tail).zip(&self.levels).for_each(|(room, level)| *room = *level);
@@ -66,7 +66,6 @@ impl LevelTap {
 }
 
 impl LevelReader {
-    /// Adds what was told to `to`, which has a level for each channel.
     pub(crate) fn read(&mut self, to: &mut Vec<Level>) {
         to.resize(self.channels, Level::default());
         while self.channels > 0 {
@@ -94,7 +93,7 @@ mod tests {
         reader.read(&mut told);
         assert_eq!(told, [Level::default(); 2]);
         tap.set(true);
-        // Twice as many words as there is room for: what is told late is told whole.
+        // Twice as many as fit: late levels are still complete.
         (0..2 * WAITING).for_each(|_| play(&mut tap));
         reader.read(&mut told);
         tap.tell();

@@ -1,4 +1,4 @@
-//! What the reports say of the machine, read from `/proc`.
+//! Description of the host for reports, from `/proc`.
 
 use std::fs;
 
@@ -73,7 +73,6 @@ mod tests {
     use tautline_proto::time::Span;
 
     fn refused(asked: Scheduler) -> Granted {
-        // Operation not permitted.
         Granted { asked, errno: 1 }
     }
 

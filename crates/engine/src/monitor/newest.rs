@@ -1,21 +1,22 @@
-//! The newest of a stream's packets and counters, and the worst packet of the last minute. For the ordinary thread.
+//! Newest packets and counters of a stream, and the worst packet of the last minute. For the
+//! ordinary thread.
 
 use std::collections::VecDeque;
 
 use tautline_proto::time::{LocalTime, Span};
 
-/// How far back a figure of now reaches.
 const SECOND: Span = Span::from_secs(1);
-/// Of the shortest packets no more than so many are kept that have come: a median needs no more.
+/// Maximum packets that have been played: a median needs no more.
 const MOST: usize = 2000;
-/// With those to come, a second of the shortest. Of more one in two is kept, then in four, without gaps.
+/// Maximum including future ones: a second of the shortest packets. Beyond it, one packet in two is
+/// kept, then one in four, evenly.
 const MOST_AT_ALL: usize = 5 * MOST;
 
-/// What came within the last second, and what is told of before it comes.
+/// Items of the last second, and items announced for the future.
 pub(crate) struct LastSecond<T> {
     since: LocalTime,
     kept: VecDeque<(LocalTime, T)>,
-    /// One in so many is kept.
+    /// One item in this many is kept.
     one_in: u64,
     told: u64,
 }
@@ -25,7 +26,6 @@ impl<T> LastSecond<T> {
         Self { since, kept: VecDeque::new(), one_in: 1, told: 0 }
     }
 
-    /// Takes what came `at` this instant, or will: it is told of `now`.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, item: T) {
         self.forget(now);
         self.told += 1;
@@ -39,7 +39,7 @@ impl<T> LastSecond<T> {
         }
         if self.kept.len() == MOST_AT_ALL {
             self.one_in *= 2;
-            // The newest stays: the next comes so many after it.
+            // The newest stays, so the next to keep is `one_in` later.
             self.told = 0;
             let mut stays = true;
             self.kept.retain(|_| {
@@ -55,12 +55,10 @@ impl<T> LastSecond<T> {
         }
     }
 
-    /// What is kept, oldest first.
     pub(crate) fn each(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.kept.iter().map(|(_, item)| item)
     }
 
-    /// What came in the second before `now`, in the order in which it was taken.
     pub(crate) fn until(&self, now: LocalTime) -> impl Iterator<Item = &T> {
         let within = move |at: LocalTime| at <= now && now - at <= SECOND;
         self.kept.iter().filter(move |(at, _)| within(*at)).map(|(_, item)| item)
@@ -71,12 +69,10 @@ impl<T> LastSecond<T> {
     }
 }
 
-/// So long are the parts of a minute of which the worst is kept.
 const PART: Span = Span::from_secs(5);
-/// How many they are; the last is not over.
 const PARTS: i64 = 12;
 
-/// The worst packet of the last minute: of its last 55 to 60 seconds.
+/// Worst packet of the last 55 to 60 seconds.
 pub(crate) struct WorstOfMinute<P> {
     parts: VecDeque<MinutePart<P>>,
 }
@@ -84,11 +80,12 @@ pub(crate) struct WorstOfMinute<P> {
 struct MinutePart<P> {
     number: i64,
     worst: SparedPacket<P>,
-    /// The worst of those that had come when the worst was told of; the first, where none had.
+    /// Worst packet with a time that had passed when the worst was added; or the first, if there
+    /// was none.
     before: Option<SparedPacket<P>>,
 }
 
-/// A packet that came or comes at an instant; the less it had to spare, the worse.
+/// A packet with its time and margin; the smaller the margin, the worse.
 #[derive(Clone, Copy)]
 struct SparedPacket<P> {
     at: LocalTime,
@@ -119,7 +116,6 @@ impl<P: Copy> MinutePart<P> {
 impl<P: Copy> WorstOfMinute<P> {
     pub(crate) const NONE: Self = Self { parts: VecDeque::new() };
 
-    /// This packet comes or came `at` this instant, and is told of `now`; the less to `spare`, the worse.
     #[inline]
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         let number = part(at);
@@ -181,7 +177,6 @@ mod tests {
     fn of_the_shortest_packets_as_many_have_come_however_long_before_they_are_told_of() {
         for ahead in [0, 256, 900, 2500, 60_000] {
             let mut second = LastSecond::since(at(0));
-            // Eight in a millisecond.
             for number in 0..8 * (ahead + 4000) {
                 let now = at(number / 8);
                 second.take(now, now + Span::from_millis(ahead), number / 8 + ahead);
@@ -190,7 +185,7 @@ mod tests {
             }
             let now = ahead + 3999;
             let come: Vec<_> = second.until(at(now)).copied().collect();
-            // Of a minute there is one in each 8 ms: one in 64.
+            // With a minute ahead, one in each 8 ms is kept: one in 64.
             let (least, apart) = match ahead {
                 ..3000 => (1990, 1),
                 _ => (124, 8),
@@ -205,7 +200,6 @@ mod tests {
     fn the_worst_of_a_minute_is_none_that_is_still_to_come() {
         let mut minute = WorstOfMinute::NONE;
         let ms = Span::from_millis;
-        // Each is told of 2 s before it comes; the one that comes at 8 s is the worst, then that at 3 s.
         for second in 0..=20 {
             let spare = match second {
                 8 => 0,
@@ -223,7 +217,7 @@ mod tests {
                 10.. => assert_eq!(told, Some(8), "at {} s", second - 2),
             }
         }
-        // One that came too late is told of at once, though a worse one of the same part is to come.
+        // A late packet counts at once, although a worse one of the same part follows.
         let mut minute = WorstOfMinute::NONE;
         minute.take(at(0), at(400), ms(-3), &1);
         minute.take(at(10), at(10), ms(-2), &2);
@@ -234,7 +228,6 @@ mod tests {
     fn the_worst_of_a_minute_is_kept_for_a_minute_and_no_longer() {
         let mut minute = WorstOfMinute::NONE;
         for second in 0..120 {
-            // One at 10 s had nothing to spare, one at 40 s little.
             let spare = match second {
                 10 => 0,
                 40 => 1,

@@ -1,4 +1,4 @@
-//! What people are to know of a run, without the words for it: whoever runs the engine has those.
+//! Notes on a run for the user, without their text: the program that runs the engine has the text.
 
 pub mod messages;
 
@@ -11,163 +11,166 @@ use tautline_proto::time::Span;
 
 use crate::plan::too_long::TooLong;
 
-/// Puts a note into words, a sentence with the mend; `None` if it is nothing for those readers.
+/// Turns a note into a sentence with the fix; `None` if the note does not concern these readers.
 pub type Words = fn(&Note<'_>) -> Option<String>;
 
-/// One matter.
+/// A note.
 #[derive(Debug, Clone, Copy)]
 pub enum Note<'a> {
-    /// Of a stream that is sent.
+    /// Note on a sent stream.
     Sending {
-        /// Where to, as it was given.
+        /// Destination address, as given.
         address: &'a str,
-        /// The two networks that everything goes by, if it does.
+        /// Both networks of a stream that is sent over two.
         networks: Option<(&'a str, &'a str)>,
-        /// What.
+        /// Note of the send policy.
         note: &'a SendNote,
     },
-    /// Of a stream that is received.
+    /// Note on a received stream.
     Receiving {
-        /// From where, as it was given.
+        /// Source address, as given.
         address: &'a str,
-        /// What.
+        /// Note of the receive policy.
         note: &'a ReceiveNote,
     },
-    /// Of a clock that is followed.
+    /// Note on a followed clock.
     Clock {
-        /// Where it is heard, as it was given.
+        /// Address of the clock, as given.
         address: &'a str,
-        /// What.
+        /// Note of the CRF follower.
         note: &'a CrfNote,
     },
-    /// The path to a destination does not carry packets of a stream that is sent whole.
+    /// Packets of a sent stream exceed the MTU of a path.
     Fragments {
-        /// How long they are.
+        /// Size of the packets, and the MTU.
         too_long: &'a TooLong,
-        /// Sound in one packet.
+        /// Packet duration.
         ptime: Span,
     },
-    /// The system refused packets.
+    /// The system refused to send packets.
     SystemRefused {
-        /// By which network, where they go by two.
+        /// Network, if packets are sent over two.
         network: Option<&'a str>,
-        /// So many,
+        /// Number of refused packets.
         refused: u64,
-        /// of so many.
+        /// Number of all packets.
         of: u64,
-        /// What it answered last: an `errno`.
+        /// Last `errno`.
         errno: i32,
     },
-    /// The interface's queue dropped packets, as they came to it too late for their launch times.
+    /// The interface's queue dropped packets that were too late for their launch times.
     Unlaunched {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// So many,
+        /// Number of dropped packets.
         dropped: u64,
-        /// of so many.
+        /// Number of all packets.
         of: u64,
-        /// Of those, the ones that a ledger does not mark, as nobody could name them; 0 without a ledger.
+        /// Dropped packets that the ledger does not mark because they are unknown; 0 without a
+        /// ledger.
         unnamed: u64,
     },
-    /// The other end of a link is not connected any more.
+    /// The other end of a link has disconnected.
     LinkLost {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
         /// The other end.
         place: Endpoint,
     },
-    /// It is connected again.
+    /// The other end of a link is connected again.
     LinkFound {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
         /// The other end.
         place: Endpoint,
     },
-    /// A link failed at something that no count tells of.
+    /// A link failed in a way that no counter shows.
     LinkError {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// What the system answered first: an `errno`.
+        /// First `errno`.
         errno: i32,
     },
-    /// Another talker claimed the group that was claimed for a stream: nothing is sent until another is claimed.
+    /// Another talker took the group address claimed for a stream. Nothing is sent until another
+    /// address is claimed.
     AddressTaken {
-        /// The stream's address.
+        /// Address of the stream.
         address: &'a str,
-        /// Who claimed it with more right.
+        /// Host that has more right to the address.
         by: Endpoint,
     },
-    /// Another address was claimed in the place of one that was lost, and the stream goes there.
+    /// The stream moved to another claimed address after losing one.
     AddressMoved {
-        /// Where it went before.
+        /// Previous address.
         from: &'a str,
-        /// Where it goes.
+        /// New address.
         to: &'a str,
     },
     /// No receiver has answered.
     NobodyAnswers {
-        /// Where packets went, as it was given.
+        /// Destination address, as given.
         address: &'a str,
-        /// Whether packets carried the sender's instants.
+        /// Whether packets carried the sender's timestamps.
         stamps: bool,
     },
-    /// The program was stopped for so long, as by SIGSTOP.
+    /// The program was stopped for this time, for example by SIGSTOP.
     Stopped(Span),
-    /// What was to be written is not whole: a sentence.
+    /// An output file is incomplete: message.
     Unwritten(&'a str),
-    /// Datagrams came that were not sealed with the stream's key, and nobody read them.
+    /// Datagrams failed to decrypt and were dropped.
     Unopened {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// How many.
+        /// Number of datagrams.
         datagrams: u64,
     },
-    /// Packets of another sender came to the same port and were not played.
+    /// Packets of another sender arrived at the same port and were not played.
     AnotherSender {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// How many.
+        /// Number of packets.
         packets: u64,
-        /// Where they came from.
+        /// Host of the other sender.
         host: Host,
     },
-    /// Senders found no place at a link where several are heard.
+    /// A link for several senders was full.
     NoPlace {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// So many are heard at once.
+        /// Maximum simultaneous senders.
         most: usize,
-        /// From where the first came that found none.
+        /// Address of the first rejected sender.
         from: Endpoint,
     },
-    /// What became of a latency that followed the packets.
+    /// Result of an adaptive latency.
     Followed {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// How it went, once the packets were measured,
+        /// Course of the adaptation, from the first measured packets on.
         journal: &'a Journal,
-        /// to this at first,
+        /// First adapted latency.
         first: Span,
-        /// and to this at the end.
+        /// Final latency.
         last: Span,
     },
-    /// More than half the packets came after their turn.
+    /// More than half of the packets were late.
     MostlyLate {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
-        /// Whether packets carry their presentation time and no latency, so that only the talker can change it.
+        /// Whether packets carry their presentation time and no latency, so that only the talker
+        /// can change it.
         presented: bool,
     },
     /// The sender's clock stayed unknown.
     PlacedByArrival {
-        /// The stream's address, as it was given.
+        /// Address of the stream, as given.
         address: &'a str,
     },
-    /// Many packets were not found in what the card played.
+    /// Many packets were not found in the sound that the card played.
     NotFound {
-        /// So many,
+        /// Number of packets not found.
         packets: u64,
-        /// of so many.
+        /// Number of all packets.
         of: u64,
     },
 }

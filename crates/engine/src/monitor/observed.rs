@@ -1,4 +1,4 @@
-//! What is kept of a stream for observers: little while nobody looks, the last second while somebody does.
+//! State of a stream for observers: little without any, the last second while there are some.
 
 use tautline_dsp::level::Level;
 use tautline_proto::counters::Counters;
@@ -9,7 +9,6 @@ use tautline_report::snapshot::{self, Meter, SecondCounts, StreamSnapshot};
 use crate::monitor::levels::LevelReader;
 use crate::monitor::newest::{LastSecond, WorstOfMinute};
 
-/// Of a stream with packets of this kind: played ones, or ones that left.
 pub(crate) struct Observed<P> {
     levels: LevelReader,
     minute: WorstOfMinute<P>,
@@ -19,7 +18,6 @@ pub(crate) struct Observed<P> {
 struct Second<P> {
     packets: LastSecond<P>,
     counters: LastSecond<Counters>,
-    /// Since they were told last.
     levels: Vec<Level>,
 }
 
@@ -28,7 +26,7 @@ impl<P: Copy> Observed<P> {
         Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
     }
 
-    /// Takes a packet that is told of `now`: heard, sent or too late `at` this instant, with so much to spare.
+    /// Adds a packet known at `now` and played, sent or late at `at`, with margin `spare`.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         self.minute.take(now, at, spare, packet);
         if let Some(second) = &mut self.looked_at {
@@ -36,16 +34,17 @@ impl<P: Copy> Observed<P> {
         }
     }
 
-    /// Looks while observers are `here`; `ask` tells the device's thread, and whether it could be told.
+    /// Observes while observers are `here`. `ask` requests levels from the device's thread and
+    /// returns whether that worked.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool, ask: impl FnOnce() -> bool) {
-        // Else at the next beat.
+        // If the request fails, the next beat retries.
         if here != self.looked_at.is_some() && ask() {
             self.looked_at = here.then(|| Second {
                 packets: LastSecond::since(now),
                 counters: LastSecond::since(now),
                 levels: Vec::new(),
             });
-            // Who looked before left words behind.
+            // Discards levels from earlier observers.
             self.levels.read(&mut Vec::new());
         }
     }
@@ -56,12 +55,11 @@ impl<P: Copy> Observed<P> {
         self.levels.read(&mut second.levels);
     }
 
-    /// The packets of the last second: none that is still to be heard.
     pub(crate) fn packets(&self, now: LocalTime) -> impl Iterator<Item = &P> {
         self.looked_at.iter().flat_map(move |second| second.packets.until(now))
     }
 
-    /// Fills in what is kept here: `way` says which stages a packet had.
+    /// Fills in the snapshot; `way` returns the stages of a packet.
     pub(crate) fn tell(
         &mut self,
         now: LocalTime,
@@ -85,7 +83,7 @@ impl<P: Copy> Observed<P> {
 }
 
 fn counted(first: &Counters, last: &Counters, over: Span) -> SecondCounts {
-    // A late packet is taken off those that were lost.
+    // A late packet is no longer counted as lost.
     let lost = last.lost.saturating_sub(first.lost);
     let received = last.received.saturating_sub(first.received);
     let due = received + lost;
@@ -160,7 +158,6 @@ mod tests {
     fn what_is_still_to_be_heard_is_not_of_the_last_second() {
         let mut observed = Observed::new(levels(0).1);
         observed.look(at(0), true, || true);
-        // Told 400 ms before it is heard: all of the second is known all the same.
         let told = (0..=3000).step_by(20);
         told.for_each(|ms| observed.take(at(ms), at(ms + 400), Span::ZERO, &ms));
         let heard: Vec<_> = observed.packets(at(3000)).copied().collect();
@@ -184,13 +181,11 @@ mod tests {
         play(&mut tap);
         observed.follow(at(20), Counters::default);
         assert!(told(&mut observed, at(20)).meters.is_some());
-        // The device hears a little later that nobody looks any more.
         observed.look(at(40), false, || true);
         play(&mut tap);
         tap.set(false);
         observed.look(at(9000), true, || true);
         tap.set(true);
-        // The stream has stopped meanwhile.
         tap.tell();
         observed.follow(at(9020), Counters::default);
         assert_eq!(told(&mut observed, at(9020)).meters, None);

@@ -1,5 +1,5 @@
-//! Whoever looks at a run from outside, by a local socket: each is told a [`Snapshot`] as a line of JSON,
-//! ten times a second at most. The ordinary thread serves them; it waits for nobody.
+//! Serves observers of a run at a local socket: each receives a [`Snapshot`] as a line of JSON, at
+//! most ten times a second. The ordinary thread serves them without blocking.
 
 mod place;
 
@@ -19,41 +19,40 @@ use tautline_report::snapshot::{SCHEMA, Snapshot};
 
 pub use place::{is_private, places, process_of, sockets, sockets_in};
 
-/// From one snapshot to the next: as fast as figures can be read.
+/// Interval of snapshots: as fast as people can read figures.
 const EVERY: Span = Span::from_millis(100);
-/// Observers at once; more are sent away.
 const MOST: usize = 4;
 
-/// Why nobody can look. Its `Display` is a sentence.
+/// Reason why a run is not observable. Its `Display` is a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum Unobservable {
-    /// The folder is somebody else's, or others may look into it.
+    /// The folder belongs to another user or is readable by other users.
     #[error(
         "nobody can look at this run: {} is no folder of this user's alone (mode 0700); remove it, or \
          set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),
-    /// The system refused the folder or the socket.
+    /// A system call for the folder or the socket failed.
     #[error(
         "nobody can look at this run: {}: {error}; set XDG_RUNTIME_DIR to a folder of this user's \
          alone",
         path.display()
     )]
     System {
-        /// What was to be made.
+        /// Path of the folder or socket.
         path: PathBuf,
-        /// What the system answered.
+        /// Error of the system call.
         error: io::Error,
     },
 }
 
-/// Those who look at one run. Clones are the same ones: what runs before the engine does, and the engine.
+/// Observers of one run. Clones share them, for the code that runs before the engine and the
+/// engine.
 #[derive(Clone, Default)]
 pub struct Observers {
     served: Option<Arc<Mutex<Served>>>,
     onlookers: Vec<Onlooker>,
-    /// By what its packets go, where that may change.
     transport: Option<CurrentTransport>,
 }
 
@@ -67,18 +66,18 @@ struct Served {
 }
 
 impl Observers {
-    /// Nobody can look.
+    /// Creates an empty set: the run is not observable.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Lets others of this user look at a run in this process: `send` or `recv`.
+    /// Lets this user's programs observe a run in this process; `role` is `send` or `recv`.
     pub fn open(role: &'static str) -> Result<Self, Unobservable> {
         let place = places().into_iter().next().unwrap_or_default();
         Self::open_in(&place, role)
     }
 
-    /// The same by a socket in this folder, which is made if need be.
+    /// Opens the socket in `folder`, which is created if necessary.
     pub fn open_in(folder: &Path, role: &'static str) -> Result<Self, Unobservable> {
         place::make(folder)?;
         place::sweep(folder);
@@ -91,18 +90,18 @@ impl Observers {
         Ok(Self { served: Some(Arc::new(Mutex::new(served))), ..Self::default() })
     }
 
-    /// With one that looks from within this process, too.
+    /// Adds an observer within this process.
     pub fn and(mut self, onlooker: Onlooker) -> Self {
         self.onlookers.push(onlooker);
         self
     }
 
-    /// Says by what the packets of the run go, too, as that is when they are told.
+    /// Adds the current transport to each snapshot.
     pub fn going_by(self, transport: CurrentTransport) -> Self {
         Self { transport: Some(transport), ..self }
     }
 
-    /// Lets in who came and drops who went; whether anybody looks.
+    /// Accepts new observers and drops disconnected ones. Returns whether there are any.
     pub fn are_here(&self) -> bool {
         let served = self.served.as_ref().is_some_and(|served| {
             let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +111,7 @@ impl Observers {
         served || !self.onlookers.is_empty()
     }
 
-    /// Tells them, if it is time to and anybody is here: how it stands, whatever process this is.
+    /// Sends a snapshot if one is due and there are observers. Adds the process's own fields.
     pub fn tell(&self, standing: impl FnOnce() -> Snapshot) {
         let now = now();
         let mut served = self
@@ -136,9 +135,9 @@ impl Observers {
     }
 }
 
-/// A socket of a name that no run has, also none of another process of our number, as one in a container
-/// may be. One process may have several runs. It is born under a name that nobody looks for: between its
-/// birth and the moment from which it is listened at, it would be taken for one that a dead process left.
+/// Creates a socket with a unique name. A process can have several runs, and a process in a
+/// container can have our number. The socket is created under a temporary name: until it listens,
+/// it would look like one of a dead process.
 fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -148,10 +147,10 @@ fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
         };
         let socket = folder.join(name);
         if place::is_deserted(&socket) {
-            // Left by a process of our number that ended without a chance to remove it.
+            // From a process with our number that was killed.
             let _ = fs::remove_file(&socket);
         }
-        // As long as the other: a path of a socket has a limit.
+        // Same length as the final name: the path of a socket has a maximum.
         let newborn = socket.with_extension("born");
         let opened = UnixListener::bind(&newborn).and_then(|listener| {
             let named =
@@ -181,7 +180,6 @@ impl Served {
             command: self.command.clone(),
             ..standing
         };
-        // Plain values: there is nothing that JSON could not say.
         let Ok(mut line) = serde_json::to_vec(&snapshot) else { return };
         line.push(b'\n');
         self.readers.retain_mut(|reader| reader.tell(&line, now));
@@ -200,12 +198,11 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may be gone already.
         let _ = fs::remove_file(&self.socket);
     }
 }
 
-/// The newest that was told of a run. Clones look at the same one.
+/// Newest snapshot of a run. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Onlooker(Arc<Mutex<Sight>>);
 
@@ -220,7 +217,7 @@ impl Onlooker {
         see(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How the run stands, if that was told since this was asked last. For ordinary threads.
+    /// Returns the newest snapshot if there was one since the last call. For ordinary threads.
     pub fn newest(&self) -> Option<Snapshot> {
         self.sight(|sight| sight.newest.take())
     }
@@ -236,13 +233,11 @@ impl Onlooker {
     }
 }
 
-/// Who takes nothing for so long is dropped.
 const PATIENCE: Span = Span::from_secs(2);
 
-/// One observer: a line at a time, and nothing more until that was taken.
+/// One observer: gets the next line only after it has read the last.
 struct SnapshotReader {
     stream: UnixStream,
-    /// What is left of a line that was begun.
     rest: Vec<u8>,
     took: LocalTime,
 }
@@ -253,15 +248,16 @@ impl SnapshotReader {
         Ok(Self { stream, rest: Vec::new(), took: now })
     }
 
-    /// Goes on with what is left; whether it is still there.
+    /// Continues an unsent line; returns whether the observer is still connected.
     fn goes_on(&mut self, now: LocalTime) -> bool {
         self.is_there() && self.write(now)
     }
 
-    /// Tells it a line, unless the one before is not taken yet; whether it is still there.
+    /// Sends a line unless the previous one is unsent; returns whether the observer is still
+    /// connected.
     fn tell(&mut self, line: &[u8], now: LocalTime) -> bool {
         if self.rest.is_empty() {
-            // It has waited for this line and not the line for it.
+            // The timeout starts with the line.
             self.took = now;
             self.rest.extend_from_slice(line);
         }
@@ -286,7 +282,6 @@ impl SnapshotReader {
         true
     }
 
-    /// Whether it has not hung up. What it says is of no interest.
     fn is_there(&mut self) -> bool {
         let mut said = [0; 64];
         match self.stream.read(&mut said) {

@@ -1,4 +1,5 @@
-//! What sending and receiving have in common: the device's thread, the stall monitor, the clock of a run.
+//! Common parts of sending and receiving: the device's thread, the stall monitor, the clock of a
+//! run.
 
 use std::thread::JoinHandle;
 
@@ -16,41 +17,40 @@ use crate::error::RunError;
 use crate::monitor::machine;
 use crate::monitor::note::{Note, Words};
 
-/// How a run is run, whichever way the sound goes.
+/// Options of a run in either direction.
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
-    /// Of the device's thread.
+    /// Scheduler of the device's thread.
     pub scheduler: Scheduler,
-    /// Ends after this long; `None` runs until asked to stop.
+    /// Duration of the run; `None` until stopped.
     pub duration: Option<Span>,
-    /// Whether a stall monitor watches for stalls of the host.
+    /// Whether a stall monitor watches the host.
     pub stall_monitor: bool,
-    /// Whether all memory of the process is locked: not in somebody else's.
+    /// Whether to lock all memory of the process; not inside another program's process.
     pub lock_memory: bool,
-    /// Puts what people are to know into words.
+    /// Text for notes.
     pub words: Words,
 }
 
-/// Stack of the device's thread, in bytes: the engine itself takes a few kilobytes, and libopus its scratch, of which it
-/// says that 120 000 bytes are enough (`GLOBAL_STACK_SIZE`, `celt/arch.h`). This is twice that.
+/// Stack of the device's thread, in bytes: twice the 120 000 bytes that suffice for libopus's
+/// scratch memory (`GLOBAL_STACK_SIZE`, `celt/arch.h`). The engine itself takes a few kilobytes.
 const STACK: usize = 256 * 1024;
-/// How often the ordinary thread empties the rings and shows progress.
+/// Interval at which the ordinary thread empties the rings and shows progress.
 pub(crate) const BEAT: Span = Span::from_millis(20);
 
-/// Sentences of a run that are kept.
 const MOST_NOTES: usize = 64;
 
-/// A device running a process on its own thread.
+/// A device that runs a process on its own thread.
 pub struct Running {
     thread: JoinHandle<(Box<dyn Process>, Ended)>,
-    /// The device's own: a run that ends of itself was not asked to stop.
+    /// The device's own flag: a run that ends by itself does not set the caller's.
     stop: Stop,
-    /// How the thread runs.
+    /// Scheduler of the thread, as granted.
     pub granted: Granted,
 }
 
 impl Running {
-    /// Starts the thread, which runs until `stop` is asked for or the device or the process ends.
+    /// Starts the thread, which runs until `stop` is requested or the device or the process ends.
     pub fn start(
         mut device: Box<dyn Device>,
         process: Box<dyn Process>,
@@ -64,8 +64,8 @@ impl Running {
             if matches!(ended, Ended::Finished | Ended::Stopped) {
                 process.finish();
             }
-            // Closing a card waits for what it still has to do, which may need this very core: as
-            // any program, and never before it. Whatever was granted can be given back.
+            // Closing a card waits for work that may need this very core. So the thread gives up
+            // its priority first, which is always permitted.
             let _ = Scheduler::Other.apply();
             drop(device);
             (process, ended)
@@ -74,12 +74,12 @@ impl Running {
         Ok(Self { thread, stop, granted })
     }
 
-    /// Whether it ended of itself.
+    /// Returns whether it ended by itself.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Stops the device and gives the process back.
+    /// Stops the device and returns the process.
     pub fn end(self) -> Result<Box<dyn Process>, RunError> {
         self.stop.request();
         match self.thread.join() {
@@ -90,7 +90,6 @@ impl Running {
     }
 }
 
-/// What watches a run, and the sentences that its report begins with.
 pub(crate) struct RunWatch {
     pub(crate) stall_monitor: StallMonitor,
     pub(crate) notes: Vec<String>,
@@ -116,7 +115,6 @@ impl RunWatch {
         watch
     }
 
-    /// The run begins now: what went before was preparation.
     pub(crate) fn start(&mut self, options: &RunOptions) {
         self.began = now();
         self.ends = options.duration.map_or(LocalTime::NEVER, |duration| self.began + duration);
@@ -133,16 +131,16 @@ impl RunWatch {
         }
     }
 
-    /// The next instant at which the ordinary thread has something to do anyway: just before one at which the kernel
-    /// ticks ([`CardClock::start_at_tick`]), which then wakes it in the same go, as its timer has the usual slack of
-    /// 50 µs. Anywhere else it would be one more interrupt among a sender's departures.
+    /// Next beat of the ordinary thread: just before a kernel tick ([`CardClock::start_at_tick`]),
+    /// so that the tick's interrupt wakes it; its timer has the usual slack of 50 µs. At other
+    /// times it would add an interrupt among a sender's departures.
     ///
     /// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
     pub(crate) fn beat(&self) -> LocalTime {
         beat_after(now()).min(self.ends)
     }
 
-    /// Notes a matter once, and no more of them than anybody reads: a peer may go on and on.
+    /// Adds a note once, up to a maximum: a peer can cause any number.
     pub(crate) fn note(&mut self, note: &Note<'_>) {
         let Some(sentence) = (self.words)(note) else { return };
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&sentence) {
@@ -150,90 +148,90 @@ impl RunWatch {
         }
     }
 
-    /// Notes what the report ends with: whatever was noted before, it is what explains the figures.
+    /// Adds a final note, without a maximum, because it explains the figures.
     pub(crate) fn conclude(&mut self, note: &Note<'_>) {
         self.notes.extend((self.words)(note));
     }
 }
 
-/// Within the slack of an ordinary thread's timers, and after what departs before the tick.
+/// Within the timer slack of an ordinary thread, and after departures before the tick.
 const BEFORE_TICK: Span = Span::from_micros(10);
 
-/// The beat that follows this instant, by half of one at the least.
+/// Returns the next beat, at least half a beat away.
 fn beat_after(now: LocalTime) -> LocalTime {
     (now + BEAT.half() + BEFORE_TICK).next_of(BEAT) - BEFORE_TICK
 }
 
-/// How it stands with the other end.
+/// State of the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PeerState {
-    /// It is too early to say.
+    /// Not known yet.
     #[default]
     Unknown,
-    /// It is there.
+    /// Connected.
     Here,
-    /// A receiver: no packet has come yet.
+    /// For a receiver: no packet has arrived yet.
     Awaited,
-    /// A receiver: nothing has come for so long, in whole seconds, of so many streams that sounded.
+    /// For a receiver: streams that had sound have stopped.
     Silent {
-        /// The shortest of their silences.
+        /// Minimum time since their last packets, in whole seconds.
         since: Span,
-        /// How many are silent.
+        /// Number of stopped streams.
         silent: usize,
-        /// Of how many that sounded.
+        /// Number of streams that had sound.
         of: usize,
     },
-    /// A sender: no receiver whose word counts answers.
+    /// For a sender: no trusted receiver answers.
     Nobody,
-    /// A sender: receivers stopped reporting without a goodbye.
+    /// For a sender: receivers stopped reporting without a goodbye.
     Lost(ReceiverCounts),
 }
 
-/// How a run goes, for people while it runs.
+/// Progress of a run, for display.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress<'a> {
-    /// Since the beginning.
+    /// Time since the start.
     pub elapsed: Span,
-    /// Packets sent, or received.
+    /// Packets sent or received.
     pub packets: u64,
-    /// Lost and late ones.
+    /// Lost and late packets.
     pub missed: u64,
-    /// Of those, late ones, at a receiver.
+    /// Late packets among those, at a receiver.
     pub late: u64,
-    /// Times that a stream was placed anew, at a receiver.
+    /// Resynchronisations, at a receiver.
     pub resyncs: u64,
     /// Xruns of the device.
     pub xruns: u64,
-    /// Median latency so far, and how sure it is.
+    /// Median latency so far, and its uncertainty.
     pub latency: Option<(Span, Span)>,
-    /// What the clocks are known by, if not by exchanges of reports: `system` or `ptp`.
+    /// Source of the clock offset, if not exchanged reports: `system` or `ptp`.
     pub clock: Option<&'static str>,
-    /// How well the other end's clock is known, if it is: of several the first.
+    /// Quality of the other end's clock, if known: of the first stream.
     pub known: Option<KnownClock>,
-    /// Whether that is from the sound itself.
+    /// Whether `latency` is measured in the sound.
     pub heard: bool,
-    /// The latency that is kept at present, where it follows the packets.
+    /// Current latency, if it adapts to the packets.
     pub auto: Option<Span>,
-    /// The latency that is promised or kept at present, by whatever rule; of several, the longest.
+    /// Maximum current latency of the streams, under any rule.
     pub link_offset: Span,
-    /// The other end.
+    /// State of the other end.
     pub peer: PeerState,
-    /// At a receiver: every sender said goodbye.
+    /// Whether every sender has said goodbye, at a receiver.
     pub left: bool,
-    /// The sentences that the report will begin with, those so far: each stays, more may follow.
+    /// Notes so far; the report begins with them.
     pub notes: &'a [String],
-    /// What the system refused: all of it, from the first time on.
+    /// Everything that the system refused so far.
     pub refused: Option<&'a Refused>,
 }
 
-/// How well the other end's clock is known.
+/// Quality of the other end's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownClock {
-    /// What that rests on: `rtcp`, `system`, `ptp` or `host`, as in the report.
+    /// Source, as in the report: `rtcp`, `system`, `ptp` or `host`.
     pub source: &'static str,
-    /// How far what is known may be from the truth, either way.
+    /// Maximum error in either direction.
     pub uncertainty: Span,
-    /// The round trip of the exchange it rests on, if it rests on one.
+    /// Round trip of the exchange that it is based on, if any.
     pub round_trip: Option<Span>,
 }
 

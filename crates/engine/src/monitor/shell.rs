@@ -1,8 +1,8 @@
-//! A command as a shell takes it.
+//! Formats a command for a shell.
 
 use std::path::Path;
 
-/// The words of a command, the program first, as somebody types them.
+/// Formats the words of a command, the program first, as a user would type them.
 pub fn shell_line(mut words: impl Iterator<Item = String>) -> String {
     let program = words.next().unwrap_or_default();
     let name = Path::new(&program).file_name().map_or("taut".into(), |name| name.to_string_lossy());

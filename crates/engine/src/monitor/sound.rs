@@ -1,12 +1,12 @@
 //! Measures latency from the sound itself.
 //!
-//! A card that can listen to itself tells which samples met its DAC and when, by its own clock. The
-//! packets tell which samples they brought. Finding the one in the other says when each packet was
-//! really heard, whatever the playout believes: its arithmetic is only where the search begins.
-//! Sound that could come from two places, as a tone can, says nothing rather than something wrong.
+//! A card that can listen to itself reports the samples that met its DAC, with times by its own
+//! clock. The packets report the samples that they brought. A match gives the real playout time of
+//! each packet, independent of the jitter buffer, whose times are only the start of the search.
+//! Sound that matches in two places, such as a tone, gives no result.
 //!
-//! Of sound that is mixed from several streams nothing could be told apart, so the mixer says whose
-//! sound it is: that of one alone is searched, and for that one alone.
+//! In the sum of several streams, no single one can be found. So the mixer reports the voices, and
+//! the search covers only times with a single stream.
 
 mod between;
 mod hearing;
@@ -42,35 +42,33 @@ struct Expected {
     media: MediaTime,
     capture: LocalTime,
     dac: LocalTime,
-    /// What hid it where it was due.
     why: Why,
 }
 
-/// What was found of one packet.
+/// Result for one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundPacket {
     /// First frame of the packet.
     pub media: MediaTime,
-    /// Its capture → the instant the card played that very sound.
+    /// Time from its capture to the playout of that sound.
     pub measured: Span,
-    /// The latter less what the ledger says.
+    /// Measured time minus the time in the ledger.
     pub error: Span,
 }
 
-/// What hid a packet where it was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Silence there: as much is found anywhere.
+    /// Silence, which matches anywhere.
     Silent,
-    /// Its sound is found at several places, as that of a tone.
+    /// The sound matches in several places, like a tone.
     Repeats,
-    /// Other sound than its own: a glitch, a hole beside it, another stream in the mix.
+    /// Other sound: a glitch, a neighbouring hole, another stream in the mix.
     Unlike,
-    /// The card told of no sound of that time.
+    /// The card reported no sound for that time.
     Untold,
 }
 
-/// Packets that were played and not found in the sound, in the order of [`Why`].
+/// Packets that were played but not found, in the order of [`Why`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Unfound(pub(crate) [u64; 4]);
 
@@ -88,26 +86,24 @@ impl Unfound {
     }
 }
 
-/// Finds one stream's packets in what a card played.
+/// Finds one stream's packets in the sound that a card played.
 pub struct Measurement {
     rate: Rate,
-    /// Which of the mixer's voices the stream is.
+    /// Voice of the stream in the mixer.
     place: usize,
     packets: Reader<MediaTime>,
     brought: RecentFrames,
     search: Search,
-    /// Where in the sound the next window begins.
+    /// Frame at which the next window begins.
     next: usize,
-    /// Whether the one before was found.
     follows: bool,
-    /// Where the last began that was searched wherever its sound may be, if nothing was found since.
+    /// Start of the last window that was searched everywhere, if nothing was found since.
     failed: Option<usize>,
     expected: VecDeque<Expected>,
     pub(crate) unfound: Unfound,
-    /// Of how many packets.
     pub(crate) probes: Probes,
-    /// How far from its word in the ledger the last was heard. Of few packets the next are looked for there,
-    /// too: else the ledger would be checked only where it is right.
+    /// Distance of the last found packet from its time in the ledger. With few packets, the next
+    /// are searched there too: otherwise only correct ledgers would be checked.
     stray: Span,
 }
 
@@ -118,24 +114,23 @@ enum WindowOutcome {
     Unsearched,
 }
 
-/// Windows begin so many frames apart where one was found nowhere. Whole windows would lose a window or
-/// two to each hole, however short: a host that stands still for a millisecond in thirty hid three
-/// quarters of the packets.
+/// Distance of windows after a failure. With whole windows, each hole however short would hide one
+/// or two: a host that stalled for one millisecond in thirty hid three quarters of the packets.
 const HOP: usize = WINDOW / 8;
 
-/// How far from where the ledger puts a packet it is searched.
+/// Maximum distance from a packet's time in the ledger to search.
 const REACH: Span = Span::from_millis(60);
-/// What the rings of a stream hold: the ordinary thread may be away that long.
+/// Capacity of a stream's rings: maximum pause of the ordinary thread.
 const HELD: Span = Span::from_millis(500);
-/// Packets brought are remembered for this long and the latency.
+/// Packets are kept for this time plus the latency.
 const REMEMBERED: Span = Span::from_millis(500);
-/// Packets are told together up to this length, a small part of [`REACH`].
+/// Maximum length of packets sent together, a small part of [`REACH`].
 const TOGETHER: Span = Span::from_millis(8);
 
-/// The two ends of a measurement of the stream at `place`.
+/// Creates both ends of a measurement for the stream at `place`.
 ///
-/// `channel` of the stream is what the card's first channel plays; no latency is longer than
-/// `longest`, and packets hold `ptime` as a rule.
+/// `channel` of the stream goes to the card's first channel. `longest` is the maximum latency,
+/// `ptime` the usual packet duration.
 pub(crate) fn measurement(
     rate: Rate,
     place: usize,
@@ -170,7 +165,8 @@ impl Measurement {
         self.packets.read(|media, samples| brought.write(media, samples));
     }
 
-    /// Takes what the ledger says of a packet; whether it may be found: not where others sound at its turn.
+    /// Adds a packet with its time in the ledger. Returns `false` if it cannot be found, because
+    /// other streams play then.
     pub(crate) fn expect(&mut self, passage: &PacketTrace, hearing: &Hearing) -> bool {
         let Some(origin) = passage.origin else { return false };
         let (media, dac) = (passage.media, passage.dac);
@@ -180,7 +176,7 @@ impl Measurement {
         }
         let capture = origin.capture;
         self.expected.push_back(Expected { media, capture, dac, why: Why::Untold });
-        // Where no card listens nothing is ever found.
+        // Without a listening card, no packet is ever found.
         self.give_up_before(dac - hearing::HELD);
         true
     }
@@ -192,7 +188,7 @@ impl Measurement {
         }
     }
 
-    /// Searches all but the newest: packets heard before their turn may have no line yet.
+    /// Searches all but the newest sound: early packets may have no ledger line yet.
     pub(crate) fn search(&mut self, hearing: &Hearing, found: &mut impl FnMut(FoundPacket)) {
         self.search_until(hearing, hearing.settled(), found);
     }
@@ -228,7 +224,8 @@ impl Measurement {
         }
     }
 
-    /// Searches for the last window heard as it came: the one before `start` is, and that from there on is not.
+    /// Searches for the last found window between the one before `start`, which was found, and
+    /// `start`, which was not.
     fn search_before(
         &mut self,
         hearing: &Hearing,
@@ -243,7 +240,8 @@ impl Measurement {
         }
     }
 
-    /// Searches one window, `anywhere` or near the last, and tells of the packets that begin in it.
+    /// Searches one window, `anywhere` or near the last match, and reports the packets that begin
+    /// in it.
     fn search_window(
         &mut self,
         hearing: &Hearing,
@@ -256,18 +254,16 @@ impl Measurement {
         else {
             return WindowOutcome::Unsearched;
         };
-        // Packets that the ledger puts before this window were not found in any.
         self.give_up_before(first - REACH);
         if !hearing.voices.only(self.place, first, last) {
             return WindowOutcome::Unsearched;
         }
-        // What is hardly beside it may be in it, as instants are rounded.
+        // Times are rounded: a packet just outside may be inside.
         let frame = self.rate.span_of(Frames::new(1));
         let is_here = |at: LocalTime| (first - frame..=last + frame).contains(&at);
         let stray = self.stray;
         let near = match self.probes {
             Probes::All => self.expected.iter().find(|e| e.dac >= first),
-            // Of few packets, the windows between them hold none.
             _ => self.expected.iter().find(|e| is_here(e.dac) || is_here(e.dac + stray)),
         };
         let Some(near) = near.copied() else { return WindowOutcome::Unsearched };
@@ -281,7 +277,7 @@ impl Measurement {
             Err(why) => return WindowOutcome::Hidden(why),
         };
         let mut expected = core::mem::take(&mut self.expected);
-        // A ledger that is wrong is seen by what is heard where it has a packet.
+        // Uses the sound at the packet's time, which reveals errors of the ledger.
         if let Some(packet) = expected.iter().find(|e| (first..=last).contains(&e.dac)) {
             let index = Frames::new(origin.index_of(packet.media).round() as i64);
             self.stray = first + self.rate.span_of(index) - packet.dac;
@@ -289,7 +285,7 @@ impl Measurement {
         expected.retain(|packet| {
             let index = origin.index_of(packet.media);
             let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
-            // Most are of other windows: of those no time is asked for.
+            // Most packets belong to other windows; skip the time lookup for those.
             let at = here.then(|| hearing.time_between(start, index)).flatten();
             let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);

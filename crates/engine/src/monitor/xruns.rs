@@ -1,12 +1,11 @@
-//! When a device starved or was flooded, kept by the ordinary thread from what the device's tells it.
+//! Times of a device's xruns, from the device's thread.
 
 use tautline_proto::faults::{Fault, Faults};
 use tautline_report::Xrun;
 
-/// As many are kept: of ten a second those of 100 s. The rest is among the counters alone.
+/// Maximum number: 100 s at ten per second. Later ones are only counted.
 const MOST: usize = 1000;
 
-/// The first xruns of a run.
 #[derive(Debug, Default)]
 pub(crate) struct XrunTimes(pub(crate) Vec<Xrun>);
 

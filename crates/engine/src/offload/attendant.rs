@@ -1,4 +1,4 @@
-//! The ordinary thread's end of what a host's real-time thread holds.
+//! The ordinary thread's end of an offloaded plugin.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::LinkCounters;
@@ -9,79 +9,79 @@ use tautline_proto::time::Span;
 
 use crate::offload::far::{FAR_ENDS, Far, Which};
 
-/// How much time was left when an answer came: told of each run when its first frame is played.
+/// Time to spare of a run's answer, reported when its first frame is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slack {
-    /// The first frame of the run.
+    /// First frame of the run.
     pub position: u64,
     /// Frames of the run.
     pub frames: u32,
-    /// From the first answer to when it was needed, the allowed wait included; `None` if none had come.
+    /// Time from the first answer to its deadline, including the permitted wait; `None` without an
+    /// answer.
     pub left: Option<Span>,
 }
 
-/// What was counted on the real-time thread. All are totals.
+/// Counters of the real-time thread, all since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OffloadedCounters {
     /// Runs of the host.
     pub runs: u64,
-    /// Frames of those.
+    /// Frames of those runs.
     pub frames: u64,
-    /// Frames for which something stood in.
+    /// Concealed frames.
     pub stood_in: u64,
     /// Runs that waited for an answer.
     pub waits: u64,
-    /// How long they waited, all together.
+    /// Total waiting time.
     pub waited: Span,
-    /// Runs that were forgotten before their turn, as there is room for no more under way: what stands in plays for them.
+    /// Runs that were dropped and concealed because too many were under way.
     pub crowded: u64,
-    /// Entries of the damage ledger that found the ring to the ordinary thread full.
+    /// Entries of the damage ledger lost to a full ring.
     pub damage_untold: u64,
-    /// [`Slack`]s that did.
+    /// [`Slack`]s lost to a full ring.
     pub slack_untold: u64,
 }
 
-/// How a far end stands.
+/// Status of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EndStanding {
-    /// What its machine counted.
+    /// Counters of its protocol machine.
     pub machine: MasterCounters,
-    /// What its link counted.
+    /// Counters of its link.
     pub link: LinkCounters,
-    /// Whether the last answer of its that was played came from a plugin that has seen every block.
+    /// Whether its last played answer came from a plugin that has seen every block.
     pub clean: bool,
-    /// Answers of its that were played.
+    /// Number of its played answers.
     pub played: u64,
 }
 
-/// How the real-time thread stands.
+/// Status of the real-time thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// Which activation.
+    /// Number of the activation.
     pub activation: u32,
-    /// Frames handed out in it.
+    /// Frames sent in it.
     pub position: u64,
-    /// What is played is so many frames behind what was handed out.
+    /// Frames from an input to its output, without the plugin's own latency.
     pub delay: u32,
-    /// That and the plugin's own.
+    /// Frames from an input to its output, including the plugin's own latency.
     pub latency: u32,
     /// Whether the host runs faster than real time.
     pub offline: bool,
-    /// The far ends that are attached, in the order of [`Which::ALL`].
+    /// Attached workers, in the order of [`Which::ALL`].
     pub ends: [Option<EndStanding>; FAR_ENDS],
-    /// What was counted.
+    /// Counters.
     pub counters: OffloadedCounters,
 }
 
-/// Far ends that may wait to be attached, and that wait to be taken back.
+/// Capacity for workers to attach, and for detached ones.
 const CHANGES: usize = 8;
-/// Lines of the damage ledger, and slacks, that wait to be heard.
+/// Capacity for lines of the damage ledger, and for slacks.
 const TOLD: usize = 4096;
-/// Standings: the newest says all.
+/// Capacity for statuses; the newest is enough.
 const STANDINGS: usize = 4;
 
 pub(crate) struct Rings {
-    /// What is attached in the place of a far end, or that none is.
     pub(crate) changes: Consumer<(Which, Option<Far>)>,
     pub(crate) gone: Producer<Far>,
     pub(crate) damage: Producer<Damage>,
@@ -89,7 +89,8 @@ pub(crate) struct Rings {
     pub(crate) standing: Producer<Standing>,
 }
 
-/// Attaches workers while sound plays, and hears how it went: for one ordinary thread, which holds up no other.
+/// Attaches workers during the run and receives its reports. For one ordinary thread; never blocks
+/// another.
 pub struct Attendant {
     changes: Producer<(Which, Option<Far>)>,
     gone: Consumer<Far>,
@@ -117,38 +118,39 @@ pub(crate) fn rings() -> (Rings, Attendant) {
 }
 
 impl Attendant {
-    /// Attaches a worker in the place of the one that is there, from the next run on: it asks for the blocks of the
-    /// activation that it has to have seen. Given back if too many wait already, since the host does not run.
+    /// Attaches a worker from the next run on, replacing the current one. It requests the blocks of
+    /// the activation that it missed. Returns the worker if too many changes are pending, because
+    /// the host is not running.
     pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
         if self.changes.is_full() {
             return Err(far);
         }
-        // There is room: asked for above.
+        // Checked for room above.
         let _ = self.changes.push((which, Some(far)));
         Ok(())
     }
 
-    /// Takes the worker off, from the next run on. False if too many changes wait already.
+    /// Detaches the worker from the next run on. Returns `false` if too many changes are pending.
     pub fn detach(&mut self, which: Which) -> bool {
         self.changes.push((which, None)).is_ok()
     }
 
-    /// A far end that was taken off, to be dropped here.
+    /// Returns a detached worker, for the caller to drop.
     pub fn take_gone(&mut self) -> Option<Far> {
         self.gone.pop().ok()
     }
 
-    /// The next line of the damage ledger.
+    /// Returns the next line of the damage ledger.
     pub fn take_damage(&mut self) -> Option<Damage> {
         self.damage.pop().ok()
     }
 
-    /// The next run's slack.
+    /// Returns the next run's slack.
     pub fn take_slack(&mut self) -> Option<Slack> {
         self.slack.pop().ok()
     }
 
-    /// How it stands, as the real-time thread told last: every 10 ms of the host's running.
+    /// Returns the latest status; the real-time thread sends one every 10 ms while the host runs.
     pub fn standing(&mut self) -> &Standing {
         while let Ok(standing) = self.standing.pop() {
             self.newest = standing;

@@ -1,19 +1,19 @@
-//! How many frames what is played lies behind what was handed out, and how that is learnt where people ask for blocks.
+//! Delay of an offloaded plugin in frames; learned if it is given in blocks.
 
-/// By how much what comes back is played later than it was handed out.
+/// Delay from an input to its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadDelay {
-    /// So many frames, whatever the host's blocks are.
+    /// Fixed number of frames, for any block size.
     Frames(u32),
-    /// So many of the host's blocks.
+    /// Number of the host's blocks.
     Window(u32),
 }
 
 impl OffloadDelay {
-    /// No delay: what comes back has to come back within the run.
+    /// No delay: each answer must arrive within its run.
     pub const NONE: Self = Self::Frames(0);
 
-    /// The most frames that it can come to with runs of so many frames.
+    /// Returns the maximum delay in frames for runs of at most `most_frames`.
     pub const fn most(self, most_frames: u32) -> u32 {
         match self {
             Self::Frames(frames) => frames,
@@ -22,28 +22,27 @@ impl OffloadDelay {
     }
 }
 
-/// Learns the host's block, for a window.
+/// Learns the host's block size for a delay in blocks.
 ///
-/// A single run says little: hosts make one, of any length, to look at the latency port. So a block is learnt by two
-/// consecutive runs of one activation, and stays learnt for those that follow. Before that the delay is that of the longest run
-/// so far, which nobody hears: what an activation begins with is as long a silence.
+/// A single run proves little: hosts make one of any length to read the latency port. So two
+/// consecutive runs of an activation are needed; the result holds for later activations. Before
+/// that, the delay follows the longest run so far. This is inaudible, because an activation begins
+/// with at least that much silence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DelayLearner {
     asked: OffloadDelay,
-    /// The longest run of this activation and those before that had two.
+    /// Maximum run of this activation and of earlier ones with two runs.
     block: u32,
-    /// Runs of this activation, up to two.
     runs: u32,
-    /// [`Self::block`] as it was learnt.
     learnt: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DelayChange {
     None,
-    /// It is that many frames, before anything but the silence of the beginning was played.
+    /// New delay in frames, before anything but the initial silence was played.
     Begins(u32),
-    /// It grows to that many frames, in the middle of the sound.
+    /// New, longer delay in frames, in the middle of the sound.
     Grows(u32),
 }
 
@@ -52,7 +51,7 @@ impl DelayLearner {
         Self { asked, block: 0, runs: 0, learnt: 0 }
     }
 
-    /// A new activation; its delay so far.
+    /// Starts an activation; returns its delay so far.
     pub(crate) fn begin(&mut self) -> u32 {
         (self.block, self.runs) = (self.learnt, 0);
         self.frames()
@@ -77,7 +76,7 @@ impl DelayLearner {
         }
         match (grew, self.runs) {
             (false, _) => DelayChange::None,
-            // With the first two, no more frames were asked for than the first delay has: all silence.
+            // The first two runs are no longer than the first delay, so only silence was played.
             (true, ..3) => DelayChange::Begins(self.frames()),
             (true, _) => DelayChange::Grows(self.frames()),
         }

@@ -1,4 +1,4 @@
-//! A far end as the real-time thread has it: a worker behind a link, and the machine that talks to it.
+//! A worker's end on the real-time thread: its link and its protocol machine.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,32 +11,32 @@ use tautline_proto::offload::inbound::Handled;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::{MediaTime, Span};
 
-/// Datagrams that are queued before they are handed to the kernel: half of what links take at once.
+/// Datagrams queued per flush: half of what links take at once.
 const TOGETHER: usize = 16;
-/// So many waits, one after the other, in and between which nothing was heard of a worker: it is waited for no more until
-/// something is, but by who has the time. A host that grants 250 us a run is held up for 2 ms in all by one that died.
+/// Consecutive waits without a datagram from a worker, after which only patient hosts still wait
+/// for it. A host that permits 250 us per run loses 2 ms in total to a dead worker.
 const MOST_WAITS: u32 = 8;
-/// Answers that are asked for again at once.
+/// Maximum answers requested again at once.
 pub(crate) const MOST_INSISTED: usize = 8;
-/// So many times that something leaves and nothing comes, after which the last of several workers is greeted again.
+/// Sends without an answer, after which the last worker of a pipeline gets another hello.
 const HELLO_EVERY: u32 = 8;
-/// After so long without a word what is waited for leaves once more: it may have been the last, and lost.
+/// Silence after which a pending request is sent again, as it may have been lost.
 pub(crate) const INSIST_AFTER: Span = Span::from_millis(10);
 
-/// The far ends that there can be: the worker, and a spare that gets the same blocks.
+/// Number of workers: the worker, and a spare that receives the same blocks.
 pub const FAR_ENDS: usize = 2;
 
-/// Which far end.
+/// Selects a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// The worker.
+    /// The main worker.
     Worker,
-    /// The one that gets the same blocks, so that nothing is missed when the other fails.
+    /// The spare: it receives the same blocks and takes over without a gap if the other fails.
     Spare,
 }
 
 impl Which {
-    /// Both, in the order in which [`Standing::ends`](super::attendant::Standing::ends) has them.
+    /// Both, in the order of [`Standing::ends`](super::attendant::Standing::ends).
     pub const ALL: [Self; FAR_ENDS] = [Self::Worker, Self::Spare];
 
     pub(crate) const fn index(self) -> usize {
@@ -46,51 +46,49 @@ impl Which {
 
 /// A worker, opened on an ordinary thread.
 pub struct Far {
-    /// What leads to it.
+    /// Link to it.
     pub link: Box<dyn Link>,
-    /// The stream, as it was opened there.
+    /// Stream number that it assigned.
     pub stream: u32,
-    /// Who gives back what becomes of the blocks, if that is another: each of several workers feeds the next.
+    /// Last worker of a pipeline, if another one returns the answers.
     pub last: Option<LastFar>,
 }
 
-/// The last of several workers of which each feeds the next.
+/// Last worker of a pipeline, in which each feeds the next.
 pub struct LastFar {
-    /// What comes from it.
+    /// Link that receives its answers.
     pub link: Box<dyn Link>,
-    /// The stream, as it was opened there.
+    /// Stream number that it assigned.
     pub stream: u32,
 }
 
 impl Far {
-    /// One worker.
+    /// Creates a single worker.
     pub const fn new(link: Box<dyn Link>, stream: u32) -> Self {
         Self { link, stream, last: None }
     }
 }
 
-/// What talks to the worker, if there is one; the history is kept for one that comes later.
+/// End of a worker's connection. The history is kept for a worker that attaches later.
 pub(crate) struct WorkerEnd {
     pub(crate) master: Master,
     far: Option<Far>,
-    /// The block after the highest that was answered.
+    /// Block after the highest answered one.
     next: u64,
-    /// Waits since something was heard of it.
     waits: u32,
-    /// How long it was waited for since.
+    /// Total time of those waits.
     in_vain: Span,
-    /// For so long it is at most.
+    /// Maximum of that total.
     patience: Span,
-    /// Blocks that left since something came from the last of several workers.
+    /// Sends since the last datagram from the last worker of a pipeline.
     unheard: u32,
-    /// Answers of this end that were played, and whether the last of them was clean.
     pub(crate) played: u64,
     pub(crate) clean: bool,
     room: Box<[u8]>,
 }
 
 impl WorkerEnd {
-    /// Nothing is attached yet. It is waited for in vain no longer than `patience`, all together.
+    /// Starts without a worker. `patience` is the maximum total time of unanswered waits.
     pub(crate) fn new(config: MasterConfig, patience: Span) -> Result<Self, OffloadError> {
         let mut room = vec![0; config.datagram_bytes].into_boxed_slice();
         prefault(&mut room);
@@ -109,7 +107,6 @@ impl WorkerEnd {
         })
     }
 
-    /// Puts another worker in the place of the one that was there, or none. Returns that one.
     pub(crate) fn replace(&mut self, far: Option<Far>) -> Option<Far> {
         if let Some(far) = &far {
             let last = far.last.as_ref().map_or(far.stream, |last| last.stream);
@@ -123,20 +120,21 @@ impl WorkerEnd {
         self.waits = self.waits.saturating_add(1);
     }
 
-    /// The wait that began last was that long, and in vain unless something was heard meanwhile.
+    /// Adds the time of a wait, unless a datagram arrived meanwhile.
     pub(crate) fn waited(&mut self, span: Span) {
         if self.waits > 0 {
             self.in_vain += span;
         }
     }
 
-    /// Whether it may still be waited for: a patient host does so however often it was in vain, but not for ever.
+    /// Returns whether to wait for the worker. A patient host waits after any number of failures,
+    /// up to the maximum total time.
     pub(crate) fn is_waited_for(&self, patient: bool) -> bool {
         let often = !patient && self.waits >= MOST_WAITS;
         self.is_attached() && !often && self.in_vain < self.patience
     }
 
-    /// What was made of a block is wanted: it leaves once more.
+    /// Sends a block again whose answer is needed.
     pub(crate) fn insist(&mut self, block: u64) {
         self.master.insist(block);
         self.send();
@@ -146,7 +144,8 @@ impl WorkerEnd {
         self.far.is_some()
     }
 
-    /// What is to be waited at: questions come by the first, and answers too, if not by the second.
+    /// File descriptors to wait at: the first gets requests, and also answers unless the second
+    /// does.
     pub(crate) fn awaited(&mut self) -> [Option<BorrowedFd<'_>>; 2] {
         let Some(Far { link, last, .. }) = &mut self.far else { return [None, None] };
         [link.awaited(), last.as_mut().and_then(|last| last.link.awaited())]
@@ -158,18 +157,17 @@ impl WorkerEnd {
         last.as_ref().map_or(counters, |last| together(counters, last.link.counters()))
     }
 
-    /// Hands everything that is to leave to the link.
     pub(crate) fn send(&mut self) {
         let Self { master, far, room, unheard, .. } = self;
         let Some(far) = far else {
-            // Whoever comes later asks for it.
+            // A later worker requests them.
             while master.poll(room).is_some() {}
             return;
         };
         let at = now();
         let instants = Departure::at_once(MediaTime::ZERO, at);
         let mut queued = 0;
-        // What finds no room is counted by the link, and asked for again by the worker.
+        // If there is no room, the link counts the datagram and the worker requests it again.
         while far.link.queue_written(instants, room, &mut |room| master.poll(room)).is_some() {
             queued += 1;
             if queued == TOGETHER {
@@ -181,7 +179,8 @@ impl WorkerEnd {
             far.link.flush();
         }
         let Some(last) = &mut far.last else { return };
-        // No block goes to it from here, so it is told where answers go; it may have begun anew, or not have heard.
+        // The last worker gets no blocks from here, so a hello carries the address for answers. It
+        // may have restarted or missed the previous one.
         if unheard.is_multiple_of(HELLO_EVERY) {
             last.link.queue_written(instants, room, &mut |room| master.write_hello(room));
             last.link.flush();
@@ -189,7 +188,7 @@ impl WorkerEnd {
         *unheard = unheard.wrapping_add(1);
     }
 
-    /// Takes in what has arrived. Whether anything is to leave for it.
+    /// Handles received datagrams. Returns whether there is something to send.
     pub(crate) fn receive(&mut self) -> bool {
         let Self { master, far: Some(far), next, waits, in_vain, unheard, .. } = self else {
             return false;
@@ -199,7 +198,7 @@ impl WorkerEnd {
             (*waits, *in_vain) = (0, Span::ZERO);
             match master.handle(datagram.bytes, datagram.arrival.at) {
                 Handled::Ask { .. } => leaves = true,
-                // Workers run in order: one that answered this has answered those before, and that was lost.
+                // Workers run in order: an answer implies that the earlier ones were sent and lost.
                 Handled::Complete(block) if block >= *next => {
                     let missing = (*next).max(block.saturating_sub(MOST_INSISTED as u64))..block;
                     for lost in missing {
@@ -216,7 +215,7 @@ impl WorkerEnd {
         far.link.receive(&mut take);
         if let Some(last) = &mut far.last {
             last.link.receive(&mut |datagram| {
-                // Before the first block that is heard after a silence, a greeting is due again.
+                // After this silence, the next block comes with another hello.
                 *unheard = 1;
                 take(datagram);
             });
@@ -230,7 +229,6 @@ impl WorkerEnd {
     }
 }
 
-/// What two links counted, as far as it is told.
 pub(crate) const fn together(one: LinkCounters, other: LinkCounters) -> LinkCounters {
     LinkCounters {
         sent: one.sent + other.sent,

@@ -1,4 +1,4 @@
-//! A plugin that runs elsewhere, as a host's real-time thread has it.
+//! An offloaded plugin on its host's real-time thread.
 
 mod run;
 mod under_way;
@@ -22,36 +22,38 @@ use crate::offload::offloaded::under_way::UnderWay;
 use crate::offload::sound_set::SoundSet;
 pub use run::RunOutcome;
 
-/// How a plugin runs elsewhere.
+/// Settings of an offloaded plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadedConfig {
-    /// What the plugin has.
+    /// Ports of the plugin.
     pub set: SoundSet,
-    /// Frames per second.
+    /// Sample rate.
     pub rate: Rate,
-    /// By how much what is played lies behind what is handed out.
+    /// Delay from an input to its output.
     pub delay: OffloadDelay,
-    /// How long a run may wait for what it is to play now; nothing for not at all.
+    /// Maximum wait of a run for its answer; zero to never wait.
     pub wait: Span,
-    /// The most that it may where the host runs faster than real time, on a thread without real-time priority; nothing for
-    /// no longer than [`Self::wait`]. It waits no longer than the host is ahead ([`RunPace::patience`]). A worker of which
-    /// nothing is heard for so long is waited for no more until something is.
+    /// Maximum wait when the host runs faster than real time on a thread without real-time
+    /// priority; zero to wait at most [`Self::wait`]. A run never waits longer than the host is
+    /// ahead ([`RunPace::patience`]). After a worker was silent for this time, runs stop waiting
+    /// for it until it sends something.
     pub wait_offline: Span,
-    /// What plays for what is not there.
+    /// Concealment for missing answers.
     pub stand_in: StandIn,
-    /// Whether there is to be a second worker, that gets the same.
+    /// Whether there is a spare worker.
     pub spare: bool,
-    /// Runs that are kept for a worker that asks for them again.
+    /// Number of runs kept for retransmission.
     pub history: usize,
-    /// Earlier runs that are sent once more with each.
+    /// Number of earlier runs that are sent again with each run.
     pub copies: u8,
-    /// The largest datagram in bytes.
+    /// Maximum datagram size in bytes.
     pub datagram_bytes: usize,
 }
 
 impl OffloadedConfig {
-    /// A plugin with these ports at this rate, so many blocks behind: never waits, plays its input at its level for what is
-    /// not there, keeps 256 runs, and cuts them up for Ethernet with room for a seal.
+    /// Creates settings with a delay of `window` blocks. Never waits, conceals with the input at
+    /// the plugin's level, keeps 256 runs, and uses datagrams for Ethernet with room for
+    /// encryption.
     pub const fn new(set: SoundSet, rate: Rate, window: u32) -> Self {
         Self {
             set,
@@ -79,12 +81,11 @@ impl OffloadedConfig {
         }
     }
 
-    /// How long a worker is waited for in vain, all together: no longer than for one block of a render.
+    /// Maximum total time of unanswered waits for a worker: that of one block of a render.
     fn patience(&self) -> Span {
         if self.wait_offline > Span::ZERO { self.wait_offline.max(self.wait) } else { Span::MAX }
     }
 
-    /// Runs that may be under way, and some more.
     fn hold(&self) -> usize {
         let under_way = match self.delay {
             OffloadDelay::Window(blocks) => SPLIT * blocks as usize,
@@ -94,46 +95,46 @@ impl OffloadedConfig {
     }
 }
 
-/// Answers kept beside those under way, to tell late from lost: each is memory that no cache has.
+/// Answers kept in addition to those under way, to distinguish late from lost ones. Few, as each is
+/// uncached memory.
 const REMEMBERED: usize = 48;
-/// A host may split its blocks: into so many runs each, or into runs of so many frames.
+/// Ways that a host may split its blocks: into this many runs each, or into runs of this many
+/// frames.
 const SPLIT: usize = 16;
 
-/// Why a plugin cannot run elsewhere.
+/// Reason why a plugin cannot be offloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OffloadedError {
-    /// Its ports are too many, or its runs too long.
+    /// Too many ports or too long runs.
     #[error(transparent)]
     Set(#[from] BlockSetError),
-    /// What is to be kept is too much.
+    /// The history is too large.
     #[error(transparent)]
     Kept(#[from] OffloadError),
 }
 
-/// What a host's real-time thread holds of a plugin that runs elsewhere: it hands each run out, and plays what came
-/// back of those before.
+/// An offloaded plugin on its host's real-time thread: sends each run and plays the answers of
+/// earlier ones.
 ///
-/// [`Offloaded::run`] allocates nothing, locks nothing, and waits only as long as it was told that it may. With no
-/// worker attached it plays what stands in.
+/// [`Offloaded::run`] does not allocate or lock, and waits only as long as permitted. Without a
+/// worker it plays the concealment.
 pub struct Offloaded {
     config: OffloadedConfig,
     ends: [Option<WorkerEnd>; FAR_ENDS],
     returns: Returns,
     delay: DelayLearner,
     pace: RunPace,
-    /// How long the host was held up since the last run began.
+    /// Time that the host was blocked since the last run began.
     held_up: HeldUp,
-    /// How long the next run may wait at least.
+    /// Minimum wait permitted to the next run.
     allowed: Span,
     under_way: UnderWay,
-    /// Frames handed out in this activation.
     position: u64,
     activation: u32,
     controls_in: Box<[f32]>,
     controls_out: Box<[f32]>,
-    /// The first frame of the answer that they are of.
+    /// First frame of the answer with these values.
     controls_of: u64,
-    /// The plugin's own latency in frames, as that answer says.
     own_latency: u32,
     rings: Rings,
     counters: OffloadedCounters,
@@ -141,7 +142,7 @@ pub struct Offloaded {
 }
 
 impl Offloaded {
-    /// Lays out everything that will ever be needed, and the ordinary thread's end.
+    /// Allocates everything, and creates the ordinary thread's end.
     pub fn new(config: OffloadedConfig) -> Result<(Self, Attendant), OffloadedError> {
         let set = config.set;
         let blocks = set.block_set()?;
@@ -184,7 +185,8 @@ impl Offloaded {
         Ok((offloaded, attendant))
     }
 
-    /// A new activation: nothing handed out before is played, and the plugin is reset. Allocates nothing.
+    /// Starts an activation: earlier runs are not played and the plugin is reset. Does not
+    /// allocate.
     pub fn activate(&mut self) {
         self.activation = self.activation.wrapping_add(1);
         self.position = 0;
@@ -197,46 +199,45 @@ impl Offloaded {
         self.held_up = HeldUp::default();
     }
 
-    /// Puts a worker in the place of the one that is there, which is given back, between two runs: for who has both
-    /// at hand. [`Attendant::attach`] does so from another thread.
+    /// Replaces a worker between two runs and returns the old one; for a caller that owns both.
+    /// [`Attendant::attach`] does this from another thread.
     ///
-    /// The blocks of this activation go on: the new one asks for those that it has to have seen.
+    /// The activation continues: the new worker requests the blocks that it missed.
     pub fn attach(&mut self, which: Which, far: Far) -> Option<Far> {
         match &mut self.ends[which.index()] {
             Some(end) => end.replace(Some(far)),
-            // There is to be no spare.
             None => Some(far),
         }
     }
 
-    /// Takes the worker off, if there is one.
+    /// Detaches a worker and returns it.
     pub fn detach(&mut self, which: Which) -> Option<Far> {
         self.ends[which.index()].as_mut()?.replace(None)
     }
 
-    /// The next run may wait for so long, if its caller knows that the host has the time.
+    /// Permits the next run to wait for `wait`, if its caller knows that the host has the time.
     pub const fn allow_wait(&mut self, wait: Span) {
         self.allowed = wait;
     }
 
-    /// Before the next run, its caller held the host up for so long, on behalf of this plugin.
+    /// Reports that the caller blocked the host before the next run on behalf of this plugin.
     pub fn was_held_up(&mut self, held_up: HeldUp) {
         self.held_up += held_up;
         self.counters.waits += 1;
         self.counters.waited += held_up.span;
     }
 
-    /// By how many frames what is played lies behind what is handed out, but for what the plugin itself takes.
+    /// Frames from an input to its output, without the plugin's own latency.
     pub const fn delay(&self) -> u32 {
         self.delay.frames()
     }
 
-    /// By how many frames what is played lies behind what is handed out: the delay, and what the plugin itself takes.
+    /// Frames from an input to its output, including the plugin's own latency.
     pub const fn latency(&self) -> u32 {
         self.delay.frames().saturating_add(self.own_latency)
     }
 
-    /// How it stands.
+    /// Returns the status.
     pub fn standing(&self) -> Standing {
         let end = |end: &Option<WorkerEnd>| {
             let end = end.as_ref().filter(|end| end.is_attached())?;

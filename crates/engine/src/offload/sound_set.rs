@@ -1,37 +1,37 @@
-//! The set of blocks that one run of a plugin of sound consists of.
+//! Block set of an audio plugin's run.
 
 use tautline_proto::offload::block::{
     BlockSet, BlockSetError, BlockSpec, BlockWay, Element, Length,
 };
 
-/// What a plugin has, as both ends must agree on it.
+/// Ports of a plugin, on which both ends must agree.
 ///
-/// The order of its blocks: each audio input, then all control inputs as one block where there are any, then each
-/// audio output, then all control outputs as one. All are 32-bit floats.
+/// Order of the blocks: each audio input, all control inputs as one block if there are any, each
+/// audio output, all control outputs as one block. All values are 32-bit floats.
 ///
-/// Where one worker feeds the next, what leaves it is what that one hears: behind its outputs lie the control inputs of the
-/// plugins that come ([`Self::onward`]), then the control outputs of those before ([`Self::earlier`]), each as one block that
-/// goes through as it is, and then its own control outputs.
+/// In a pipeline, the output of a worker is the input of the next. After its audio outputs follow
+/// two blocks that pass through unchanged: the control inputs of later plugins ([`Self::onward`])
+/// and the control outputs of earlier ones ([`Self::earlier`]). Its own control outputs come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SoundSet {
-    /// Channels that it reads.
+    /// Audio inputs.
     pub inputs: usize,
-    /// Channels that it writes.
+    /// Audio outputs.
     pub outputs: usize,
-    /// Control values that it reads, each for a whole run.
+    /// Control inputs, one value per run.
     pub controls_in: usize,
-    /// Control values that it writes, each for a whole run.
+    /// Control outputs, one value per run.
     pub controls_out: usize,
-    /// The longest run in frames.
+    /// Maximum frames per run.
     pub most_frames: u32,
-    /// Control values of the plugins behind this one, that come with its own and go on.
+    /// Control inputs of later plugins in the pipeline, which pass through.
     pub onward: usize,
-    /// Control values that the plugins before this one wrote, that come with the sound and go on.
+    /// Control outputs of earlier plugins in the pipeline, which pass through.
     pub earlier: usize,
 }
 
 impl SoundSet {
-    /// The same as blocks.
+    /// Returns the block set.
     pub fn block_set(&self) -> Result<BlockSet, BlockSetError> {
         let channel = |way| BlockSpec { element: Element::F32, way, length: Length::PerFrame(1) };
         let controls = |count: usize, way| {
@@ -47,22 +47,22 @@ impl SoundSet {
         BlockSet::new(blocks, self.most_frames)
     }
 
-    /// Which block an audio input is.
+    /// Index of an audio input's block.
     pub const fn input(&self, channel: usize) -> usize {
         channel
     }
 
-    /// Which block the control inputs are, if there are any.
+    /// Index of the control inputs' block, if there are any.
     pub const fn controls_in(&self) -> Option<usize> {
         if self.controls_in > 0 { Some(self.inputs) } else { None }
     }
 
-    /// Which block an audio output is.
+    /// Index of an audio output's block.
     pub const fn output(&self, channel: usize) -> usize {
         self.inputs + (self.controls_in > 0) as usize + channel
     }
 
-    /// Which block the control outputs are, if there are any.
+    /// Index of the control outputs' block, if there are any.
     pub const fn controls_out(&self) -> Option<usize> {
         let passing = (self.onward > 0) as usize + (self.earlier > 0) as usize;
         if self.controls_out > 0 { Some(self.output(self.outputs) + passing) } else { None }
@@ -131,7 +131,6 @@ mod tests {
             assert_eq!(bytes(&pair[0], BlockLeg::Back), bytes(&pair[1], BlockLeg::There));
         }
         assert_eq!(bytes(&sets[2], BlockLeg::Back), bytes(&whole, BlockLeg::Back));
-        // Behind three outputs lie the five controls of the last, and then its own control output.
         let first = sets[0].block_set().unwrap();
         assert_eq!(
             first.place(BlockLeg::Back, sets[0].controls_out().unwrap(), 10),

@@ -1,4 +1,5 @@
-//! Sets of blocks handed to a worker, so many at a time, and taken back in order, where no card sets the pace.
+//! Offloading of other data: a limited number of block sets under way, answered in order, without a
+//! device's pace.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
@@ -10,13 +11,13 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::offload::far::{Far, INSIST_AFTER, WorkerEnd};
 
-/// Why a set of blocks is not handed out.
+/// Reason why a block set is not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HandOutRefused {
-    /// As many are under way as may be.
+    /// The maximum number of sets is under way.
     #[error("{window} sets of blocks are under way already: take one back first")]
     Window {
-        /// As many.
+        /// That maximum.
         window: usize,
     },
     /// It is longer than agreed.
@@ -24,18 +25,17 @@ pub enum HandOutRefused {
     Room(#[from] RoomRefused),
 }
 
-/// Hands out sets of blocks and takes back what a worker made of them, in order.
+/// Sends block sets to a worker and returns the answers in order.
 pub struct Windowed {
     end: WorkerEnd,
     window: usize,
-    /// The next that is taken back.
     oldest: u64,
-    /// The next that is handed out.
     next: u64,
 }
 
 impl Windowed {
-    /// A worker that has up to `window` sets, 1 at least, at a time. `config` has room for as many answers.
+    /// Creates a master with at most `window` sets under way, at least 1. `config` has room for as
+    /// many answers.
     pub fn new(config: MasterConfig, window: usize, far: Far) -> Result<Self, OffloadError> {
         let window = window.clamp(1, config.hold.max(1));
         let mut end = WorkerEnd::new(config, Span::MAX)?;
@@ -44,7 +44,7 @@ impl Windowed {
         Ok(Self { end, window, oldest: 0, next: 0 })
     }
 
-    /// Hands out the bytes that `write` writes, in place. Returns its number; does not wait.
+    /// Sends a set that `write` fills in place. Returns its number; does not block.
     pub fn hand_out(
         &mut self,
         frames: u32,
@@ -60,13 +60,13 @@ impl Windowed {
         Ok(number)
     }
 
-    /// Sets that were handed out and not taken back.
+    /// Number of sets under way.
     pub const fn under_way(&self) -> usize {
         (self.next - self.oldest) as usize
     }
 
-    /// Waits for what was made of the oldest set under way, until that instant at most, and has it read. `None` if it
-    /// did not come, or nothing is under way: it may still be waited for, or [given up](Self::give_up).
+    /// Waits for the answer to the oldest set under way until `until`, and reads it. `None` on
+    /// timeout, or if nothing is under way: the caller can wait again or [give up](Self::give_up).
     pub fn take_back<T>(
         &mut self,
         until: LocalTime,
@@ -95,18 +95,18 @@ impl Windowed {
         taken
     }
 
-    /// The oldest set under way is waited for no more.
+    /// Gives up the oldest set under way.
     pub fn give_up(&mut self) {
         self.oldest = (self.oldest + 1).min(self.next);
         self.end.master.release(self.oldest);
     }
 
-    /// What was counted.
+    /// Counters of the protocol machine.
     pub const fn counters(&self) -> MasterCounters {
         self.end.master.counters()
     }
 
-    /// What the link counted.
+    /// Counters of the link.
     pub fn link_counters(&self) -> LinkCounters {
         self.end.link_counters()
     }

@@ -1,4 +1,5 @@
-//! The worker's thread: takes blocks from a link, has them worked on in order, and sends back what was made of them.
+//! The worker's thread: receives blocks from a link, processes them in order, and sends the
+//! answers.
 
 use std::os::fd::AsFd;
 
@@ -19,45 +20,46 @@ use tautline_proto::time::{LocalTime, MediaTime};
 
 use crate::offload::far::together;
 
-/// What a worker does with blocks. All of it is called on the thread that [`work`] runs on.
+/// Processing of blocks by a worker. All methods are called on the thread that runs [`work`].
 pub trait Work {
-    /// A new activation begins: forget everything. Whoever cannot without allocating may, as nothing is due yet.
+    /// Resets all state for a new activation. May allocate, because nothing is due yet.
     fn restart(&mut self);
 
-    /// Works on the block whose turn it is: its bytes, and room for what is made of them. Returns the frames by which
-    /// that lags. Runs in the float mode of the master's host.
+    /// Processes a block from `input` to `output`. Returns its latency in frames. Runs in the float
+    /// mode of the master's host.
     fn work(&mut self, turn: &BlockTurn, input: &[u8], output: &mut [u8]) -> u32;
 
-    /// Publishes the counters after each block, before its answer leaves. Real time.
+    /// Publishes the counters after each block, before its answer is sent. Real-time safe.
     fn finished(&mut self, _standing: &WorkStanding) {}
 
-    /// Called each time before the thread waits: for whoever tells others. Real time.
+    /// Called each time before the thread waits, for status reports. Real-time safe.
     fn rest(&mut self, _standing: &WorkStanding) {}
 }
 
-/// How a worker's thread stands.
+/// Status of a worker's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkStanding {
-    /// What its machine counted.
+    /// Counters of its protocol machine.
     pub machine: WorkerCounters,
-    /// What its link counted, or both.
+    /// Counters of its link, or the sum of both links.
     pub link: LinkCounters,
-    /// Whether what runs has seen every block.
+    /// Whether the plugin has seen every block.
     pub state: PluginState,
-    /// Where answers go, once anything came.
+    /// Address for answers, after the first datagram.
     pub master: Option<Endpoint>,
-    /// The newest activation, once one began.
+    /// Newest activation, if any.
     pub epoch: Option<u32>,
 }
 
-/// Works until it is told to end. Answers go where the last datagram of this stream came from: a master that moves to
-/// another address goes on from there. The link must have room for one destination.
+/// Works until `halt` is requested. Answers go to the source of the stream's last datagram, so that
+/// a master may change its address. The link must have room for one destination.
 pub fn work(link: &mut dyn Pollable, worker: &mut Worker, work: &mut dyn Work, halt: &Halt) {
     Workbench::new(link, None, worker, work, halt).run();
 }
 
-/// The same where blocks come by one link and what is made of them goes by another: from the worker before, or to the one
-/// behind. Questions for blocks go by the first, and come by the second; whoever asks there is answered where it is.
+/// Works in a pipeline until `halt` is requested: blocks arrive through `from`, the previous
+/// worker's link, and answers leave through `to`, the next one's. Requests for blocks go the
+/// opposite way; each is answered at its source.
 pub fn work_between(
     from: &mut dyn Pollable,
     to: &mut dyn Pollable,
@@ -78,7 +80,7 @@ impl WorkEnd<'_> {
         let mut from = None;
         self.link.receive(&mut |datagram| {
             let handled = worker.handle(datagram.bytes, datagram.arrival.at);
-            // Whoever sends what is none of ours is answered nothing.
+            // Other datagrams do not change the partner.
             if !matches!(handled, Handled::Foreign | Handled::Invalid(_)) {
                 from = Some(datagram.arrival.from);
             }
@@ -91,7 +93,7 @@ impl WorkEnd<'_> {
         }
     }
 
-    /// Queues what `write` writes, as long as it does; whether it did.
+    /// Queues datagrams until `write` returns `None`; returns whether there were any.
     fn queue(
         &mut self,
         at: LocalTime,
@@ -113,9 +115,7 @@ impl WorkEnd<'_> {
 }
 
 struct Workbench<'a> {
-    /// Blocks come by it.
     from: WorkEnd<'a>,
-    /// What was made of them goes by it, if not by the same.
     to: Option<WorkEnd<'a>>,
     worker: &'a mut Worker,
     work: &'a mut dyn Work,
@@ -176,11 +176,12 @@ impl<'a> Workbench<'a> {
                 self.work.work(&turn, input, output)
             };
             self.worker.finish(latency);
-            // A master that has this answer may close the stream before this thread runs again.
+            // Published first, because a master with this answer may close the stream before this
+            // thread runs again.
             let standing = self.standing();
             self.work.finished(&standing);
-            // Each at once: whoever catches up has many to work on. Where none is left, the next look at the link is the
-            // one after the wait.
+            // Sent at once, because a worker that catches up has many blocks to process. With none
+            // left, the link is read after the wait.
             self.send();
             if self.worker.behind() > 0 {
                 self.take_in();
@@ -188,7 +189,6 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    /// Answers, and then questions.
     fn send(&mut self) {
         let at = now();
         let Self { from, to, worker, room, .. } = self;

@@ -1,4 +1,4 @@
-//! ADDRESS as people write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
+//! ADDRESS as users write it: `rtp://HOST:PORT?iface=eth0`, or a `.sdp` file.
 
 mod read;
 mod resolve;
@@ -19,51 +19,51 @@ use tautline_proto::wire::sdp::{Description, SdpWarning};
 
 use self::resolve::is_any;
 
-/// An address that cannot be used: one sentence that ends with the mend.
+/// An address that cannot be used: one sentence that ends with the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Nobody could use it so.
+    /// The address is invalid.
     #[error("{0}")]
     Unusable(String),
-    /// It may be right, and could not be opened: an unknown name, a missing description.
+    /// The address may be valid but cannot be opened: unknown host, missing description.
     #[error("{0}")]
     NotThere(String),
 }
 
-/// An address as somebody gave it.
+/// An address as given by the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Address {
     text: String,
     place: Target,
-    /// Whether packets are sent to it.
     is_destination: bool,
     /// Interface by name or address.
     pub interface: Option<String>,
-    /// The only hosts to hear; all where there are none.
+    /// The only hosts to receive from; empty for all.
     pub sources: Vec<IpAddr>,
-    /// Routers a multicast packet may pass, plus one.
+    /// Multicast TTL.
     pub ttl: Option<u8>,
-    /// Whether programs on this host hear what is sent to a group.
+    /// Whether programs on this host receive packets sent to a group.
     pub loopback: Option<bool>,
     /// Gain of the stream in a mix.
     pub gain: Gain,
-    /// How many senders are heard there at once, each as a stream of its own; `None` is one.
+    /// Maximum simultaneous senders, each a stream of its own; `None` for one.
     pub senders: Option<NonZeroUsize>,
-    /// The stream that is sent, or the only one that is heard, by AVTP.
+    /// AVTP stream id to send, or the only one to receive.
     pub stream: Option<StreamId>,
-    /// How far presentation times of AVTP may be from where sequence numbers place the packets.
+    /// Maximum distance of AVTP presentation times from those that sequence numbers imply.
     pub tolerance: Option<Span>,
 }
 
-/// As many as `?senders=all` hears at once: more than people play together, and in memory little.
+/// Senders with `?senders=all`: more than people who play together, and few in memory.
 pub const ALL_SENDERS: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
-/// The most that may be asked for.
+/// Maximum of `?senders=`.
 pub const MOST_SENDERS: usize = 1024;
 
-/// How far ahead AVTP may present: nanoseconds have 32 bits, half of them behind now (2.147 s), and clocks differ.
+/// Maximum lead of AVTP presentation times. The 32 bits of nanoseconds reach 2.147 s ahead, and
+/// clocks differ.
 pub const MOST_AHEAD: Span = Span::from_millis(2100);
 
-/// The priority of class A (IEEE 802.1Q §34.5).
+/// Priority of class A (IEEE 802.1Q §34.5).
 pub const CLASS_A: u8 = 3;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -77,52 +77,52 @@ enum Target {
 #[derive(Debug, Clone, PartialEq)]
 struct EthernetTarget {
     interface: String,
-    /// None where one is to be claimed.
+    /// `None` if an address is to be claimed.
     address: Option<[u8; 6]>,
     priority: u8,
 }
 
-/// A place on a network of Ethernet.
+/// An address on an Ethernet network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EthernetPlace {
-    /// The interface by its name; a VLAN is one of its own (`eth0.2`).
+    /// Interface name; a VLAN has one of its own (`eth0.2`).
     pub interface: String,
-    /// Where packets go, or at which they are heard.
+    /// Group or unicast address to send to or receive at.
     pub address: [u8; 6],
-    /// The stream that is sent, or the only one that is heard.
+    /// Stream id to send, or the only one to receive.
     pub stream: Option<StreamId>,
-    /// The priority in this host's queues, and by the egress map of a VLAN in the network's.
+    /// Priority in this host's queues, and on the network through a VLAN's egress map.
     pub priority: u8,
 }
 
-/// Where the packets of a stream go or come.
+/// Network place of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamPlace {
-    /// By UDP: packets, and reports.
+    /// UDP, for packets and reports.
     Udp {
-        /// Where packets go or come.
+        /// Address of packets.
         media: SocketAddr,
-        /// Where reports go or come.
+        /// Address of reports.
         reports: SocketAddr,
     },
-    /// By TCP: packets and reports alike.
+    /// TCP, for packets and reports on one connection.
     Tcp(SocketAddr),
-    /// By Ethernet alone. Nobody reports.
+    /// Ethernet alone, without reports.
     Ethernet(EthernetPlace),
 }
 
-/// What an address stands for.
+/// A resolved address.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// Where packets go or come.
+    /// Network place.
     pub place: StreamPlace,
-    /// How packets look there.
+    /// Wire form of the packets.
     pub form: WireForm,
-    /// The stream that is sent, or the only one that is heard, if that was said.
+    /// Stream id to send, or the only one to receive, if given.
     pub stream: Option<StreamId>,
-    /// What a `.sdp` file says.
+    /// Contents of a `.sdp` file.
     pub description: Option<Description>,
-    /// The lines of that file that are ignored.
+    /// Ignored lines of that file.
     pub warnings: Vec<SdpWarning>,
 }
 
@@ -131,12 +131,12 @@ impl Resolved {
         Self { place, form, stream, description: None, warnings: Vec::new() }
     }
 
-    /// Where packets go or come, if that is by UDP.
+    /// Address of packets over UDP.
     pub const fn media(&self) -> Option<SocketAddr> {
         if let StreamPlace::Udp { media, .. } = self.place { Some(media) } else { None }
     }
 
-    /// Where reports go or come, if there are any.
+    /// Address of reports, if there are any.
     pub const fn reports(&self) -> Option<SocketAddr> {
         match self.place {
             StreamPlace::Udp { reports, .. } => Some(reports),
@@ -145,19 +145,20 @@ impl Resolved {
         }
     }
 
-    /// The place that is connected to, or at which a connection is waited for, if it is one of TCP.
+    /// TCP address to connect to or listen at.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         if let StreamPlace::Tcp(place) = self.place { Some(place) } else { None }
     }
 
-    /// The place on Ethernet, if it is one.
+    /// Place on Ethernet.
     pub const fn ethernet(&self) -> Option<&EthernetPlace> {
         if let StreamPlace::Ethernet(place) = &self.place { Some(place) } else { None }
     }
 }
 
 impl Address {
-    /// Whether [`Self::resolve`] may take long: it asks the system's resolver, or reads a file.
+    /// Returns whether [`Self::resolve`] can block: it queries the system's resolver or reads a
+    /// file.
     pub fn may_wait(&self) -> bool {
         match &self.place {
             Target::Udp { host, .. } | Target::Tcp { host, .. } => {
@@ -168,7 +169,7 @@ impl Address {
         }
     }
 
-    /// The interface by which the address of a group is to be claimed, if none was given.
+    /// Interface for the claim of a group address, if none was given.
     pub fn unclaimed(&self) -> Option<&str> {
         match &self.place {
             Target::Ethernet(EthernetTarget { interface, address: None, .. }) => Some(interface),
@@ -176,7 +177,7 @@ impl Address {
         }
     }
 
-    /// The same with the address that was claimed for it.
+    /// Returns the address with the claimed group address.
     #[must_use]
     pub fn claimed(mut self, group: [u8; 6]) -> Self {
         if let Target::Ethernet(EthernetTarget { address: address @ None, .. }) = &mut self.place {
@@ -190,12 +191,12 @@ impl Address {
         self
     }
 
-    /// Whether it is reached by a connection.
+    /// Returns whether it is reached by a TCP connection.
     pub const fn is_by_tcp(&self) -> bool {
         matches!(self.place, Target::Tcp { .. })
     }
 
-    /// How packets look there: a description is of RTP.
+    /// Wire form; a description always means RTP.
     pub const fn form(&self) -> WireForm {
         match &self.place {
             Target::Udp { form, .. } => *form,
@@ -204,7 +205,8 @@ impl Address {
         }
     }
 
-    /// Takes the bytes of the path of a `.sdp` file from `name`, the address as it was given: they need not be UTF-8.
+    /// Takes the path of a `.sdp` file from `name`, the address as given: the path need not be
+    /// UTF-8.
     #[must_use]
     pub fn with_bytes_of(mut self, name: &OsStr) -> Self {
         if let Target::Sdp(path) = &mut self.place {
@@ -214,7 +216,7 @@ impl Address {
         self
     }
 
-    /// The `.sdp` file that it names, if it does.
+    /// Path of the `.sdp` file.
     pub fn file(&self) -> Option<&Path> {
         if let Target::Sdp(path) = &self.place { Some(path) } else { None }
     }

@@ -1,4 +1,4 @@
-//! A clock whose talker sends to the very address of a stream: one socket hears both.
+//! Clock streams that arrive at the socket of an audio stream.
 
 use std::net::SocketAddr;
 
@@ -11,11 +11,11 @@ use tautline_proto::wire::avtp::crf::is_crf;
 use super::address::{Address, Resolved};
 use super::{ClockPlan, StreamPlan, sockets};
 
-/// Packets of a clock that wait to be read: half a second at 500 in one, more than ten beats.
+/// Capacity for unread clock packets: half a second at 500 per second, more than ten beats.
 const PACKETS: usize = 256;
 
-/// Whether what a clock's talker sends to its address comes to the socket at which a stream is heard. By Ethernet each
-/// has a socket of its own, to which the kernel hands what is of its kind.
+/// Returns whether a clock's packets arrive at the socket of a stream. Over Ethernet each has its
+/// own socket, and the kernel sorts packets by kind.
 fn come_together(
     (stream, heard): (&Address, &Resolved),
     (clock, told): (&Address, &Resolved),
@@ -26,13 +26,13 @@ fn come_together(
     alike && avtp(heard) && avtp(told) && covers(one, other)
 }
 
-/// Whether a socket that is bound to the one address hears what comes to the other.
 fn covers(bound: SocketAddr, to: SocketAddr) -> bool {
     let every = bound.ip().is_unspecified() && bound.is_ipv4() == to.is_ipv4();
     bound.port() == to.port() && (bound.ip() == to.ip() || every && !to.ip().is_multicast())
 }
 
-/// Follows the clock of that address: by the socket of the first stream that hears it too, else by its own.
+/// Follows a clock through the socket of the first stream that also receives it, or else through
+/// its own.
 pub fn follow(
     told: (&Address, &Resolved),
     places: &[(&Address, &Resolved)],
@@ -50,7 +50,7 @@ pub fn follow(
 }
 
 impl ClockPlan {
-    /// A clock that is heard where this stream is, and the stream without it.
+    /// Splits the clock off the link of `stream`; returns the stream without it, and the clock.
     fn beside(stream: StreamPlan, address: &Address, resolved: &Resolved) -> (StreamPlan, Self) {
         let encapsulation = Encapsulation::Udp;
         let is_aside = Box::new(move |datagram: &[u8]| is_crf(encapsulation, datagram));

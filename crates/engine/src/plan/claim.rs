@@ -1,5 +1,5 @@
-//! The address of a group for a stream that was given none: claimed before it is sent (MAAP) and defended on an
-//! ordinary thread of its own for as long as it lives. Where it is lost all the same, another is claimed.
+//! Claims a group address for a stream without one (MAAP), before the stream is sent. An ordinary
+//! thread defends the address as long as the claim lives. If it is lost, the thread claims another.
 
 use core::fmt;
 use std::io;
@@ -19,53 +19,53 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::plan::address::Address;
 use crate::plan::random;
 
-/// Why no address could be claimed: one sentence that ends with the mend.
+/// Reason why no address was claimed: one sentence that ends with the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// The socket could not be opened.
+    /// The socket cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The system refused something else.
+    /// Another system call failed.
     #[error(
         "claiming an address on {interface}: {error}; is it up? Else give an address, as in avtp://{interface}/91:E0:F0:00:FE:01"
     )]
     System {
-        /// By which it was to be sent.
+        /// Interface for the claim.
         interface: String,
-        /// What the system answered.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// Whatever was asked for, somebody had it.
+    /// Every requested address is in use by another host.
     #[error(
         "claiming an address on {0}: others had all that were asked for; give one, as in avtp://{0}/91:E0:F0:00:FE:01"
     )]
     AllTaken(String),
 }
 
-/// How a claim stands.
+/// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimStanding {
-    /// Others are asked whether they have the address.
+    /// Probing whether another host has the address.
     Asking,
-    /// This address is the stream's.
+    /// The address is claimed.
     Held(EthernetAddress),
-    /// It was, until another was found to have more right to it; others are asked about another one.
+    /// The address was claimed and lost to a host with more right; another address is being probed.
     Lost {
-        /// Who has it now.
+        /// Host that has the address now.
         to: EthernetAddress,
     },
-    /// None could be claimed: what the system answered, or, if nothing, others had all that were asked for.
+    /// No address was claimed. Holds the `errno`; `None` if other hosts had all requested
+    /// addresses.
     Failed(Option<i32>),
 }
 
-/// The claim to an address. What is claimed is defended for as long as this lives, and then given up.
+/// A claimed address. It is defended until this value is dropped, and released then.
 pub struct ClaimedAddress {
     without: Address,
     shared: Arc<ClaimShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread that claims and those that send know of each other.
 #[derive(Debug)]
 struct ClaimShared {
     standing: Mutex<ClaimStanding>,
@@ -85,14 +85,13 @@ impl ClaimShared {
 }
 
 impl ClaimedAddress {
-    /// Asking for one takes two seconds; for so long others may object before nobody is asked any more.
+    /// Timeout for a first claim. One probe takes two seconds; the rest is for conflicts.
     const PATIENCE: Span = Span::from_secs(20);
-    /// What a thread that gives up may be late by.
+    /// Extra time that `wait` grants the thread.
     const LATE: Duration = Duration::from_secs(5);
-    /// How often the thread looks whether the stream is over.
     const LOOK: Span = Span::from_millis(100);
 
-    /// Begins to claim one for a stream that goes to `without`, if that names none. Does not wait.
+    /// Starts a claim if `without` has no address. Does not block.
     pub fn begin(without: &Address) -> Result<Option<Self>, ClaimError> {
         let Some(interface) = without.unclaimed() else { return Ok(None) };
         let system = |error| ClaimError::System { interface: interface.into(), error };
@@ -114,7 +113,8 @@ impl ClaimedAddress {
         Ok(Some(Self { without: without.clone(), shared, thread: Some(thread) }))
     }
 
-    /// Where the stream goes, once an address is held: in about two seconds, longer where others object.
+    /// Waits for the claim and returns the stream's address: in about two seconds, later after
+    /// conflicts.
     pub fn wait(&self) -> Result<Address, ClaimError> {
         let patience = Duration::from_nanos(Self::PATIENCE.as_nanos().unsigned_abs()) + Self::LATE;
         let asking = |standing: &mut ClaimStanding| {
@@ -134,24 +134,22 @@ impl ClaimedAddress {
         }
     }
 
-    /// The stream's address with that of a group in it.
     pub(crate) fn goes_to(&self, group: EthernetAddress) -> Address {
         self.without.clone().claimed(group)
     }
 
-    /// How it stands now.
+    /// Returns the current state.
     pub fn standing(&self) -> ClaimStanding {
         *self.shared.standing()
     }
 }
 
-/// Claims one. What it comes to where none can be had.
 fn first(
     mut claim: AddressClaim,
     socket: &MaapSocket,
     told: &ClaimShared,
 ) -> Result<AddressClaim, ClaimStanding> {
-    // What a socket answers bears a number.
+    // Errors of the socket have an `errno`.
     let system = |error: io::Error| ClaimStanding::Failed(error.raw_os_error());
     let until = now() + ClaimedAddress::PATIENCE;
     loop {
@@ -167,11 +165,10 @@ fn first(
     }
 }
 
-/// Defends what is held until the stream is over, and claims another in the place of what was lost.
 fn defend(mut claim: AddressClaim, socket: &MaapSocket, told: &ClaimShared) {
     while !told.over.load(Ordering::Relaxed) {
         let look = now() + ClaimedAddress::LOOK;
-        // An interface that is down comes up again.
+        // The interface may come up again.
         if speak(&mut claim, socket).and_then(|()| listen(&mut claim, socket, look)).is_err() {
             sleep_until(look);
         }
@@ -191,7 +188,6 @@ fn speak(claim: &mut AddressClaim, socket: &MaapSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Hears what comes before something is to be said, or until then.
 fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io::Result<()> {
     let patience = claim.deadline().min(until) - now();
     if let Some((from, message)) = socket.receive(patience.max(Span::ZERO))? {
@@ -203,7 +199,7 @@ fn listen(claim: &mut AddressClaim, socket: &MaapSocket, until: LocalTime) -> io
 impl Drop for ClaimedAddress {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
-        // It says nothing that anybody waits for.
+        // The thread returns nothing of use.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! The one place that lays plans: sockets, and plans in which all is as usual that nobody asked for.
+//! Creates plans with the usual settings, including their sockets. No other module does.
 
 use tautline_dsp::gain::Gain;
 use tautline_dsp::map::ChannelMap;
@@ -29,16 +29,17 @@ use crate::error::RunError;
 use crate::plan::probes::Probes;
 use crate::plan::random_identity;
 
-/// A latency that packets and device do not leave.
+/// The requested latency is shorter than packets and device allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooShort {
-    /// What was asked for.
+    /// Requested latency.
     pub asked: Span,
-    /// What packets and device take.
+    /// Minimum latency of packets and device.
     pub least: Span,
 }
 
-/// The latency to promise where packets and device take `least`; `usual`, if nobody says otherwise.
+/// Returns the latency to announce if packets and device take `least`; `usual` unless the user
+/// chose one.
 pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, TooShort> {
     match rule {
         LatencyRule::Chosen(asked) if asked < least => Err(TooShort { asked, least }),
@@ -47,7 +48,7 @@ pub fn promised(rule: LatencyRule, usual: Span, least: Span) -> Result<Span, Too
     }
 }
 
-/// The latency to begin with at such a device of a stream whose sender promises this.
+/// Returns the initial latency at such a device, of a stream whose sender announces `promise`.
 pub fn kept(
     rule: LatencyRule,
     promise: Option<Span>,
@@ -58,7 +59,7 @@ pub fn kept(
     promised(rule, kept_latency(promise.unwrap_or(DEFAULT_LATENCY), least), least)
 }
 
-/// Gives a socket room for the packets of a stream: for what they carry of others, and for repeats.
+/// Sizes a socket for the packets of a stream, including redundancy and repeats.
 pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, heads: PacketHeads) {
     let packets = packets_per_second(format.rate, format.packet);
     udp.datagram_bytes = heads.datagram_bytes(format).max(ETHERNET);
@@ -67,7 +68,7 @@ pub fn make_room(udp: &mut UdpOptions, format: &StreamFormat, period: Frames, he
     udp.transmit_stamp_every = (packets / 20).max(1);
 }
 
-/// The same for whatever packets and destinations may be asked for while it runs.
+/// Sizes a socket for all packets and destinations that can be requested during the run.
 pub fn make_room_for_changes(
     udp: &mut UdpOptions,
     format: &StreamFormat,
@@ -94,13 +95,13 @@ pub fn make_room_for_changes(
     udp.most_destinations = Destinations::MOST;
 }
 
-/// Packets that leave at once: those of two periods.
+/// Maximum number of packets sent at once: those of two periods.
 pub fn batch(period: Frames, packet: Frames) -> usize {
     2 * (period.as_len() / packet.as_len().max(1) + 2).max(4)
 }
 
 impl SendPlan {
-    /// Sends what `device` captures as it is, by what was opened, at the usual latency.
+    /// Sends what `device` captures, unchanged, through `opened` at the usual latency.
     pub fn new(
         address: String,
         opened: OpenedStream,
@@ -138,7 +139,7 @@ impl SendPlan {
 }
 
 impl StreamPlan {
-    /// What is heard at an address: with the gain, and as many senders, as it asks for.
+    /// Receives a stream at `address`, with the gain and the number of senders given there.
     pub fn of(address: &Address, receiver: JitterBufferConfig, opened: OpenedStream) -> Self {
         let OpenedStream { link, control, .. } = opened;
         let Address { gain, senders, tolerance, .. } = *address;
@@ -149,7 +150,7 @@ impl StreamPlan {
 }
 
 impl ClockPlan {
-    /// The clock that an address stands for; none where that is not told of by AVTP.
+    /// Clock stream at an address; `None` unless it is AVTP.
     pub fn of(address: &Address, resolved: &Resolved, opened: OpenedStream) -> Option<Self> {
         let WireForm::Avtp(encapsulation) = resolved.form else { return None };
         let (address, stream) = (address.to_string(), resolved.stream);
@@ -157,21 +158,22 @@ impl ClockPlan {
     }
 }
 
-/// A random identity, named as asked for where it goes: by Ethernet after the talker (IEEE 1722-2016 §4.4.4.8).
+/// Creates a random identity with the requested stream id. Over Ethernet it contains the talker's
+/// address (IEEE 1722-2016 §4.4.4.8).
 pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
     let random = random_identity()?;
     if let Some(stream) = to.iter().find_map(|to| to.stream) {
         return Ok(Identity { stream, ..random });
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
-    // Without an address of its own, as on the loopback interface, nobody else is to have the same by chance.
+    // An interface without an address, such as loopback: a random id avoids collisions.
     let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
     let number = random.stream.0 & u64::from(u16::MAX);
     let stream = StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number);
     Ok(Identity { stream, ..random })
 }
 
-/// What is to be received of a stream like `format`, as the address describes it if it does.
+/// Jitter-buffer settings for a stream like `format`, overridden by the address's description.
 pub fn receiver(
     resolved: &Resolved,
     format: StreamFormat,
@@ -185,7 +187,7 @@ pub fn receiver(
     JitterBufferConfig::new(wire, format, link_offset)
 }
 
-/// `format`, as far as the address does not describe another.
+/// Returns `format`, overridden by the address's description.
 pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
     let Some(described) = &resolved.description else { return format };
     StreamFormat {
@@ -198,7 +200,7 @@ pub fn described(resolved: &Resolved, format: StreamFormat) -> StreamFormat {
 }
 
 impl RecvPlan {
-    /// Mixes these streams and plays them as they are.
+    /// Mixes these streams and plays them unchanged.
     pub fn new(streams: Vec<StreamPlan>, device: Settings) -> Self {
         Self {
             streams,

@@ -1,8 +1,9 @@
-//! What spaces a stream's packets: the rungs of a ladder, and which of them stand here.
+//! Pacing of a stream's packets: the modes, and the choice of the best one available here.
 //!
-//! Best is a queue that holds each packet until its launch time, however late a thread hands it over: first the
-//! card's own, then the kernel's `etf` (by TAI), then its `fq` (by the monotonic clock, which anyone may use).
-//! Below them a thread sleeps until each departure, and last all packets of a period leave at once.
+//! The best modes are queues that hold each packet until its launch time, however late a thread
+//! hands it over: the card's own queue, then the kernel's `etf` (TAI), then its `fq` (monotonic
+//! clock, needs no privilege). Next is a thread that sleeps until each departure. In the last mode,
+//! all packets of a period leave at once.
 
 mod phase;
 mod queues;
@@ -25,14 +26,14 @@ use crate::plan::pacing::queues::{LaunchQueue, has_etf, queues};
 use crate::plan::sockets::LinkOptions;
 
 tautline_dsp::named_enum! {
-    /// A mode, the most regular first.
+    /// Pacing mode, the most regular first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PacingMode {
-        /// An `etf` whose card launches packets itself.
+        /// `etf` with launch times in the card (offload).
         Offload = "etf-offload",
-        /// An `etf` in the kernel.
+        /// `etf` in the kernel.
         Etf = "etf",
-        /// An `fq`.
+        /// `fq` in the kernel.
         Fq = "fq",
         /// A thread that sleeps until each departure.
         Sleep = "sleep",
@@ -52,7 +53,6 @@ impl PacingMode {
         }
     }
 
-    /// The clock of its launch times, if it has any.
     const fn clock(self) -> Option<LaunchClock> {
         match self {
             Self::Offload | Self::Etf => Some(LaunchClock::Tai),
@@ -62,49 +62,52 @@ impl PacingMode {
     }
 }
 
-/// A mode that was asked for is not to be had. How it was asked for, and so how another is, whoever tells it knows.
+/// A requested mode is unavailable. The caller knows the option that requested it and adds the
+/// hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("launching packets by {mode}: {why}")]
 pub struct PacingRefused {
-    /// The mode.
+    /// Requested mode.
     pub mode: PacingMode,
-    /// What was found in its way.
+    /// Reason.
     pub why: String,
 }
 
-/// How a stream's packets are spaced, and why so.
+/// Chosen pacing of a stream, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paced {
-    /// The mode.
+    /// Chosen mode.
     pub mode: PacingMode,
-    /// Its launch times, if it has any.
+    /// Launch times, if the mode has any.
     pub launch: Option<LaunchOptions>,
-    /// How a wire thread spaces them.
+    /// Spacing by a wire thread.
     pub spacing: Spacing,
-    /// Whether a wire thread hands them over.
+    /// Whether a wire thread hands the packets over.
     pub by_wire_thread: bool,
-    /// Why this one.
+    /// Reason for the choice.
     pub why: String,
 }
 
 impl Paced {
-    /// How long after it is due a packet leaves.
+    /// Time from a packet's due time to its departure.
     pub fn lead(&self) -> Span {
         self.launch.map_or(self.spacing.lead, |launch| launch.lead)
     }
 }
 
-/// The modes whose launch times an interface heeds, by its queues or a VLAN's card's: the most regular first.
+/// Modes with launch times that the queues of an interface (for a VLAN, of its card) support, the
+/// most regular first.
 pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingMode> {
     queues(all, &[interface]).into_iter().map(|queue| queue.mode).collect()
 }
 
-/// Launch times may take one part in so many of the time that the latency leaves: else they are not worth it.
+/// Launch times are used only if their lead is at most 1/`WORTH` of the spare latency.
 const WORTH: i64 = 4;
 
-/// Has a link's packets spaced as well as can be here: `link` and `asked` are what people ask for, `spare` what the
-/// latency leaves beside the age of packets, `scheduler` what the thread that hands them over is to run as. Takes some
-/// 100 ms where a queue heeds launch times: for ordinary threads, before the stream.
+/// Chooses the best available pacing for a link. `link` and `asked` are the user's options, `spare`
+/// is the latency without the packing age, `scheduler` is that of the thread that hands packets
+/// over. Takes about 100 ms if a queue supports launch times, so call it on an ordinary thread
+/// before the stream starts.
 pub fn pace(
     by: &mut LinkOptions,
     (link, asked): (LinkKind, Option<PacingMode>),
@@ -113,13 +116,14 @@ pub fn pace(
 ) -> Result<Paced, PacingRefused> {
     let spaced = link.spaces(format, period);
     let packets = period.as_len().div_ceil(format.packet.as_len().max(1));
-    // It hands over when that disturbs no launch, whenever the device's thread is done.
+    // A wire thread hands packets over after the device's thread is done, and when that disturbs no
+    // launch.
     let launched_by_wire = match link {
         LinkKind::Auto => packets > 1,
         _ => spaced,
     };
-    // A network that keeps room for a stream of AVTP does so for one packet in each interval (IEEE 802.1Q §34.3): several
-    // at once are more than it was told of, be they short.
+    // A network that reserves bandwidth for an AVTP stream allows one packet per interval (IEEE
+    // 802.1Q §34.3). Several at once exceed the reservation, even short ones.
     let one_by_one = matches!(by, LinkOptions::Ethernet(_)) && launched_by_wire && packets > 1;
     let packet = format.ptime();
     let mut paced = climb(
@@ -129,7 +133,7 @@ pub fn pace(
         if spaced { PacingMode::Sleep } else { PacingMode::Batch },
     )?;
     by.pace(paced.launch, paced.spacing);
-    // What is launched does not pass it by, and is not to be probed without launch times.
+    // Packets with launch times are meant for the etf; a probe without launch times would fail.
     if paced.launch.is_none()
         && let Some(told) = pass_by_etf(by)
     {
@@ -138,7 +142,8 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops what has no launch time: packets go without priority if that passes. Tells what came of it.
+/// An etf drops packets without a launch time; sets their priority to 0 if they pass then. Returns
+/// the outcome for the user.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
     if !has_etf(&queue_disciplines().ok()?, &interfaces) {
@@ -167,23 +172,20 @@ fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     )
 }
 
-/// What of a stream its packets' spacing goes by.
 #[derive(Debug, Clone, Copy)]
 struct PacedStream {
     packet: Span,
     packets: usize,
-    /// What the latency leaves beside the age of packets.
+    /// Latency without the packing age.
     spare: Span,
-    /// Of the thread that hands them over.
     scheduler: Scheduler,
-    /// Whether that is a wire thread where they have launch times.
+    /// Whether a wire thread hands over packets that have launch times.
     launched_by_wire: bool,
-    /// Whether that leaves each at its own time, where no queue launches them.
+    /// Whether a wire thread sends packets one by one if no queue has launch times.
     one_by_one: bool,
 }
 
 impl PacedStream {
-    /// How late such a thread wakes up ([`wakes`]).
     fn wakes(&self) -> [Span; 2] {
         let there = spawn("taut-probe", self.scheduler, 0, wakes).ok();
         there.and_then(|(thread, _)| thread.join().ok()).unwrap_or_else(wakes)
@@ -218,7 +220,7 @@ fn climb(
     let mut why = Vec::new();
     let found = queues(&all, by);
     for queue in found.iter().filter(|queue| asked.is_none_or(|asked| asked == queue.mode)) {
-        // By itself, launch times are used only where they are worth what they take.
+        // Unless the user requests the mode, it must cost no more of the latency than it is worth.
         let most = if asked.is_some() { Span::MAX } else { wanted.spare.divided(WORTH) };
         match held_by((link, by), *queue, wanted, most) {
             Ok(paced) => {
@@ -244,7 +246,6 @@ fn climb(
         Some(mode) => Err(PacingRefused { mode, why: why.join("; ") }),
         None => {
             let sleeping = wanted.one_by_one.then(|| sleeping(wanted));
-            // As of launch times: only where that is worth what it takes.
             let worth = |spacing: &Spacing| spacing.lead <= wanted.spare.divided(WORTH);
             if let Some(lead) = sleeping.filter(|spacing| !worth(spacing)).map(|it| it.lead) {
                 why.push(format!("a thread that sleeps to each would take {lead} of the latency"));
@@ -260,13 +261,14 @@ fn climb(
     }
 }
 
-/// How a wire thread spaces packets by itself, as regularly as can be: where that is what is asked for.
+/// Most regular spacing that a wire thread achieves without launch times.
 fn sleeping(wanted: PacedStream) -> Spacing {
     let [wake, late] = wanted.wakes();
     Spacing { together: 1, lead: woken(wake, wanted.packet).avoided(slept(late), wanted.packet) }
 }
 
-/// Packets launched by that queue of each of these interfaces, with a lead of `most` at most, if a probe finds it held; else why not.
+/// Paces with `queue` at each interface, with a lead of at most `most`, if a probe confirms its
+/// launch times. Otherwise returns the reason.
 fn held_by(
     (link, interfaces): (&LinkOptions, &[u32]),
     queue: LaunchQueue,
@@ -290,7 +292,7 @@ fn held_by(
         if !probe.is_held() {
             return Err(format!("{mode} {}", broken(&probe)));
         }
-        // Each packet goes by every network, and to every destination there.
+        // Each packet goes to every network, and to every destination there.
         cost += probe.cost.times(link.most_destinations() as i64);
         latest = latest.max(probe.off.last().copied().unwrap_or_default());
         probed += probe.off.len();
@@ -298,7 +300,7 @@ fn held_by(
     let hands = HandOvers {
         packet,
         packets: wanted.packets,
-        // An fq counts those to all destinations as one stream.
+        // An fq counts the packets to all destinations as one stream.
         most: wanted.packets.min(MOST_AT_ONCE / link.most_destinations()),
         cost,
         wake,
@@ -321,7 +323,8 @@ fn held_by(
     })
 }
 
-/// What a probe by such a link sees: with launch times, before which the driver has packets by so much, or none.
+/// Probes a link, with or without launch times. The second value of `launch` is how long before its
+/// launch time the driver gets a packet.
 fn tried(
     mut link: LinkOptions,
     launch: Option<(LaunchOptions, Span)>,
@@ -343,7 +346,6 @@ fn tried(
     Ok(probe(&mut link, after))
 }
 
-/// Why a queue that was probed will not do.
 fn broken(probe: &LaunchProbe) -> String {
     let LaunchProbe { off, dropped, refused, .. } = probe;
     match (off.first(), dropped, refused) {
@@ -363,7 +365,6 @@ mod tests {
     use crate::plan::address::EthernetPlace;
     use crate::plan::sockets::any_by_ethernet;
 
-    /// The mode, and how packets are spaced, of stereo in packets of so many frames at a period of 48.
     fn paced(by: LinkOptions, link: LinkKind, packet: i64, spare: Span) -> (PacingMode, Spacing) {
         let format = StreamFormat {
             coder: None,
@@ -380,7 +381,6 @@ mod tests {
         (paced.mode, paced.spacing)
     }
 
-    /// By the interface that no machine launches anything by.
     fn by_ethernet() -> LinkOptions {
         let interface = "lo".to_owned();
         let address = [0x91, 0xE0, 0xF0, 0, 0xFE, 1];
@@ -394,12 +394,10 @@ mod tests {
         let (mode, spacing) = paced(by_ethernet(), LinkKind::Auto, 6, roomy);
         assert_eq!((mode, spacing.together), (PacingMode::Sleep, 1));
         assert!(spacing.lead > Span::ZERO);
-        // One packet is all that there is to leave.
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 48, roomy).0, PacingMode::Batch);
         assert_eq!(paced(by_ethernet(), LinkKind::Direct, 6, roomy).0, PacingMode::Batch);
-        // A latency that leaves no time for a thread to be late.
         assert_eq!(paced(by_ethernet(), LinkKind::Auto, 6, Span::ZERO).0, PacingMode::Batch);
-        // By UDP, which no network keeps room for, short ones go together.
+        // Over UDP no network reserves bandwidth, so short packets go together.
         let to = "127.0.0.1:9".parse().unwrap();
         let by_udp = LinkOptions::Udp(Box::new(UdpOptions::sender(vec![to])));
         assert_eq!(paced(by_udp, LinkKind::Auto, 6, roomy).0, PacingMode::Batch);

@@ -1,32 +1,31 @@
-//! Which of several streams is heard.
+//! Selection among several streams.
 
 use tautline_proto::time::Span;
 
 tautline_dsp::named_enum! {
-    /// How several streams share one device.
+    /// Rule by which several streams share one device.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum Select {
-        /// All at once.
+        /// Plays all streams at once.
         #[default]
         Mix = "mix",
-        /// The first in the order given that is alive.
+        /// Plays the first stream, in the given order, that is alive.
         Priority = "priority",
-        /// The one that came alive first, until it falls silent.
+        /// Plays the stream that became alive first, until it stops.
         FirstAlive = "first-alive",
     }
     unknown: "`{}` is no way to select a stream; use mix, priority or first-alive"
 }
 
-/// A stream that brought nothing for so long is not alive: ten usual packets, more than a host freezes.
+/// Timeout after which a stream without packets is not alive: ten usual packets, longer than
+/// typical host stalls.
 pub(crate) const PATIENCE: Span = Span::from_millis(100);
 
 impl Select {
-    /// Whether stream `index` is to be heard, given which are alive and which was heard last.
     pub(crate) fn hears(self, index: usize, chosen: Option<usize>) -> bool {
         self == Self::Mix || chosen == Some(index)
     }
 
-    /// The stream to hear now: `alive` in the order given, `before` the one heard so far.
     pub(crate) fn choose(
         self,
         mut alive: impl Iterator<Item = bool>,

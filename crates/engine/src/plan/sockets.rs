@@ -1,4 +1,4 @@
-//! Sockets as addresses ask for them: to all destinations of a stream, and where one is heard.
+//! Options for the links of addresses: to all destinations of a stream, and for receiving.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -22,7 +22,7 @@ use crate::plan::address::{Address, AddressError, CLASS_A, EthernetPlace, Resolv
 
 type Destination<'a> = (&'a Address, &'a Resolved);
 
-/// Sets interface, TTL and loop as the destinations ask: those of one socket have to agree.
+/// Sets interface, TTL and loopback from the destinations; all of one socket must agree.
 pub fn set(
     udp: &mut UdpOptions,
     addresses: &[Address],
@@ -60,7 +60,6 @@ pub fn set(
     Ok(())
 }
 
-/// What all of them ask for; `None` if there are none.
 fn agreed<T: PartialEq>(
     key: &str,
     destinations: &[Destination<'_>],
@@ -78,30 +77,30 @@ fn agreed<T: PartialEq>(
     }
 }
 
-/// A connection of a stream.
+/// TCP connection of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpLink {
-    /// Where it is made to, or waited for.
+    /// Address to connect to or listen at.
     pub place: SocketAddr,
-    /// Whether the stream is sent, by whoever connects.
+    /// Whether the stream is sent; the sender connects.
     pub sends: bool,
-    /// How it is used.
+    /// Options of the connection.
     pub options: TcpOptions,
 }
 
-/// How the link of a stream is opened.
+/// Options for opening a stream's link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkOptions {
-    /// By UDP, and reports beside it.
+    /// UDP, with reports at a second port.
     Udp(Box<UdpOptions>),
-    /// By TCP, and reports with it.
+    /// TCP, with reports on the same connection.
     Tcp(TcpLink),
-    /// By Ethernet alone.
+    /// Ethernet alone.
     Ethernet(EthernetOptions),
 }
 
 impl LinkOptions {
-    /// The same, by UDP in the place of a socket that shares its address ([`UdpOptions::succeeds`]).
+    /// Lets a UDP link replace a socket that shares its address ([`UdpOptions::succeeds`]).
     #[must_use]
     pub fn succeeding(mut self, succeeds: bool) -> Self {
         if let Self::Udp(options) = &mut self {
@@ -110,12 +109,13 @@ impl LinkOptions {
         self
     }
 
-    /// Opens it, on the thread that will call it, or on a wire thread below one that runs as `device` says.
+    /// Opens the link for the calling thread; or on a wire thread, with a priority below a device
+    /// thread's `device`.
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
         self.open_sealed(device, None)
     }
 
-    /// The same with seals on packets and reports, if there are to be any: of RTP alone.
+    /// Opens the link with encryption of packets and reports, if `seal` is given; for RTP only.
     pub fn open_sealed(
         &self,
         device: Option<Scheduler>,
@@ -139,7 +139,7 @@ impl LinkOptions {
         }
     }
 
-    /// Has its packets launched so, if they are to be, and a wire thread space them so.
+    /// Sets launch times for packets, and how a wire thread spaces them.
     pub fn pace(&mut self, launch: Option<LaunchOptions>, spacing: Spacing) {
         let by_etf = launch.is_some_and(|launch| launch.clock == LaunchClock::Tai);
         match self {
@@ -149,18 +149,19 @@ impl LinkOptions {
                     let seldom = options.packets_per_second / STAMPED_A_SECOND;
                     options.transmit_stamp_every = options.transmit_stamp_every.max(seldom);
                 }
-                // Where it is not at the root, an ETF is for the priority of class A, and drops the rest.
+                // An ETF that is not at the root serves the priority of class A and drops other
+                // packets.
                 if by_etf {
                     options.priority = CLASS_A;
                 }
             }
-            // No queue launches what a connection sends when it may.
+            // No queue applies launch times to a TCP connection.
             Self::Tcp(_) => {}
             Self::Ethernet(options) => (options.launch, options.spacing) = (launch, spacing),
         }
     }
 
-    /// To how many destinations each of its packets goes by one network, or may while it runs.
+    /// Maximum destinations per packet on one network, now or later in the run.
     pub fn most_destinations(&self) -> usize {
         match self {
             Self::Udp(options) => options.destinations.len().max(options.most_destinations).max(1),
@@ -168,17 +169,18 @@ impl LinkOptions {
         }
     }
 
-    /// Has one packet in so many stamped by the kernel as it leaves.
+    /// Lets the kernel timestamp the departure of one packet in `packets`.
     pub const fn stamp_every(&mut self, packets: u32) {
         match self {
             Self::Udp(options) => options.transmit_stamp_every = packets,
-            // Nobody knows by which segment a packet leaves.
+            // The TCP segment that carries a packet is unknown.
             Self::Tcp(_) => {}
             Self::Ethernet(options) => options.transmit_stamp_every = packets,
         }
     }
 
-    /// The numbers of the interfaces its packets leave by, one per network; none if one has several or unknown ones.
+    /// Indexes of the outgoing interfaces, one per network; `None` if a network has several or
+    /// unknown ones.
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),
@@ -187,7 +189,7 @@ impl LinkOptions {
         }
     }
 
-    /// The same by the interface of that number, to where nobody listens.
+    /// Returns the options with interface index `interface` and a destination without receivers.
     pub fn to_nobody(&self, interface: u32) -> Self {
         match self {
             Self::Udp(options) => {
@@ -201,9 +203,9 @@ impl LinkOptions {
                 options.bind.set_port(0);
                 Self::Udp(options)
             }
-            // There is a connection to somebody alone.
+            // A connection always has a receiver.
             Self::Tcp(link) => Self::Tcp(*link),
-            // A switch sends back nothing to where it came from.
+            // A switch never returns a frame to its port of origin.
             Self::Ethernet(options) => {
                 let own = own_address(&options.interface).unwrap_or(options.address);
                 Self::Ethernet(EthernetOptions { address: own, ..options.clone() })
@@ -212,7 +214,7 @@ impl LinkOptions {
     }
 }
 
-/// [`LinkOptions::interfaces`] of a link by UDP.
+/// [`LinkOptions::interfaces`] of a UDP link.
 pub fn interfaces(options: &UdpOptions) -> Option<Vec<u32>> {
     core::iter::once(options).chain(options.also.as_deref()).map(one_interface).collect()
 }
@@ -223,10 +225,11 @@ fn one_interface(options: &UdpOptions) -> Option<u32> {
     by.all(|other| other == Some(first)).then_some(first)
 }
 
-/// UDP port of the service that throws away all it gets (RFC 863).
+/// UDP port of the discard service (RFC 863).
 const DISCARD: u16 = 9;
 
-/// A group for examples, which nobody hears (RFC 5771 §9.2; of IPv6 by the prefix of RFC 3849, RFC 3306).
+/// A group reserved for examples, without receivers (RFC 5771 §9.2; for IPv6 the prefix of RFC
+/// 3849, RFC 3306).
 const fn nobody(six: bool) -> IpAddr {
     match six {
         false => IpAddr::V4(Ipv4Addr::new(233, 252, 0, 9)),
@@ -234,11 +237,13 @@ const fn nobody(six: bool) -> IpAddr {
     }
 }
 
-/// Packets whose departure the kernel stamps. It keeps a copy of each, for which a packet of class A is a few
-/// microseconds late and two intervals are off: fewer than one in 1000, so that 99.9 % of all show none of it.
+/// Packets per second with a transmit stamp. The kernel copies a stamped packet, which delays one
+/// of class A by a few microseconds and so changes two intervals. At less than one packet in 1000,
+/// 99.9 % of all are unaffected.
 const STAMPED_A_SECOND: u32 = 2;
 
-/// Room for any stream of class A, in whatever a frame holds: bytes of a packet, packets per second, and packets at once.
+/// Room for any class A stream in an Ethernet frame: bytes per packet, packets per second, packets
+/// at once.
 const ANY: (usize, u32, usize) = (1500, 8000, 32);
 
 fn room_for(format: &StreamFormat, batch: usize) -> (usize, u32, usize) {
@@ -269,7 +274,7 @@ fn by_ethernet(
     }
 }
 
-/// Sends a stream like `format` by Ethernet, up to `batch` packets at once.
+/// Sends a stream like `format` over Ethernet, at most `batch` packets at once.
 pub fn sending_by_ethernet(
     place: &EthernetPlace,
     format: &StreamFormat,
@@ -278,22 +283,22 @@ pub fn sending_by_ethernet(
     by_ethernet(place, true, room_for(format, batch))
 }
 
-/// Sends something or other by Ethernet: to see whether that can be.
+/// Sends any stream over Ethernet; used to check whether that works.
 pub fn any_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
     by_ethernet(place, true, ANY)
 }
 
-/// Receives any stream of class A at an address of Ethernet.
+/// Receives any class A stream at an Ethernet address.
 pub fn hearing_by_ethernet(place: &EthernetPlace) -> EthernetOptions {
     by_ethernet(place, false, ANY)
 }
 
-/// Hears what `address` stands for, whatever it is.
+/// Receives at any kind of address.
 pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     match &resolved.place {
         StreamPlace::Udp { media, .. } => {
             let by_udp = by_udp(*media, (address, resolved));
-            // A packet that is cut proves nothing of its format.
+            // A truncated packet would hide its format.
             LinkOptions::Udp(Box::new(UdpOptions { datagram_bytes: MOST_DATAGRAM_BYTES, ..by_udp }))
         }
         StreamPlace::Tcp(place) => LinkOptions::Tcp(TcpLink {
@@ -305,10 +310,12 @@ pub fn reception(address: &Address, resolved: &Resolved) -> LinkOptions {
     }
 }
 
-/// What a packet may wait for its connection beside two packets: a late thread, or a short retransmission.
+/// Maximum wait for a connection, in addition to two packets: covers a late thread or a short
+/// retransmission.
 const MOST_WAIT: Span = Span::from_millis(10);
 
-/// Sends a stream like `format` by TCP, up to `batch` packets at once, of so many bytes at most.
+/// Sends a stream like `format` over TCP, at most `batch` packets at once of at most
+/// `datagram_bytes`.
 pub fn sending_by_tcp(
     place: SocketAddr,
     (format, datagram_bytes): (&StreamFormat, usize),
@@ -324,13 +331,13 @@ pub fn sending_by_tcp(
     LinkOptions::Tcp(TcpLink { place, sends: true, options })
 }
 
-/// Hears a clock of CRF that `address` stands for.
+/// Receives a CRF clock at `address`.
 pub fn clock(address: &Address, resolved: &Resolved) -> LinkOptions {
     match (&resolved.place, reception(address, resolved)) {
         (_, LinkOptions::Ethernet(options)) => {
             LinkOptions::Ethernet(EthernetOptions { subtype: crf::SUBTYPE, ..options })
         }
-        // Its packets are short, whatever those of sound are.
+        // CRF packets are short, whatever the size of audio packets.
         (StreamPlace::Udp { media, .. }, _) => {
             LinkOptions::Udp(Box::new(by_udp(*media, (address, resolved))))
         }
@@ -351,7 +358,7 @@ fn by_udp(media: SocketAddr, (address, resolved): Destination<'_>) -> UdpOptions
     options
 }
 
-/// The same with room for a stream like `format`, in packets of any length.
+/// Receives at `address` with room for a stream like `format`, in packets of any length.
 pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) -> LinkOptions {
     let media = match &resolved.place {
         StreamPlace::Udp { media, .. } => *media,
@@ -363,7 +370,7 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
     let mut options = by_udp(media, (address, resolved));
     let heads = PacketHeads { form: resolved.form, stamps: true };
     let longest = format.rate.frames_within(PTIME_RANGE.1);
-    // In whatever coding: the sender may change it.
+    // The sender may change the coding.
     let widest = StreamFormat { sample: SampleFormat::F32, packet: longest, ..*format };
     options.datagram_bytes = heads.datagram_bytes(&widest).clamp(1472, 65_507);
     let senders = address.senders.map_or(1, NonZeroUsize::get) as u32;
@@ -371,7 +378,6 @@ pub fn receiving((address, resolved): Destination<'_>, format: &StreamFormat) ->
     LinkOptions::Udp(Box::new(options))
 }
 
-/// Packets of so many frames that a stream sends in a second, rounded up.
 pub(super) fn packets_per_second(rate: Rate, packet: Frames) -> u32 {
     rate.hertz() / packet.count().max(1) as u32 + 1
 }

@@ -1,4 +1,4 @@
-//! Packets longer than a network carries in one piece.
+//! Check for packets that exceed a path's MTU.
 
 use std::net::SocketAddr;
 
@@ -6,22 +6,23 @@ use tautline_io::udp::{header_bytes, path_mtu};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 
-/// Packets that the path to a destination does not carry whole.
+/// Packets that exceed the MTU of the path to a destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TooLong {
-    /// How long they are with all headers, in bytes;
+    /// Packet size with all headers, in bytes.
     pub bytes: usize,
-    /// what the path carries whole, in bytes;
+    /// MTU of the path, in bytes.
     pub mtu: usize,
-    /// and where to.
+    /// Destination.
     pub to: SocketAddr,
-    /// IP fragments of each.
+    /// IP fragments per packet.
     pub fragments: usize,
-    /// The longest packet time that the path carries whole.
+    /// Maximum packet duration that fits the MTU.
     pub shorter: Span,
 }
 
-/// The destinations that datagrams of `bytes`, which hold packets of `format`, are too long for.
+/// Returns the destinations whose path MTU is too small for datagrams of `bytes`, which hold
+/// packets of `format`.
 pub fn too_long(
     destinations: impl Iterator<Item = SocketAddr>,
     bytes: usize,

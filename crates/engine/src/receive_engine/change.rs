@@ -1,4 +1,4 @@
-//! Changes of what is received while it plays: the gain of all, and streams that take the place of others.
+//! Changes to the mix while it plays: the common gain, and streams that replace others.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
@@ -21,35 +21,30 @@ use crate::receive_engine::mixer::{MixerInput, Succession};
 use crate::receive_engine::repairers::{RepairerStore, Spares, repairers};
 use crate::receive_engine::stream::{Mix, ReceivedStream, connect};
 
-/// The ordinary thread's end of what may be changed of a mix.
 pub(crate) struct MixChanges {
     pub(crate) requests: Option<Requests<RecvChange>>,
     pub(crate) mix: Mix,
-    /// Whether any was asked for.
     pub(crate) made: bool,
     fader: Fader,
     gains: Producer<Gain>,
     coming: Producer<(usize, MixerInput)>,
     gone: Consumer<MixerInput>,
     pub(crate) repairers: RepairerStore,
-    /// Streams that are to take the place given, oldest first.
+    /// Pending streams with the places that they will take, oldest first.
     heirs: Vec<(usize, ReceivedStream)>,
-    /// The reports of streams whose place was taken. Their sockets are closed.
+    /// Reports of replaced streams. Their sockets are closed.
     pub(crate) closed: Vec<StreamReport>,
-    /// Streams that there have been.
     pub(crate) count: usize,
-    /// What was asked for all since it was last taken: whoever comes later is to have it, too.
+    /// Last latency requested for all streams; streams that start later adopt it.
     pub(crate) latency_of_all: Option<LatencyRule>,
 }
 
-/// Reports that are kept of streams that are over: a sender of ever new names fills no memory.
+/// Maximum reports of ended streams: a sender with ever new SSRCs must not fill the memory.
 const CLOSED: usize = 1000;
 
-/// Streams that may wait to be taken in or closed.
 const WAITING: usize = 4;
 
 impl MixChanges {
-    /// Of so many planned streams, and so many that may come beside them.
     pub(crate) fn new(
         mix: Mix,
         (places, more): (usize, usize),
@@ -76,7 +71,6 @@ impl MixChanges {
         (changes, (Succession::new(places, coming_out, gone_in), spares, gains_out))
     }
 
-    /// Both ends of another stream, which counts from now on.
     pub(crate) fn connect(
         &mut self,
         plan: StreamPlan,
@@ -87,14 +81,12 @@ impl MixChanges {
         Ok(connected)
     }
 
-    /// Keeps the report of a stream that is over. What there were more than are kept is not told.
     pub(crate) fn keep(&mut self, report: StreamReport) {
         if self.closed.len() < CLOSED {
             self.closed.push(report);
         }
     }
 
-    /// Those that have no place yet.
     pub(crate) fn heirs(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
         self.heirs.iter().map(|(_, stream)| stream)
     }
@@ -115,7 +107,7 @@ impl MixChanges {
         match change {
             RecvChange::Latency(which, latency) => {
                 let chosen = chosen(which, streams)?;
-                // All or none: the first that refuses is the first that is asked.
+                // Either all or none change: if one rejects the rule, the first does.
                 let latencies = chosen.iter_mut().map(|stream| stream.set_latency(latency));
                 let latencies = latencies.collect::<Result<_, _>>()?;
                 if which.is_none() {
@@ -166,16 +158,17 @@ impl MixChanges {
         }
         let address = plan.address.clone();
         let (mut stream, mut input) = self.connect(plan).map_err(CannotChange::Open)?;
-        // It is faded in when the other is faded out.
+        // It fades in while the other fades out.
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);
-        // There is room: asked for above.
+        // Checked for room above.
         let _ = self.coming.push((place, input));
         self.heirs.push((place, stream));
         Ok(Changed::From(address))
     }
 
-    /// Closes the streams that the device's thread gave back; those in their places are heard from now on.
+    /// Closes the streams that the device's thread returned. Their successors are measured from now
+    /// on.
     pub(crate) fn close_gone(
         &mut self,
         streams: &mut [ReceivedStream],
@@ -184,7 +177,8 @@ impl MixChanges {
         hearing: &Hearing,
     ) {
         while let Ok(mut input) = self.gone.pop() {
-            // Its last word: there is room for it now, and nobody else to say it.
+            // Push the final status here: the ring has room, and the device's thread is done with
+            // it.
             let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
             if let Some(waiting) = waiting {
                 let (_, mut stream) = self.heirs.remove(waiting);
@@ -206,7 +200,7 @@ impl MixChanges {
             old.turn(watch, ledger.as_deref_mut(), hearing);
             labels.iter_mut().for_each(|labels| labels.close(old));
             old.finish(watch, ledger.as_deref_mut(), hearing);
-            // The ear stays with the place.
+            // The measurement stays with the place.
             stream.measurement = old.measurement.take();
             self.closed.push(core::mem::replace(old, stream).report(watch));
         }

@@ -1,6 +1,7 @@
-//! The clock that is followed beside the streams: a talker of CRF at a socket of its own or at that of a stream.
+//! A clock that is followed: a CRF talker, at its own socket or at that of a stream.
 //!
-//! The ordinary thread reads it, once a beat: what it says of the rate holds for seconds, whenever it is read.
+//! The ordinary thread reads it once per beat. Its rate information holds for seconds, so the time
+//! of reading is irrelevant.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -28,7 +29,6 @@ impl FollowedClock {
         Self { address, link, follower, news: CrfNews::default() }
     }
 
-    /// Hears what came, and notes what is new: how fast it runs, as far as that is known.
     pub(crate) fn hear(&mut self, note: impl FnOnce(&Note<'_>)) -> Option<ToldRate> {
         let Self { address, link, follower, news } = self;
         link.receive(&mut |came| follower.handle(came.bytes, came.arrival.at));

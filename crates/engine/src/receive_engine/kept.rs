@@ -8,11 +8,9 @@ use tautline_proto::endpoint::Arrival;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::LocalTime;
 
-/// Datagrams that were read and are not played yet, oldest first.
 #[derive(Default)]
 pub(super) struct KeptDatagrams(Vec<KeptDatagram>);
 
-/// A datagram that outlives its buffer.
 pub(crate) struct KeptDatagram {
     bytes: Box<[u8]>,
     pub(super) arrival: Arrival,
@@ -31,7 +29,7 @@ impl KeptDatagram {
 }
 
 impl KeptDatagrams {
-    /// No more are kept: half a second of the shortest packets.
+    /// Maximum number: half a second of the shortest packets.
     const MOST: usize = 4096;
 
     pub(super) fn keep(&mut self, datagram: &Datagram<'_>) {
@@ -40,7 +38,6 @@ impl KeptDatagrams {
         }
     }
 
-    /// The stream as if nobody had read of it yet.
     pub(super) fn unread(self, opened: OpenedStream) -> OpenedStream {
         if self.0.is_empty() {
             return opened;
@@ -52,13 +49,14 @@ impl KeptDatagrams {
     }
 }
 
-/// A link that delivers first what was read of it before.
 struct UnreadLink {
     link: Box<dyn Link>,
     kept: Vec<KeptDatagram>,
-    /// The first that was not delivered. What was delivered stays: a device's thread gives back no memory.
+    /// Index of the next datagram to deliver. Delivered ones stay, because a device's thread must
+    /// not free memory.
     next: usize,
-    /// The arrival of the last. A socket of a group that was opened meanwhile has copies of some.
+    /// Arrival time of the last. If the link's socket was opened before that, it has copies of some
+    /// group packets.
     until: LocalTime,
 }
 

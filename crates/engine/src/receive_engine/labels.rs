@@ -1,5 +1,5 @@
-//! What spoilt a recording, and where: a label file beside it, as Audacity imports it: a line each
-//! with the begin and the end in seconds and a text, between tabs.
+//! Label file for a recording, in Audacity's format: cause and position of each glitch. Each line
+//! has begin and end in seconds and a text, separated by tabs.
 
 use core::fmt::Write as _;
 use std::io::Write as _;
@@ -13,9 +13,9 @@ use tautline_proto::units::Rate;
 use crate::receive_engine::mixer::{LabelMark, Spoilt};
 use crate::receive_engine::stream::ReceivedStream;
 
-/// Labels that are kept: a loss every 10 ms for a quarter of an hour. What is more is counted.
+/// Maximum labels: a loss every 10 ms for a quarter of an hour. Further ones are only counted.
 const MOST: usize = 100_000;
-/// Labels back to which a packet is looked for that came too late.
+/// Newest labels that are searched for the holes of a late packet.
 const LOOKED_AT: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +26,10 @@ enum What {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Label {
-    /// The first frame, and the one after the last.
     frames: (i64, i64),
     what: What,
     stream: usize,
-    /// When its cause may have begun and when it was noticed.
+    /// Earliest time of the cause, and time of detection.
     cause: (LocalTime, LocalTime),
     stalled: bool,
 }
@@ -42,19 +41,16 @@ pub(crate) struct Labels {
     lead: i64,
     begun: Option<LocalTime>,
     labels: Vec<Label>,
-    /// The names of the streams that labels are of, also of those that are over.
     names: Vec<(usize, String)>,
-    /// The first stream, and whether there were others.
+    /// First stream, and whether there were others.
     first: Option<usize>,
     several: bool,
-    /// Those, by their places, that the witness was not asked about yet.
+    /// Indexes of labels that are not checked against the stall monitor yet.
     unjudged: Vec<usize>,
-    /// Those that there was no room for.
     untold: u64,
 }
 
 impl Labels {
-    /// Of a recording that is made by a device that runs like this, to be written to `path`.
     pub(crate) fn new(path: &Path, device: &Settings) -> Self {
         let lead = device.period.count() * (i64::from(device.periods) - 1);
         Self {
@@ -71,23 +67,21 @@ impl Labels {
         }
     }
 
-    /// Takes what happened to the stream of this number and name.
     pub(crate) fn take(&mut self, (stream, name): (usize, &str), mark: LabelMark) {
         self.several |= *self.first.get_or_insert(stream) != stream;
         let spoils = !matches!(mark, LabelMark::Begin(_));
-        // The newest are asked for.
         if spoils && !self.names.iter().rev().any(|(known, _)| *known == stream) {
             self.names.push((stream, name.to_owned()));
         }
         match mark {
-            // The first stream's first block is the device's.
+            // The first block of the first stream is the device's first.
             LabelMark::Begin(meets) => _ = self.begun.get_or_insert(meets),
             LabelMark::Hole { spoilt, concealed, since } => {
                 let what = What::Hole { late: false, concealed };
                 self.add(stream, what, spoilt, since);
             }
             LabelMark::Xrun { spoilt, since } => {
-                // One before the first block: the recording has its silence there.
+                // An xrun before the first block: the recording has its silence there.
                 self.begun.get_or_insert(spoilt.meets);
                 self.add(stream, What::Xrun, spoilt, since);
             }
@@ -102,7 +96,6 @@ impl Labels {
         }
     }
 
-    /// Takes the rest of a stream that is over, and counts what was not told of it.
     pub(crate) fn close(&mut self, stream: &mut ReceivedStream) {
         self.follow(stream);
         self.untold += stream.statistics.status.map_or(0, |status| status.unmarked);
@@ -115,7 +108,7 @@ impl Labels {
 
     fn add(&mut self, stream: usize, what: What, spoilt: Spoilt, since: LocalTime) {
         let Some(frames) = self.place(spoilt) else { return };
-        // Those of other streams may lie between.
+        // Labels of other streams may lie between.
         let mut newest = self.labels.iter_mut().rev().take(LOOKED_AT);
         let own = newest.find(|label| label.stream == stream && label.what != What::Xrun);
         if let Some(last) = own.filter(|last| last.frames.1 == frames.0)
@@ -133,7 +126,6 @@ impl Labels {
         }
     }
 
-    /// A packet that came too late is the cause of the holes that it would have filled.
     fn blame(&mut self, stream: usize, spoilt: Spoilt) {
         let Some(frames) = self.place(spoilt) else { return };
         for label in self.labels.iter_mut().rev().take(LOOKED_AT) {
@@ -144,7 +136,8 @@ impl Labels {
         }
     }
 
-    /// Judges those that ended by then, before the witness forgets, also behind a hole that still grows.
+    /// Checks labels that ended by `until` against the stall monitor, before it forgets; a hole
+    /// that still grows delays no others.
     pub(crate) fn judge(
         &mut self,
         until: LocalTime,
@@ -161,7 +154,6 @@ impl Labels {
         });
     }
 
-    /// Writes the file. What could not be written, or found no room, is a sentence.
     pub(crate) fn finish(
         mut self,
         stalled: impl Fn(LocalTime, LocalTime) -> bool,
@@ -182,7 +174,8 @@ impl Labels {
         }
     }
 
-    /// What the file holds; what overlaps a stall is the host's. Of several streams each label says whose it is.
+    /// Contents of the file. Labels that overlap a stall are attributed to the host. With several
+    /// streams each label has a stream name.
     fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
         self.judge(LocalTime::NEVER, stalled);
         self.labels.sort_by_key(|label| label.frames);
@@ -251,7 +244,6 @@ mod tests {
     fn labels_lie_where_the_frames_lie_in_the_recording_and_say_what_spoilt_them() {
         let marks = [
             (0, LabelMark::Begin(at(1000))),
-            // Blocks of one hole are one label, and a late packet is the cause of all that it misses.
             (0, hole(1010, 48, true)),
             (0, hole(1011, 24, false)),
             (0, hole(1500, 48, false)),
@@ -259,7 +251,7 @@ mod tests {
             (0, hole(2001, 12, true)),
             (0, LabelMark::Xrun { spoilt: spoilt(3000, 480), since: at(2990) }),
         ];
-        // Two periods of silence, 2 ms, lie before the first block.
+        // Two periods of silence, 2 ms, precede the first block.
         let expected = "0.012000\t0.013500\tlate, concealed\n0.502000\t0.503000\tlost\n\
                         1.003000\t1.003250\tlost, concealed, host stalled\n2.002000\t2.012000\txrun\n";
         assert_eq!(written(&marks), expected);
@@ -296,7 +288,7 @@ mod tests {
             if ms == 1000 {
                 labels.take((1, "rtp://b"), hole(ms, 48, false));
             }
-            // The witness knows of the stall at 1 s for half a second.
+            // The monitor remembers the stall at 1 s for half a second.
             labels.judge(at(ms - 100), |from, to| from <= at(1000) && at(1000) <= to && ms < 1500);
         }
         let expected = "0.012000\t3.002000\tlost, rtp://a\n\

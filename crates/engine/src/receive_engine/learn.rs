@@ -1,9 +1,9 @@
-//! Learns what a stream is from its sender, before a device is opened for it.
+//! Learns the format of a stream from its sender, before a device is opened for it.
 //!
-//! Reports come before the first packet, so that a device can be open when it comes; and anybody on
-//! the network can write them. As long as no packet has come, the first announcement is taken for
-//! want of a better one: [`crate::receive_engine::RecvEngine::run_as_announced`] ends where packets of another
-//! shape follow. Once packets come, only who sends them says what they are.
+//! Reports arrive before the first packet, so that a device can be open in time; but any host on
+//! the network can send them. Until a packet arrives, the first announcement is used:
+//! [`crate::receive_engine::RecvEngine::run_as_announced`] ends if packets of another format
+//! follow. Once packets arrive, only their sender's announcement counts.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -24,29 +24,29 @@ use tautline_proto::wire::rtcp::{Announcement, Compound, Item};
 
 use super::kept::KeptDatagrams;
 
-/// What was learnt.
+/// Result of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learnt {
-    /// A sender announced its stream and the latency it promises.
+    /// A sender announced its stream and latency.
     Announced {
-        /// What it said.
+        /// The announcement.
         announcement: Announcement,
-        /// Whether packets come from it, or it may yet be anybody.
+        /// Whether packets of its author have arrived; if not, the author may not be the sender.
         sends: bool,
     },
-    /// Packets say of themselves what they are, and nobody else does.
+    /// Format from packets that carry it, without any announcement.
     Shaped(StreamFormat),
-    /// Packets come and nothing announces what they are: what they prove themselves.
+    /// Packets arrived without an announcement; holds the format that they prove.
     Unannounced(Option<Proof>),
-    /// Nothing came until it was given up.
+    /// Nothing arrived before the caller gave up.
     Nothing,
 }
 
-/// Reports come every half second; a sender whose packets came for twice as long announces nothing.
+/// Timeout for an announcement after the first packet: twice the interval of reports.
 const PATIENCE: Span = Span::from_secs(1);
 const BEAT: Span = Span::from_millis(20);
 
-/// What is listened at, and what reads its packets.
+/// An open stream whose format is being learned, with the parser of its packets.
 pub struct ListenedAt {
     wire: Arc<dyn Unpack>,
     opened: OpenedStream,
@@ -54,13 +54,14 @@ pub struct ListenedAt {
 }
 
 impl ListenedAt {
-    /// Nothing has been heard there.
+    /// Starts with no datagrams.
     pub fn new(wire: Arc<dyn Unpack>, opened: OpenedStream) -> Self {
         Self { wire, opened, kept: KeptDatagrams::default() }
     }
 
-    /// What is to be played there. A sender that announced its stream is joined where it is; of others no packet is
-    /// dropped. Ethernet and TCP have one kind of link for all packets, and a connection is not made twice.
+    /// Returns how to play the stream. An announced stream starts with its current packets; from an
+    /// unannounced one, no packet is dropped. Ethernet and TCP links serve all packets, and a
+    /// connection is made only once.
     pub fn to_be_played(self, learnt: &Learnt) -> ToBePlayed {
         let is_for_all = self.opened.local.is_none();
         match learnt {
@@ -70,8 +71,9 @@ impl ListenedAt {
         }
     }
 
-    /// The stream from its first packet on, by a link that `open` opens. It is told whether it may share the address
-    /// with this link, which then ends only once the other is open: no packet is lost between them.
+    /// Opens the stream's new link with `open` and plays from the first packet on. `open` receives
+    /// whether it may share the address with this link, which then closes after the new one is
+    /// open, so that no packet is lost.
     pub fn succeed<E>(
         self,
         open: impl FnOnce(bool) -> Result<OpenedStream, E>,
@@ -89,28 +91,28 @@ impl ListenedAt {
     }
 }
 
-/// How a stream is played whose first packets were read to learn what it is.
+/// How to play a stream whose first packets were read to learn its format.
 pub enum ToBePlayed {
-    /// By the link that read them.
+    /// Play it through the link that read them.
     Opened(OpenedStream),
-    /// By a link opened for packets like these, not for packets of any kind: [`ListenedAt::succeed`].
+    /// Play it through a new link for this format, after the kept packets: [`ListenedAt::succeed`].
     Kept(Box<ListenedAt>),
-    /// By a link of its own.
+    /// Play it through a new link, without the kept packets.
     Anew,
 }
 
-/// What came to all that is listened at.
+/// Arrivals so far at all streams being learned.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CameThere {
-    /// Whether any packet did.
+    /// Whether any packet arrived.
     pub packets: bool,
-    /// Datagrams that were not sealed as is asked for there.
+    /// Datagrams that failed to decrypt.
     pub unopened: u64,
 }
 
-/// Listens at all that is `opened` until a sender says what its stream is, or `given_up` says so, of which
-/// it is told what has come. Packets that come meanwhile are kept ([`ListenedAt::to_be_played`]). Those of a foreign
-/// sender, which carry no instants, are waited for only until they prove what they are.
+/// Listens to all of `opened` until a sender's format is known or `given_up` returns `true`; its
+/// argument is the arrivals so far. Packets are kept meanwhile ([`ListenedAt::to_be_played`]).
+/// Packets without timestamps, from a foreign sender, are only read until they prove their format.
 pub fn learn(
     opened: &mut [ListenedAt],
     believe: Believe,
@@ -152,13 +154,13 @@ pub fn learn(
                         evidence.observe(&packet, datagram.arrival.at);
                         kept.keep(&datagram);
                     }
-                    // A clock may be told of there, which says nothing of a stream.
+                    // Possibly a clock stream, which carries no format.
                     Err(Invalid::Subtype(_)) => return,
                     Err(_) => {}
                 }
                 packets_since.get_or_insert(datagram.arrival.read);
             });
-            // Where nobody reports, nobody announces.
+            // Without a control channel there are no announcements.
             if let (Some(format), None) = (shaped, &control) {
                 return Learnt::Shaped(format);
             }

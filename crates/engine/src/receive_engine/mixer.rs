@@ -1,4 +1,4 @@
-//! The receiving side of a device: read, place, mix, volume. Called once per period.
+//! Receiving side of a device: read, place, mix, volume. The device calls it once per period.
 
 mod input;
 mod marks;
@@ -29,7 +29,7 @@ pub(crate) use marks::{LabelMark, LabelMarks, Spoilt};
 pub(crate) use shared::{SharedLink, SharedNews};
 pub(crate) use succession::Succession;
 
-/// Passages of one period, kept until it is written: only then is the `render` stage over.
+/// Packet traces of one period, kept until the block is written: the `render` stage ends only then.
 pub(crate) struct Passages {
     kept: Vec<(usize, PacketTrace)>,
 }
@@ -39,7 +39,7 @@ impl Passages {
         Self { kept: Vec::with_capacity(most) }
     }
 
-    /// Whether there is room for it: packets may be shorter than what a block was reckoned to have.
+    /// Adds a trace if there is room: packets may be shorter than expected for a block.
     fn push(&mut self, index: usize, passage: PacketTrace) -> bool {
         let fits = self.kept.len() < self.kept.capacity();
         if fits {
@@ -51,14 +51,15 @@ impl Passages {
     fn written(&mut self, at: LocalTime, inputs: &mut [MixerInput], succession: &mut Succession) {
         for (index, passage) in &mut self.kept {
             passage.written = at;
-            // Heirs count on after those whose places they are to take.
+            // Indexes of pending streams follow those of the inputs.
             let places = inputs.len();
             let input = match index.checked_sub(places) {
                 None => Some(&mut inputs[*index]),
                 Some(heir) => succession.heirs()[heir].as_mut().map(|heir| &mut heir.input),
             };
             let Some(input) = input else { continue };
-            // A full ring costs the statistics a line; the ordinary thread empties it 50 times a second.
+            // A full ring loses only a line of statistics; the ordinary thread empties it 50 times
+            // a second.
             let full = input.passages.push(*passage).is_err();
             input.unbooked += u64::from(full);
         }
@@ -77,13 +78,12 @@ pub(crate) struct Mixer {
     pub(crate) volume: Volume,
     pub(crate) gain: Gain,
     pub(crate) map: ChannelMap,
-    /// Samples per frame of the streams.
     pub(crate) channels: Channels,
-    /// Room for a block of one stream, and for the sum of all.
+    /// Buffers for a block of one stream, and for the sum.
     pub(crate) one: Box<[f32]>,
     pub(crate) sum: Box<[f32]>,
     pub(crate) passages: Passages,
-    /// Says whose sound the sum is, where a card listens.
+    /// Reports which streams the sum contains, if a card listens.
     pub(crate) mouth: Option<OutputTap>,
     pub(crate) xruns: u64,
     pub(crate) lead: Lead,
@@ -91,10 +91,10 @@ pub(crate) struct Mixer {
     pub(crate) told: LocalTime,
 }
 
-/// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
-/// Mixes a block to the sum. Not inlined: [`Mixer::fill`] of one stream would prepare for it.
+/// Adds a block to the sum. Not inlined, because it would slow [`Mixer::fill`] with a single
+/// stream.
 #[inline(never)]
 fn add(sum: &mut [f32], one: &[f32]) {
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
@@ -112,7 +112,7 @@ impl Mixer {
         self.succession.settle(&mut self.inputs);
     }
 
-    /// Reads every stream; when the last was read, or `woke` if nothing had arrived.
+    /// Reads every stream. Returns the time of the last read, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime) -> LocalTime {
         let mut latest = self.read_shared(woke);
         let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
@@ -134,9 +134,9 @@ impl Mixer {
         })
     }
 
-    /// Fills a block that is no longer than the room for it. The first stream goes straight to where
-    /// the sum is wanted, which is the block itself unless channels are mapped.
-    // Called at one place, for the compiler to lay it in there.
+    /// Fills a block that fits the buffers. The first stream is rendered directly into the sum,
+    /// which is the block itself unless channels are mapped.
+    // Called in one place only, so that the compiler inlines it.
     fn fill(&mut self, out: &mut [f32], times: PullTimes) {
         let channels = self.channels.count();
         let mapped = !self.map.is_identity(channels);
@@ -178,7 +178,6 @@ impl Mixer {
         }
     }
 
-    /// Adds what is to take the place of others to a sum of so many samples, and to the `voices` of it.
     #[cold]
     #[inline(never)]
     fn add_heirs(
@@ -216,7 +215,6 @@ impl Mixer {
         {
             self.fill(block, PullTimes { now, meets, skipped, clock });
             samples = rest;
-            // Of nearly all cards the room is for more than a period.
             if samples.is_empty() {
                 return;
             }
@@ -227,13 +225,13 @@ impl Mixer {
         }
     }
 
-    /// All streams were spoilt by it: one label does for them.
+    /// An xrun affects all streams: one label is enough.
     #[cold]
     fn mark_xrun(&mut self, cycle: &Cycle<'_>) {
         let Some(input) = self.inputs.first_mut() else { return };
         let (rate, skipped) = (input.receiver.format().rate, cycle.playback.skipped);
         if let Some(marks) = &mut input.marks {
-            // It ends where the block begins.
+            // The xrun ends where the block begins.
             let meets = cycle.playback.meets - rate.span_of(skipped);
             let spoilt = Spoilt { meets, frames: skipped };
             marks.tell(LabelMark::Xrun { spoilt, since: self.woke });
@@ -275,7 +273,7 @@ impl Process for Mixer {
 }
 
 impl Drop for Mixer {
-    /// The last word: what happened since the one before must not stay unknown.
+    /// Sends the final status: something may have happened since the last one.
     fn drop(&mut self) {
         self.tell(now());
     }

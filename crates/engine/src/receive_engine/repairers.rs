@@ -1,27 +1,26 @@
-//! Repairers for the streams whose packets carry others, which most never do: a few wait beside the
-//! mix, laid out ahead by the ordinary thread, and a stream takes one when its first such packet comes.
+//! Repairers for streams with redundancy. Most streams never need one, so the ordinary thread keeps
+//! only a few ready. A stream takes one at its first packet with redundancy.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::thread::memory;
 use tautline_proto::jitter_buffer::JitterBuffer;
 use tautline_proto::redundancy::Repairer;
 
-/// The ordinary thread's end: lays them out.
+/// The ordinary thread's end: creates repairers.
 pub(crate) struct RepairerStore {
     waiting: Producer<Box<Repairer>>,
     laid_out: usize,
 }
 
-/// The device's end: lends them. Real-time.
+/// The device's end: lends repairers. Real-time safe.
 pub(crate) struct Spares {
     at_hand: Option<Box<Repairer>>,
     waiting: Consumer<Box<Repairer>>,
 }
 
-/// Repairers that wait: so many streams may begin to carry others within one beat, and lose nothing.
+/// Ready repairers: maximum streams that can start redundancy within one beat without loss.
 const WAITING: usize = 4;
 
-/// Both ends, for so many streams; `most` are as many as there may be at once.
 pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) {
     let (producer, waiting) = memory::ring(most);
     let mut store = RepairerStore { waiting: producer, laid_out: 0 };
@@ -30,15 +29,14 @@ pub(crate) fn repairers(streams: usize, most: usize) -> (RepairerStore, Spares) 
 }
 
 impl RepairerStore {
-    /// Lays out what was taken since the last beat; `streams` are those that there have been. Where
-    /// none waits any more, streams begin to carry others together, and each gets one.
+    /// Replaces the repairers taken since the last beat; `streams` is the number of streams so far.
+    /// If none is left, many streams start redundancy together, so that each gets one.
     pub(crate) fn refill(&mut self, streams: usize) {
         let most = self.waiting.buffer().capacity();
         let none = self.waiting.slots() == most;
         self.fill(streams, if none { most } else { WAITING });
     }
 
-    /// Lays out until so many wait, or every stream could have one.
     fn fill(&mut self, streams: usize, wanted: usize) {
         let most = self.waiting.buffer().capacity();
         while self.laid_out < streams && most - self.waiting.slots() < wanted {
@@ -51,7 +49,8 @@ impl RepairerStore {
 }
 
 impl Spares {
-    /// Lends `receiver` a repairer while it reads: it keeps it if packets carry others.
+    /// Lends `receiver` a repairer while it reads; it keeps the repairer if packets carry
+    /// redundancy.
     pub(crate) fn lend(&mut self, receiver: &mut JitterBuffer) {
         if self.at_hand.is_none() {
             self.at_hand = self.waiting.pop().ok();
@@ -59,7 +58,6 @@ impl Spares {
         receiver.borrow_repairer(&mut self.at_hand);
     }
 
-    /// How many nobody took.
     #[cfg(test)]
     pub(crate) fn left(&self) -> usize {
         self.waiting.slots() + usize::from(self.at_hand.is_some())
@@ -74,7 +72,6 @@ impl Spares {
 mod tests {
     use super::*;
 
-    /// Takes so many, as streams do that keep theirs; how many there were.
     fn take(spares: &mut Spares, wanted: usize) -> usize {
         let at_hand =
             core::iter::from_fn(|| spares.at_hand.take().or_else(|| spares.waiting.pop().ok()));

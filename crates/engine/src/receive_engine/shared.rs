@@ -1,5 +1,5 @@
-//! Several senders at one link, on the ordinary thread: receivers are laid out ahead, each with its
-//! policy and its conversation; a report is for the stream of the sender that says it.
+//! Several senders at one link, on the ordinary thread. Receivers are prepared ahead, each with its
+//! policy and session. A report goes to the stream of its own sender.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::control::Control;
@@ -17,7 +17,6 @@ use crate::receive_engine::sharing::{LinkShare, SharedReport};
 use crate::receive_engine::stream::ReceivedStream;
 
 impl StreamPlan {
-    /// One like it of another sender, whose packets and reports come by the same link and control.
     pub(crate) fn fed(&self) -> Self {
         let (address, receiver) = (self.address.clone(), self.receiver.clone());
         let (link, control) = (Box::new(Fed), None);
@@ -25,40 +24,33 @@ impl StreamPlan {
     }
 }
 
-/// The ordinary thread's end of a shared link.
 pub(crate) struct SharedLinkEnd {
-    /// What every stream of the link is like.
     model: StreamPlan,
-    /// How many may be heard at once.
     most: usize,
-    /// The planned stream's number, by which the channel is called.
+    /// Number of the planned stream, which also identifies the channel.
     pub(crate) host: usize,
     pub(crate) control: Option<Box<dyn Control>>,
     said: Vec<SharedReport>,
-    /// Reports of senders of whom no packet has come yet, oldest first.
+    /// Reports of senders without packets so far, oldest first.
     early: Vec<SharedReport>,
     authors: Vec<Author>,
     spares: Producer<MixerInput>,
     waiting: Vec<ReceivedStream>,
     news: Consumer<SharedNews>,
-    /// What the device's thread had of streams whose senders are over.
+    /// Inputs of ended streams, returned by the device's thread.
     pub(crate) gone: Consumer<MixerInput>,
-    /// How many have come beside the first, and left again.
+    /// Numbers of streams that joined after the first, and that left.
     came: usize,
     left: usize,
     pub(crate) unplaced: Unplaced,
-    /// Whether it was told that somebody found no place.
     told: bool,
 }
 
-/// Receivers that wait at least: so many senders may begin within one beat, and lose nothing.
+/// Minimum ready receivers: as many senders can start within one beat without loss.
 const WAITING: usize = 4;
-/// Receivers that wait at most.
 const MOST_WAITING: usize = 32;
-/// Reports that are kept of senders of whom no packet has come yet.
 const EARLY: usize = 64;
 
-/// Both ends of a link that `most` senders share, the how many-th `link`: that of a planned stream, whose ends are given.
 pub(crate) fn share(
     (model, most): (StreamPlan, usize),
     link: usize,
@@ -91,11 +83,12 @@ pub(crate) fn share(
 }
 
 impl SharedLinkEnd {
-    /// Lays out receivers in place of those that were taken; more if all were, as senders begin together.
+    /// Replaces the receivers that were taken; more if none is left, as many senders start
+    /// together.
     pub(crate) fn refill(&mut self, link: usize, changes: &mut MixChanges) {
         let here = self.came - self.left;
         let wanted = if self.waiting.is_empty() { here.max(WAITING) } else { WAITING };
-        // One more than may come beside the first, whose place in the mix nobody takes.
+        // One spare more than can join: the first stream's place in the mix always stays.
         while self.waiting.len() < wanted && here + self.waiting.len() < self.most {
             if self.spares.is_full() {
                 return;
@@ -103,7 +96,7 @@ impl SharedLinkEnd {
             let Ok((mut received, mut input)) = changes.connect(self.model.fed()) else { return };
             received.shares = Some(LinkShare { link, planned: false, author: None });
             input.shares = true;
-            // There is room: asked for above.
+            // Checked for room above.
             let _ = self.spares.push(input);
             self.waiting.push(received);
         }
@@ -118,7 +111,8 @@ impl SharedLinkEnd {
                 }
                 SharedNews::Unplaced(unplaced) => {
                     self.unplaced = unplaced;
-                    // Beside as many as are asked for; if more than wait came, they get a place with the next beat.
+                    // Only if the link is full. Senders in excess of the ready receivers get a
+                    // place at the next beat.
                     let here = 1 + self.came - self.left;
                     if let (false, Some(from)) = (self.told || here < self.most, unplaced.from) {
                         let (address, most) = (&*self.model.address, self.most);
@@ -160,11 +154,10 @@ impl SharedLinkEnd {
         self.authors.retain(|other| Some(*other) != author);
     }
 
-    /// Another latency for all: for those that are still to come, too.
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) {
         self.model.policy.latency = rule;
         for waiting in &mut self.waiting {
-            // Who cannot have it was refused for those that are there.
+            // A receiver that cannot have it is an error for the current streams, reported there.
             let _ = waiting.set_latency(rule);
         }
     }
@@ -176,14 +169,14 @@ impl SharedLinkEnd {
         }
     }
 
-    /// All streams have heard what was said. What concerned none is kept for one that may begin.
+    /// Removes the reports that all streams have seen. Reports without a stream are kept for a
+    /// future one.
     pub(crate) fn put_away(&mut self) {
         let Self { said, early, .. } = self;
         early.extend(said.drain(..).filter(|said| !said.heard));
         early.drain(..early.len().saturating_sub(EARLY + 2 * self.most));
     }
 
-    /// Lets one of its streams hear what was said to it, and speak if its own report is due.
     pub(crate) fn converse(&mut self, received: &mut ReceivedStream, watch: &mut RunWatch) {
         let Some(shares) = received.shares else { return };
         received.conversation.control = self.control.take();

@@ -1,4 +1,4 @@
-//! What streams of one shared link have in common: whose stream each is, and which reports are about it.
+//! Shared links: owner of each stream, and the assignment of reports to streams.
 
 use tautline_io::link::Datagram;
 use tautline_proto::endpoint::Author;
@@ -6,22 +6,18 @@ use tautline_proto::wire::rtcp::author_of;
 
 use crate::receive_engine::kept::KeptDatagram;
 
-/// A stream's share in a link that several senders use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkShare {
-    /// The index of the shared link.
     pub(crate) link: usize,
-    /// Whether the stream was planned, not laid out ahead for any sender.
+    /// Whether the stream was planned, not prepared for any sender.
     pub(crate) planned: bool,
-    /// Whose stream it is, once that is known.
     pub(crate) author: Option<Author>,
 }
 
-/// A report that arrived at a shared channel.
 pub(crate) struct SharedReport {
     pub(crate) author: Author,
     pub(crate) kept: KeptDatagram,
-    /// Whether it was its own sender's stream that heard it.
+    /// Whether the stream of its sender has received it.
     pub(crate) heard: bool,
 }
 
@@ -32,8 +28,9 @@ impl SharedReport {
         Some(Self { author, kept: KeptDatagram::of(datagram), heard: false })
     }
 
-    /// Whether it is about this stream of those whose `authors` are known: its own sender's, from
-    /// wherever that speaks by now. Nobody's while it has none: who is answered counts a receiver more.
+    /// Returns whether the report is about this stream: from its sender, at any address that is not
+    /// another known author's. Always `false` for a stream without a sender, as an answer counts as
+    /// one more receiver.
     pub(crate) fn concerns(&self, shares: &LinkShare, authors: &[Author]) -> bool {
         let Some(author) = shares.author else { return false };
         author.ssrc == self.author.ssrc

@@ -1,4 +1,4 @@
-//! The statistics of one received stream, kept by the ordinary thread.
+//! Statistics of one received stream, on the ordinary thread.
 
 #[cfg(test)]
 mod tests;
@@ -18,44 +18,37 @@ use crate::monitor::xruns::XrunTimes;
 use crate::plan::probes::Probes;
 use crate::receive_engine::mixer::RxStatus;
 
-/// The stages of a packet's way as distributions, and its worst packets.
 pub(crate) struct Statistics {
     stages: [Distribution; Stage::ALL.len()],
-    /// All before the arrival, where the sender's instants are unknown.
     sender: Distribution,
-    /// Capture to DAC by the statistics.
+    /// Latency from capture to DAC as reported by the device.
     pub(crate) promised: Distribution,
-    /// Whose word the latter end is.
+    /// Source of the DAC time.
     pub(crate) timestamp_source: TimestampSource,
-    /// Packets that were played while their capture was not known.
+    /// Packets played while their capture time was unknown.
     pub(crate) unmapped: u64,
-    /// What packets were placed by that were played, measured or not: the best of it.
+    /// Best basis by which played packets were placed, measured or not.
     placed: Option<Basis>,
-    /// How many packets are measured, of those that were played.
     pub(crate) probes: Probes,
     seen: u64,
-    /// Packets that were played and not measured.
     pub(crate) unprobed: u64,
-    /// Packets that were looked for in the sound and not found.
+    /// Packets searched for in the sound and not found.
     pub(crate) unfound: Unfound,
-    /// Capture to DAC by the sound.
+    /// Latency from capture to DAC as measured in the sound.
     measured: Distribution,
-    /// The latter less the former.
+    /// Measured minus reported latency.
     pub(crate) error: Distribution,
     played_lately: Lately,
     heard_lately: Lately,
     pub(crate) worst: Vec<PacketTrace>,
-    /// For those who look while it runs.
     pub(crate) observed: Observed<PacketTrace>,
-    /// Capture to the presentation that packets tell, if they do.
+    /// Time from capture to the presentation time in packets, if they carry one.
     pub(crate) presented_after: Option<Span>,
-    /// Arrival to that presentation, and from there to the DAC.
+    /// Times from arrival to that presentation time, and from there to the DAC.
     presented: [Distribution; 2],
-    /// How sure the mapping was as each packet was played.
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
     pub(crate) status: Option<RxStatus>,
-    /// When its device starved.
     pub(crate) xruns: XrunTimes,
 }
 
@@ -79,14 +72,13 @@ impl Lately {
     }
 }
 
-/// How long a packet waited for its turn; below zero is by how much a late one missed it.
+/// Time that a packet waited in the buffer; negative for a late packet.
 fn waited(passage: &PacketTrace) -> Span {
     let stage = if passage.late { Stage::Device } else { Stage::Buffer };
     let late = Span::from_nanos(i64::from(passage.late));
     passage.stage(stage).unwrap_or(Span::ZERO) - late
 }
 
-/// Packets kept for the list of the worst.
 const WORST: usize = 10;
 
 impl Statistics {
@@ -117,12 +109,11 @@ impl Statistics {
         }
     }
 
-    /// Whether this packet, which was played or came too late, is to be measured.
     pub(crate) fn probe(&mut self, passage: &PacketTrace) -> bool {
         if passage.late {
             return self.probes != Probes::Off;
         }
-        // What it takes is told to the sender, whoever measures.
+        // The latency is sent to the sender, whichever packets are measured.
         if let Some(total) = passage.total() {
             self.played_lately.take(total);
             self.placed = Some(Basis::Clock);
@@ -137,9 +128,9 @@ impl Statistics {
         measured
     }
 
-    /// Takes the device's word for when one packet will be heard.
+    /// Takes the device's report of the time when a packet will be at the DAC.
     pub(crate) fn promise(&mut self, passage: &PacketTrace) {
-        // Whoever looks now is not to wait until it was found in the sound.
+        // Observers do not wait until it is found in the sound.
         let (now, at) = match passage.late {
             true => (passage.read, passage.read),
             false => (passage.written, passage.dac),
@@ -163,9 +154,9 @@ impl Statistics {
         }
     }
 
-    /// Enters one packet, once it is known when it was heard: `heard` is then its end instead of
-    /// what was promised, so that the stages add up to what is measured. A late one was not heard,
-    /// and is no more than one of the worst.
+    /// Enters a packet when its measurement is complete. If it was found in the sound, that time is
+    /// the end of its last stage, so that the stages add up to the measured latency. A late packet
+    /// only enters the list of the worst.
     pub(crate) fn enter(&mut self, passage: &PacketTrace, heard: Option<&FoundPacket>) {
         let mut passage = *passage;
         if let (Some(found), Some(origin)) = (heard, passage.origin) {
@@ -186,7 +177,6 @@ impl Statistics {
         self.rank(passage);
     }
 
-    /// Keeps the packets that were late by the most, and those that waited least.
     fn rank(&mut self, passage: &PacketTrace) {
         if self.worst.len() == WORST && waited(passage) >= waited(&self.worst[WORST - 1]) {
             return;
@@ -202,9 +192,8 @@ impl Statistics {
         self.error.record(found.error);
     }
 
-    /// The median latency of the newest packets, from the sound if it is heard.
     pub(crate) fn recent(&self) -> Option<Span> {
-        // Of one packet in 64, the newest that were found are old.
+        // With one packet in 64, the newest found ones are old.
         let recent = if self.probes == Probes::All && self.is_heard() {
             &self.heard_lately
         } else {
@@ -213,14 +202,13 @@ impl Statistics {
         recent.median()
     }
 
-    /// The latency from the sound, and whether it is: where no card can listen, or where so few
-    /// packets were found that they say nothing of the others (a tone repeats itself), from the
-    /// statistics.
+    /// Returns the latency and whether it is from the sound. It is as reported by the device if no
+    /// card can listen, or if too few packets were found to represent the rest (a tone repeats
+    /// itself).
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
         if self.is_heard() { (&self.measured, true) } else { (&self.promised, false) }
     }
 
-    /// Whose word the latency is.
     pub(crate) fn by(&self) -> &'static str {
         if self.probes == Probes::Off {
             return "none";
@@ -228,36 +216,35 @@ impl Statistics {
         if self.is_heard() { "sound" } else { self.timestamp_source.name() }
     }
 
-    /// What packets were placed by; a sender's clock that was known stays so when the sender is gone.
+    /// Basis by which packets were placed. A sender's clock counts even if it is lost when the
+    /// sender leaves.
     pub(crate) fn basis(&self) -> Option<Basis> {
         self.placed.or_else(|| self.status.and_then(|status| status.stream.basis))
     }
 
-    /// Whether one packet in ten at least was found in the sound.
+    /// Returns whether at least one packet in ten was found in the sound.
     fn is_heard(&self) -> bool {
         let found = self.measured.count();
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// How sure the sender's clock is; unknown if that is TAI and packets said that it is not to be relied upon.
+    /// Uncertainty of the sender's clock; `None` if that is TAI and packets marked it as uncertain.
     pub(crate) fn known_to(&self) -> Option<Span> {
         let clock = self.clock.as_ref()?;
         let uncertain = self.status.is_some_and(|status| status.stream.counters.uncertain > 0);
         (clock.source != ClockSource::Tai || !uncertain).then_some(clock.uncertainty)
     }
 
-    /// How sure the clocks were while packets were played; nothing where that is not known of all of them.
+    /// Uncertainty of the clocks while packets were played; `None` unless it is known.
     pub(crate) fn uncertainty(&self) -> Option<Summary> {
         self.known_to().map(|_| self.uncertainty.summary())
     }
 
-    /// What packets that tell their presentation came to against that.
     pub(crate) fn presented(&self) -> Option<PresentedReport> {
         let [lead, off] = self.presented.each_ref().map(Distribution::summary);
         self.presented_after.map(|_| PresentedReport { lead, off })
     }
 
-    /// The stages that are known, in the order of travel, with their names.
     pub(crate) fn stages(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         let sender = [(SENDER_STAGE, &self.sender)].into_iter();
         let stages = Stage::ALL.into_iter().map(Stage::name).zip(&self.stages);

@@ -1,4 +1,5 @@
-//! What the ordinary thread holds of one received stream: policy, conversation, statistics, measurement.
+//! State of a received stream on the ordinary thread: policy, RTCP session, statistics,
+//! measurement.
 
 use std::collections::VecDeque;
 
@@ -40,7 +41,6 @@ use crate::receive_engine::summary;
 
 pub(crate) struct ReceivedStream {
     pub(crate) address: String,
-    /// By what its packets are sealed, if they are.
     sealed: Option<&'static str>,
     pub(crate) fader: Fader,
     config: JitterBufferConfig,
@@ -49,42 +49,35 @@ pub(crate) struct ReceivedStream {
     commands: Producer<MixerCommand>,
     passages: Consumer<PacketTrace>,
     status: Consumer<RxStatus>,
-    /// What spoilt it, where labels are written.
     pub(crate) marks: Option<Consumer<LabelMark>>,
-    /// Where the card can be heard.
     pub(crate) measurement: Option<Measurement>,
     pub(crate) statistics: Statistics,
-    /// Answers about a sender's clock that were not believed, and its steps: of the worst one heard.
+    /// Rejected answers about a sender's clock, and the clock's steps: the maxima over all senders.
     refused_exchanges: u32,
     clock_steps: u32,
-    /// The how many-th it is, for the ledger.
     pub(crate) number: usize,
-    /// The link and the channel that it shares with other senders' streams, if it does.
     pub(crate) shares: Option<LinkShare>,
-    /// Whether the clock that is followed comes by its link, too.
     pub(crate) carries_clock: bool,
-    /// Packets that wait for what the sound says of them, in the order of their turns.
+    /// Packets that wait for their measurement in the sound, in playout order.
     pending: VecDeque<PacketTrace>,
     news: LinkNews,
 }
 
-/// What the lines hold that wait for the statistics: a dozen times what one beat brings.
+/// Capacity for packet traces: a dozen times as many as arrive in one beat.
 const LINES_HELD: Span = Span::from_millis(250);
 
-/// Marks that may wait: ten times as many as a beat has shortest packets.
+/// Capacity for marks: ten times the shortest packets of a beat.
 const MARKS: usize = 2048;
 
 pub(crate) struct Mix {
     pub(crate) wall: WallClock,
     pub(crate) device: Settings,
-    /// Knows when a stream's reports arrive, by its number.
+    /// Waits for reports; returns the numbers of the streams.
     pub(crate) waiter: Waiter,
     pub(crate) probes: Probes,
-    /// Whether labels are written.
     pub(crate) labels: bool,
 }
 
-/// The two ends of the `number`-th stream: the ordinary thread's and the device's.
 pub(crate) fn connect(
     mut stream: StreamPlan,
     mut receiver: JitterBuffer,
@@ -110,13 +103,13 @@ pub(crate) fn connect(
     // A receiver's link hands over no packets.
     let (teller, told) = telling(1);
     stream.link.tell(teller);
-    // The newest says all.
+    // The newest status is enough.
     let (status, status_out) = memory::ring(8);
     let link_offset = stream.receiver.link_offset;
     let mut policy = ReceivePolicy::new(stream.policy, link_offset, mix.device, &mut receiver);
     if policy.presents() {
-        // Before the first block, which the device's thread asks for whether or not this one has had a turn: placed
-        // by arrivals it would be beside its time, and brought there by resampling.
+        // Applied before the device's thread requests the first block. Placed by arrivals, the
+        // stream would start at a wrong time and be resampled into place.
         let command = &mut |command| {
             receiver.apply(command);
             true
@@ -154,10 +147,9 @@ pub(crate) fn connect(
     Ok((received, input))
 }
 
-/// A packet that was not found in the sound after this many others is entered without.
+/// A packet not found in the sound after this many later ones is entered without a measurement.
 const PATIENCE: usize = 1024;
 
-/// Enters packets into the statistics of the stream with this number, and into the ledger if one is written.
 struct PacketLog<'a> {
     statistics: &'a mut Statistics,
     ledger: Option<&'a mut LedgerFile<HeardEntry>>,
@@ -174,7 +166,6 @@ impl PacketLog<'_> {
         }
     }
 
-    /// Those before it were not found.
     fn found(&mut self, found: FoundPacket) {
         self.statistics.found(found);
         let same = |p: &PacketTrace| p.media == found.media && !p.late;
@@ -186,7 +177,7 @@ impl PacketLog<'_> {
     }
 }
 
-/// Playout deadline less arrival; of a late packet by how much it missed its turn, below zero.
+/// Playout deadline minus arrival; negative for a late packet.
 fn headroom(passage: &PacketTrace) -> Option<Span> {
     match passage.late {
         true => passage.stage(Stage::Device),
@@ -210,14 +201,13 @@ impl ReceivedStream {
         decided
     }
 
-    /// Hears the peer and answers: where it said something, or a report is due.
+    /// Receives reports, and answers if one is due.
     pub(crate) fn converse(&mut self, watch: &mut RunWatch) {
         let mut events = Vec::new();
         self.conversation.hear(self.policy.speaker(), |from, event| events.push((from, event)));
         self.answer(events, watch);
     }
 
-    /// The same where the peer's reports came to a channel that others share.
     pub(crate) fn converse_about<'a>(
         &mut self,
         said: impl Iterator<Item = &'a SharedReport>,
@@ -246,7 +236,7 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// One beat: empties the rings and keeps the statistics.
+    /// Works once per beat: empties the rings and updates the statistics.
     pub(crate) fn turn(
         &mut self,
         watch: &mut RunWatch,
@@ -272,7 +262,8 @@ impl ReceivedStream {
         self.note(watch);
     }
 
-    /// Holds its resampling to this, where its packets tell presentations: by the clock the rate is told against.
+    /// Steers the resampling by the rate of the followed clock, if packets carry presentation
+    /// times.
     pub(crate) fn keep_pace(&mut self, told: ToldRate) {
         if self.policy.presents() {
             self.decide(|policy, context| policy.keep_pace(told, context));
@@ -285,7 +276,6 @@ impl ReceivedStream {
         }
     }
 
-    /// The last round, when the device has stopped: finds what is left, and says goodbye.
     pub(crate) fn finish(
         &mut self,
         watch: &mut RunWatch,
@@ -339,7 +329,7 @@ impl ReceivedStream {
         }
     }
 
-    /// Takes what the session counted of the one that is heard, which it forgets with a goodbye.
+    /// Takes the session's counts about the current sender before a goodbye clears them.
     fn count_lies(&mut self) {
         let (Some(ssrc), session) = (self.policy.heard(), &self.conversation.session) else {
             return;
@@ -348,7 +338,6 @@ impl ReceivedStream {
         self.clock_steps = self.clock_steps.max(session.clock_steps(ssrc));
     }
 
-    /// Another rule for the latency, at once. Answers with the latency that it then has.
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) -> Result<Span, CannotChange> {
         let set = self.decide(|policy, context| policy.set_latency(rule, context));
         set.map_err(|refused| match refused {
@@ -368,7 +357,6 @@ impl ReceivedStream {
         Ok(fader)
     }
 
-    /// Takes the place of `other`: what was chosen there is kept here.
     pub(crate) fn inherit(&mut self, other: &Self) {
         self.fader = other.fader;
         self.statistics.timestamp_source = other.statistics.timestamp_source;
@@ -395,7 +383,6 @@ impl ReceivedStream {
         stream.report()
     }
 
-    /// Keeps what observers are told, while any is `here`. Once a beat.
     pub(crate) fn look(&mut self, now: LocalTime, here: bool) {
         let commands = &mut self.commands;
         let ask = || commands.push(MixerCommand::Levels(here)).is_ok();
@@ -418,7 +405,7 @@ impl ReceivedStream {
             recent if recent.silent().is_some() => StreamState::Silent,
             _ => StreamState::Here,
         };
-        // The sound is placed on whole frames.
+        // The search in the sound finds whole frames.
         let rounding = format.rate.span_of(Frames::new(1)).half();
         let nanos = |span: Span| span.as_nanos();
         let headroom = statistics.observed.packets(now).filter_map(headroom).min();
@@ -450,7 +437,6 @@ impl ReceivedStream {
         snapshot
     }
 
-    /// What is told of it, but for what only words say.
     fn source(&self) -> summary::ReportSource<'_> {
         let (policy, address) = (&self.policy, &self.address);
         summary::ReportSource {

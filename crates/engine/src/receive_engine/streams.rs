@@ -1,7 +1,8 @@
-//! All streams that are received, and when each is seen to.
+//! All received streams, and when each is served.
 //!
-//! A stream converses when its peer said something or its own report is due, whoever else has news; the
-//! rings of all are emptied once a beat. So what a stream costs does not depend on how many there are.
+//! A stream's session runs only when its peer has sent a report or its own report is due. The rings
+//! of all streams are emptied once per beat. So the cost of a stream does not depend on their
+//! number.
 
 use tautline_io::clock::now;
 use tautline_proto::clock::ClockSource;
@@ -27,7 +28,7 @@ use tautline_report::ledger::HeardEntry;
 use tautline_report::snapshot::Snapshot;
 use tautline_report::{Report, StreamReport};
 
-/// A stall is known to the witness by then.
+/// Time after which the stall monitor knows about a stall.
 const WITNESSED: Span = Span::from_millis(500);
 
 pub(crate) struct ReceivedStreams {
@@ -41,14 +42,13 @@ pub(crate) struct ReceivedStreams {
     pub(crate) labels: Option<Labels>,
     pub(crate) watch: RunWatch,
     pub(crate) beat: LocalTime,
-    /// Since when all streams are over.
+    /// Time since all streams are over.
     pub(crate) quiet_since: Option<LocalTime>,
-    /// Whether it is past doubt that what it was laid out for is to be heard.
+    /// Whether the planned stream is certain to be the right one.
     pub(crate) settled: bool,
 }
 
 impl ReceivedStreams {
-    /// Tells those who look how it stands. Once a beat.
     pub(crate) fn tell_observers(&mut self) {
         let Self { streams, clock, observers, watch, .. } = self;
         let (now, here) = (now(), observers.are_here());
@@ -61,7 +61,7 @@ impl ReceivedStreams {
         });
     }
 
-    /// Waits until there is something to do, and does it. Tells whether that was a beat.
+    /// Waits for work and does it. Returns whether that was a beat.
     pub(crate) fn work(&mut self) -> bool {
         self.converse_until(self.beat);
         if now() < self.beat {
@@ -77,7 +77,8 @@ impl ReceivedStreams {
         true
     }
 
-    /// Waits for a peer, a due report or `until`, and lets the streams converse that this concerns: how many.
+    /// Waits for reports, a due report or `until`, and runs the sessions concerned. Returns their
+    /// number.
     pub(crate) fn converse_until(&mut self, until: LocalTime) -> usize {
         let due = self.all().map(|stream| stream.conversation.session.deadline());
         let speaking = self.changes.mix.waiter.wait(due.fold(until, LocalTime::min));
@@ -100,7 +101,6 @@ impl ReceivedStreams {
         conversing
     }
 
-    /// Takes in senders that came and sees off those that are over, at the links that they share.
     fn follow_senders(&mut self) {
         let Self { streams, shared, changes, hearing, ledger, labels, watch, .. } = self;
         let latency = changes.latency_of_all.take();
@@ -108,7 +108,8 @@ impl ReceivedStreams {
             if let Some(rule) = latency {
                 shared.set_latency(rule);
             }
-            // Seen to after those that came: whoever is gone came before.
+            // Popped first but handled after the new ones: an ended stream must be known before it
+            // is removed.
             let gone: Vec<_> = std::iter::from_fn(|| shared.gone.pop().ok()).collect();
             shared.follow(streams, watch);
             for mut input in gone {
@@ -118,7 +119,8 @@ impl ReceivedStreams {
                 };
                 let mut stream = streams.remove(place);
                 shared.leave(&stream);
-                // Its last word: there is room for it now, and nobody else to say it.
+                // Push the final status here: the ring has room, and the device's thread is done
+                // with it.
                 let status = stream.statistics.status;
                 let xruns = status.map_or(0, |status| status.stream.counters.xruns);
                 input.tell(now(), xruns, None);
@@ -140,7 +142,7 @@ impl ReceivedStreams {
         let Self { streams, changes, hearing, clock, ledger, labels, watch, .. } = self;
         let told = clock.as_mut().and_then(|clock| clock.hear(|note| watch.note(note)));
         watch.look();
-        // Before the packets' lines: what was heard by now has its line there.
+        // Before the traces of packets: each packet played by now has its trace there.
         hearing.listen();
         for stream in streams.iter_mut().chain(changes.heirs_mut()) {
             if let Some(told) = told {
@@ -153,7 +155,7 @@ impl ReceivedStreams {
             labels.judge(now() - WITNESSED, |from, to| watch.stall_monitor.overlaps(from, to));
         }
         hearing.forget();
-        // The sound goes on without it.
+        // The stream goes on without a ledger.
         if let Some(flaw) = ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
@@ -175,40 +177,38 @@ impl ReceivedStreams {
         self.streams.iter().chain(self.changes.heirs())
     }
 
-    /// Whether every stream has ended and was heard to its end.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = now();
         if !self.all().all(|stream| stream.policy.is_over(now)) {
             self.quiet_since = None;
             return false;
         }
-        // The last frames are heard one latency after the last packet was captured.
+        // The last frames are played one latency after the last packet's capture.
         let longest = self.streams.iter().map(|stream| stream.policy.link_offset()).max();
         let since = *self.quiet_since.get_or_insert(now);
         now - since > longest.unwrap_or(Span::ZERO) + Span::from_millis(100)
     }
 
-    /// The first stream of the first shared link has a sender.
     #[cfg(test)]
     pub(crate) fn welcome(&mut self, author: Author) {
         let Self { streams, shared, watch, .. } = self;
         shared[0].welcome(0, author, streams, watch);
     }
 
-    /// What the run is to begin anew with, where it was laid out for another stream than comes.
+    /// Returns the start of the next run, if a different stream arrives than planned.
     pub(crate) fn another(&mut self, doubt: &Doubt<'_>) -> Option<Option<Announcement>> {
         // Silence proves no format: a wrong one shows when the sound begins.
         let disproved = |stream: &ReceivedStream| stream.policy.is_disproved();
         if doubt.proven && !self.changes.made && self.streams.iter().any(disproved) {
             return Some(None);
         }
-        // What somebody changed, or a sender has filled, is not thrown away.
+        // A run with a user's change or a settled stream is not discarded.
         self.settled |=
             self.changes.made || self.streams.iter().any(|stream| stream.policy.is_settled());
         if self.settled {
             return None;
         }
-        // Whoever comes later to a link that senders share is no reason.
+        // Later senders at a shared link do not matter.
         let planned = |stream: &&ReceivedStream| stream.shares.is_none_or(|s| s.planned);
         let mut streams = self.streams.iter().filter(planned);
         if let Some(theirs) = streams.find_map(|stream| stream.policy.refused()) {
@@ -241,7 +241,7 @@ impl ReceivedStreams {
             if let (None, Some(median), Some(clock)) =
                 (progress.latency, latency.median(), stream.statistics.clock)
             {
-                // The sound is placed on whole frames.
+                // The search in the sound finds whole frames.
                 let rounding = status.stream.format.rate.span_of(Frames::new(1)).half();
                 let known = stream.statistics.known_to();
                 progress.latency =
@@ -269,7 +269,8 @@ impl ReceivedStreams {
         }
     }
 
-    /// Says goodbye to all, and reports. `over`: it ended as all streams had.
+    /// Sends goodbye on all streams and returns the report. `over` is `true` if the run ended
+    /// because all streams had.
     pub(crate) fn close(self, ended: LocalTime, scheduler: String, over: bool) -> Report {
         let Self { mut streams, mut shared, changes, hearing, mut ledger, mut watch, .. } = self;
         let (mut labels, clock) = (self.labels, self.clock);
@@ -316,7 +317,6 @@ impl ReceivedStreams {
     }
 }
 
-/// Lets a stream hear and speak: by its own channel, or that of the link that it shares.
 fn converse(received: &mut ReceivedStream, link: Option<&mut SharedLinkEnd>, watch: &mut RunWatch) {
     match link {
         Some(link) => link.converse(received, watch),

@@ -1,4 +1,4 @@
-//! From statistics to report.
+//! Turns statistics into a report.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -29,32 +29,29 @@ use tautline_report::{
     NotFound, RepairReport, StageSummary, StreamReport, WorstPacket,
 };
 
-/// What a report of a received stream is made from.
 pub(crate) struct ReportSource<'a> {
     pub(crate) address: &'a str,
     pub(crate) sealed: Option<&'static str>,
     pub(crate) config: &'a JitterBufferConfig,
     pub(crate) link_offset: Span,
-    /// Whether its sender says that this is the latency, so that something can be measured against it.
+    /// Whether the sender announced the latency, so that measurements can be compared with it.
     pub(crate) told: bool,
-    /// Whether anybody says it, be it whoever opened the stream.
+    /// Whether the latency was announced by the sender or set by the user.
     pub(crate) configured: bool,
     pub(crate) rule: LatencyRule,
     pub(crate) statistics: &'a Statistics,
     pub(crate) arrivals: &'a Arrivals,
     pub(crate) invalid_reports: u64,
-    /// Reports in the sender's name from another host.
+    /// Reports with the sender's SSRC from another host.
     pub(crate) foreign_reports: u64,
-    /// Answers about the sender's clock that were not believed, and how often it was stepped.
+    /// Rejected answers about the sender's clock, and the number of its steps.
     pub(crate) refused_exchanges: u32,
     pub(crate) clock_steps: u32,
-    /// Why none of it was played, or none after some time, in words: its shape is another,
+    /// Message if the stream was rejected, entirely or after some time, because its format differs.
     pub(crate) refusal: Option<String>,
-    /// Whether any of it was played.
     pub(crate) sounded: bool,
-    /// or all that came had another payload type.
+    /// Message if all packets had another payload type.
     pub(crate) wrong_type: Option<String>,
-    /// What the sender says that it is.
     pub(crate) announced: Option<StreamFormat>,
 }
 
@@ -69,7 +66,7 @@ impl ReportSource<'_> {
         }
     }
 
-    /// A stream of which nothing was played: what is known of it, but for what is reckoned by its timeline.
+    /// Report of a stream that was never played, without all figures that depend on its timeline.
     fn refused(&self, refusal: &str) -> StreamReport {
         let played = self.played();
         let counted = self.statistics.status.as_ref();
@@ -142,7 +139,6 @@ impl ReportSource<'_> {
         self.statistics.stages().map(stage).collect()
     }
 
-    /// Packets that are not among those whose latency is told.
     fn not_found(&self) -> NotFound {
         let Some(RxStatus { stream, .. }) = self.statistics.status else {
             return NotFound::default();
@@ -181,7 +177,7 @@ impl ReportSource<'_> {
         let (latency, _) = self.statistics.latency();
         let basis = self.statistics.basis();
         let unsure = self.statistics.uncertainty();
-        // The sound is placed on whole frames.
+        // The search in the sound finds whole frames.
         let rounding = format.rate.span_of(tautline_proto::time::Frames::new(1)).half();
         let rounded = |nanos: i64| nanos + rounding.as_nanos();
         LatencyReport {
@@ -201,7 +197,7 @@ impl ReportSource<'_> {
             }
             .into(),
             loss_target: Some(f64::from(self.arrivals.loss_target().parts()) / 1e9),
-            // By a latency that its sender did not tell none is long enough or too short.
+            // Without an announced latency there is none to compare the arrivals with.
             advised_ns: self.arrivals.advised().filter(|_| self.told).map(Span::as_nanos),
             curve: match self.told {
                 true => self.arrivals.curve().iter().map(curve_point).collect(),
@@ -251,7 +247,6 @@ impl ReportSource<'_> {
         Some(RepairReport { window_ns: window.as_nanos(), needs_ns: needs.as_nanos() })
     }
 
-    /// What was counted: by the receiver, its link and its device, and in the conversation.
     pub(crate) fn counters(&self) -> Counters {
         let Some(RxStatus { stream, link, .. }) = &self.statistics.status else {
             return Counters::default();
@@ -268,7 +263,7 @@ impl ReportSource<'_> {
         }
     }
 
-    /// The same of a stream that is not played: what turns and frames came to means nothing.
+    /// Counters of a stream that is not played, without those of turns and frames.
     fn unplayed(&self, status: &RxStatus) -> Counters {
         Counters {
             lost: missing(status),
@@ -298,7 +293,7 @@ impl ReportSource<'_> {
             .collect()
     }
 
-    /// Says what a reader should know before believing the figures.
+    /// Notes what a reader should know before trusting the figures.
     pub(crate) fn note(&self, watch: &mut RunWatch) {
         let Some(RxStatus { stream: status, .. }) = &self.statistics.status else { return };
         let (counted, address) = (&status.counters, self.address);
@@ -324,7 +319,7 @@ impl ReportSource<'_> {
         if self.statistics.basis() == Some(Basis::Arrival) {
             watch.conclude(&Note::PlacedByArrival { address });
         }
-        // A pause here and there says nothing, and is nothing to worry about.
+        // Occasional pauses are normal.
         let unfound = self.statistics.unfound.total();
         if unfound > counted.received / 10 && self.statistics.latency().1 {
             watch.conclude(&Note::NotFound { packets: unfound, of: counted.received });
@@ -338,10 +333,9 @@ impl ReportSource<'_> {
     }
 }
 
-/// The stages that begin on the sender's clock and end on ours.
 const BETWEEN_CLOCKS: [&str; 2] = [SENDER_STAGE, Stage::Wire.name()];
 
-/// Packets that did not come, by the numbers of those that did.
+/// Missing packets, according to the sequence numbers of the received ones.
 fn missing(status: &RxStatus) -> u64 {
     let losses = status.stream.receiving.and_then(|receiving| receiving.losses);
     losses.map_or(0, |losses| losses.tally.missing + losses.tally.beyond)

@@ -1,4 +1,4 @@
-//! Many streams at one device, without a device: who does what on the ordinary thread.
+//! Many streams without a device: which of them work on the ordinary thread.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;

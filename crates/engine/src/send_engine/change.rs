@@ -1,4 +1,5 @@
-//! Changes of a stream while it is sent: the policy decides; here is what needs sockets.
+//! Changes of a stream while it is sent. The policy decides; this module does the part that needs
+//! sockets.
 
 use tautline_dsp::gain::Gain;
 use tautline_io::clock::now;
@@ -24,7 +25,8 @@ impl SentStream {
         let before = self.config.address.clone();
         let (address, destinations) = match follow(goes_to, followed.claim.standing()) {
             Follow::Stay => return,
-            // Listeners there would have both; what is sent until another address is claimed is let go.
+            // Receivers there would get both streams. Packets are dropped until another address is
+            // claimed.
             Follow::Leave(to) => {
                 watch.note(&Note::AddressTaken { address: &before, by: followed.endpoint(to) });
                 (before, Destinations::NONE)
@@ -37,7 +39,7 @@ impl SentStream {
         };
         let destined = Destined { address, destinations, reports_to: Vec::new() };
         self.set_destinations(destined, watch);
-        // By Ethernet nobody is to learn our clock before.
+        // Over Ethernet no receiver needs to learn our clock first.
         self.take_destinations();
     }
 
@@ -84,7 +86,7 @@ impl SentStream {
         Ok(Changed::Volume(fader))
     }
 
-    /// Has all go there soon.
+    /// Redirects the stream to `destined` once its receivers know our clock.
     pub(crate) fn set_destinations(&mut self, destined: Destined, watch: &mut RunWatch) -> Changed {
         self.config.outbound.destinations = destined.destinations.iter().collect();
         self.config.address.clone_from(&destined.address);
@@ -100,7 +102,7 @@ impl SentStream {
         Changed::To(self.config.address.clone())
     }
 
-    /// Sends to the destinations that were set last, once receivers there know our clock.
+    /// Switches to the destinations set last, once receivers there know our clock.
     pub(crate) fn go_to_destinations(&mut self) {
         if self.policy.destinations_due(now()) {
             self.take_destinations();
@@ -110,7 +112,7 @@ impl SentStream {
     fn take_destinations(&mut self) {
         let Some(destined) = self.destined.take() else { return };
         if self.commands.push(TransmitterCommand::Destinations(destined.destinations)).is_err() {
-            // Where the ring is full, at the next turn.
+            // The ring is full: retry in the next turn.
             self.destined = Some(destined);
             return;
         }

@@ -1,5 +1,5 @@
-//! A stream to an address that was claimed follows the claim: if that is lost to a host with more right to it, nothing
-//! is sent there any more, and once another address is claimed all goes there.
+//! A stream to a claimed address follows the claim. If a host with more right takes the address,
+//! sending there stops. Once another address is claimed, the stream moves to it.
 
 use std::sync::Arc;
 
@@ -11,12 +11,10 @@ use crate::plan::claim::{ClaimStanding, ClaimedAddress};
 
 pub(crate) struct FollowedClaim {
     pub(super) claim: Arc<ClaimedAddress>,
-    /// The number of the interface by which it is claimed.
     network: u32,
 }
 
 impl FollowedClaim {
-    /// For what is sent by a link that was opened so.
     pub(crate) fn of(claim: Arc<ClaimedAddress>, outbound: &Outbound) -> Self {
         Self { claim, network: outbound.destinations.first().map_or(0, Endpoint::network) }
     }
@@ -29,13 +27,12 @@ impl FollowedClaim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     Stay,
-    /// It goes nowhere, as this one has its address.
+    /// Stops sending; the host at this address owns the group address now.
     Leave(EthernetAddress),
-    /// It goes to this address.
     Go(EthernetAddress),
 }
 
-/// What a stream that goes there, or nowhere, is to do where its claim stands so.
+/// Returns the reaction of a stream with destination `goes_to` to the state of its claim.
 pub(super) fn follow(goes_to: Option<EthernetAddress>, standing: ClaimStanding) -> Follow {
     match standing {
         ClaimStanding::Held(address) if goes_to != Some(address) => Follow::Go(address),
@@ -58,11 +55,10 @@ mod tests {
         for (goes_to, standing, does) in [
             (Some(OURS), ClaimStanding::Held(OURS), Follow::Stay),
             (Some(OURS), lost, Follow::Leave(OTHER)),
-            // What is lost is left once, and told once.
+            // A lost address is left once and reported once.
             (None, lost, Follow::Stay),
             (None, ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
             (Some(NEXT), ClaimStanding::Held(NEXT), Follow::Stay),
-            // Whoever was held up while it was lost sees only where it goes.
             (Some(OURS), ClaimStanding::Held(NEXT), Follow::Go(NEXT)),
         ] {
             assert_eq!(follow(goes_to, standing), does, "{goes_to:?} {standing:?}");

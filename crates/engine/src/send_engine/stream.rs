@@ -1,4 +1,4 @@
-//! What the ordinary thread holds of a stream that is sent: policy, conversation, and counts of departures.
+//! State of a sent stream on the ordinary thread: policy, RTCP session, and departure counts.
 
 mod report;
 
@@ -31,10 +31,9 @@ use crate::plan::probes::Probes;
 use crate::send_engine::claim::FollowedClaim;
 use crate::send_engine::transmitter::{TransmitterCommand, TxStatus};
 
-/// A receiver has reported by then: reports of ours follow each other within half a second.
+/// A live receiver has reported by then: our reports are at most half a second apart.
 const ANSWER: Span = Span::from_secs(2);
 
-/// The stages that a sender knows.
 const STAGES: [Stage; 4] = [Stage::Capture, Stage::Pack, Stage::Send, Stage::Launch];
 
 fn spans(departure: &Departure) -> [Option<Span>; 4] {
@@ -52,43 +51,42 @@ pub(crate) struct SentStream {
     pub(crate) commands: Producer<TransmitterCommand>,
     pub(crate) departures: Consumer<Departure>,
     pub(crate) news: LinkNews,
-    /// Packets that were not launched, whose lines of the ledger have not come yet.
+    /// Packets that were not launched and have no ledger line yet.
     pub(crate) unlaunched: Vec<MediaTime>,
-    /// The newest packet that left.
     pub(crate) departed: Option<MediaTime>,
-    /// How many packets left, measured or not.
     pub(crate) left: u64,
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
     pub(crate) xruns: XrunTimes,
     pub(crate) unjudged: UnjudgedFaults,
-    /// Xruns that the host answers for, of those that are judged.
+    /// Judged xruns that a stall of the host caused.
     pub(crate) stalled: u64,
     pub(crate) stages: [Distribution; 4],
     pub(crate) lateness: Distribution,
     pub(crate) transmit: Distribution,
     pub(crate) observed: Observed<Departure>,
     pub(crate) ledger: Option<LedgerFile<SentEntry>>,
-    /// By what its packets are presented, where they say when.
+    /// Clock of the presentation times, for wire forms that carry them.
     pub(crate) presented: Option<PresentationClock>,
     pub(crate) claim: Option<FollowedClaim>,
     pub(crate) on_lost: Option<LostHook>,
 }
 
-/// Is called on the ordinary thread with the host of a receiver that is lost, and the stream's address.
+/// Hook that the ordinary thread calls with the host of a lost receiver and the stream's address.
 pub type LostHook = Box<dyn FnMut(&Host, &str) + Send>;
 
-/// What was told last of the clock that packets are presented by.
+/// Last published state of the presentation clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PresentationClock {
-    /// To the device's thread.
+    /// Sent to the device's thread.
     clock: Option<(ClockMapping, bool)>,
-    /// To the peers: the wall clock less the local one.
+    /// Sent to the peers: wall clock minus local clock.
     wall_offset: Span,
 }
 
-/// What peers are told of the wall clock is moved in steps of this, about what two readings of it differ by.
+/// Minimum change of the published wall-clock offset, about the difference between two readings of
+/// it.
 const WALL_STEP: Span = Span::from_micros(2);
 
 impl SentStream {
@@ -115,7 +113,6 @@ impl SentStream {
         }
     }
 
-    /// Says what the kernel refused to send, and that nobody answered.
     pub(crate) fn note_refusals(&mut self, watch: &mut RunWatch) {
         let LinkCounters { sent, send_errors, last_error: errno, also, .. } = self.last.link;
         if let Some(note) =
@@ -163,7 +160,7 @@ impl SentStream {
                 line.left = Some(stamp.left);
             }
         }
-        // One that was told of before its departure waits for its line until the next turn.
+        // A packet reported before its departure waits for its ledger line until the next turn.
         let Self { unlaunched, ledger, .. } = self;
         let mut told = 0..;
         unlaunched.retain(|packet| {
@@ -177,7 +174,7 @@ impl SentStream {
             self.last = status;
         }
         self.follow_claim(watch);
-        // The sound goes on without it.
+        // The stream goes on without a ledger.
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
@@ -192,13 +189,13 @@ impl SentStream {
         self.conversation.speak();
     }
 
-    /// Presents packets by TAI as it is followed, and tells the peers the clock by which that is read.
+    /// Updates the TAI mapping of presentation times, and the clock that peers read them with.
     fn follow_tai(&mut self) {
         let Some(presented) = &mut self.presented else { return };
         let tai = tai::tai();
         let clock = Some((tai.mapping, tai.uncertain));
         let command = SendCommand::Presentation(tai.mapping, tai.uncertain);
-        // Where the ring is full, at the next turn.
+        // The ring is full: retry in the next turn.
         if presented.clock != clock && self.commands.push(TransmitterCommand::Send(command)).is_ok()
         {
             presented.clock = clock;
@@ -210,7 +207,6 @@ impl SentStream {
         }
     }
 
-    /// The last word: what is not judged yet is.
     pub(crate) fn finish(&mut self, watch: &mut RunWatch) {
         watch.look();
         let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
@@ -218,7 +214,7 @@ impl SentStream {
     }
 
     fn enter(&mut self, departure: &Departure) {
-        // One that is sent again was entered when it left first.
+        // A packet that is sent again was entered when it first left.
         if self.departed.is_some_and(|newest| departure.media <= newest) {
             return;
         }
@@ -229,7 +225,7 @@ impl SentStream {
             return;
         }
         let Departure { media, due, handed, .. } = *departure;
-        // A wire thread that waits on purpose is not late by that.
+        // The deliberate wait of a wire thread is not lateness.
         let due = due + self.config.pacing.as_ref().map_or(Span::ZERO, |paced| paced.spacing.lead);
         spans(departure)
             .into_iter()
@@ -250,7 +246,7 @@ impl SentStream {
         }
     }
 
-    /// The latency that the receiver says that hears it last, and how sure it is.
+    /// Maximum latency that a connected receiver reports, and its uncertainty.
     fn effective(&self) -> Option<(Span, Span)> {
         let here = self.policy.believed().filter(|receiver| receiver.is_here());
         here.filter_map(|receiver| receiver.effective)
@@ -284,14 +280,13 @@ impl SentStream {
         match self.policy.receiver_counts() {
             counts if counts.lost > 0 => PeerState::Lost(counts),
             ReceiverCounts { here: 1.., .. } => PeerState::Here,
-            // Nor can anybody without a control channel.
+            // Without a control channel no receiver can answer.
             _ if elapsed < ANSWER || self.conversation.control.is_none() => PeerState::Unknown,
             _ => PeerState::Nobody,
         }
     }
 }
 
-/// The line of a packet that left a moment ago, if a ledger is kept.
 fn line_of(
     ledger: &mut Option<LedgerFile<SentEntry>>,
     packet: MediaTime,
@@ -299,7 +294,6 @@ fn line_of(
     ledger.as_mut()?.newest(|line| line.departure.media == packet)
 }
 
-/// The two networks that everything goes by, if it does.
 fn networks(outbound: &Outbound) -> Option<(&str, &str)> {
     outbound.networks.as_ref().map(|(one, other)| (one.as_str(), other.as_str()))
 }

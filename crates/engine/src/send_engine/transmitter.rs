@@ -1,4 +1,5 @@
-//! The sending side of a device: volume, channel map, packets, link. Called once per period.
+//! Sending side of a device: volume, channel map, packetizer, link. The device calls it once per
+//! period.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,6 @@ pub(crate) enum TransmitterCommand {
     Destinations(Destinations),
 }
 
-/// How a transmitter stands, told to the ordinary thread now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TxStatus {
     pub(crate) state: PacketizerState,
@@ -38,7 +38,6 @@ pub(crate) struct TxStatus {
     pub(crate) clock: Option<ClockId>,
 }
 
-/// What one captured device feeds: one stream, to as many destinations as its link has.
 pub(crate) struct Transmitter {
     pub(crate) sender: Packetizer,
     pub(crate) link: Box<dyn Link>,
@@ -52,14 +51,13 @@ pub(crate) struct Transmitter {
     pub(crate) stamps: Producer<TransmitStamp>,
     pub(crate) levels: LevelTap,
     pub(crate) xruns: u64,
-    /// When those were that were not told yet.
+    /// Xruns that are not reported yet, with their times.
     pub(crate) faults: Faults,
     pub(crate) woke: LocalTime,
     pub(crate) clock: Option<ClockId>,
     pub(crate) told: LocalTime,
 }
 
-/// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
 
 impl Transmitter {
@@ -69,7 +67,7 @@ impl Transmitter {
                 TransmitterCommand::Gain(gain) => self.gain = gain,
                 TransmitterCommand::Levels(wanted) => self.levels.set(wanted),
                 TransmitterCommand::Send(command) => self.sender.apply(command),
-                // Whoever asked made sure that so many fit.
+                // The requester made sure that this many fit.
                 TransmitterCommand::Destinations(destinations) => {
                     self.link.set_destinations(&destinations);
                 }
@@ -81,7 +79,7 @@ impl Transmitter {
         self.volume.apply(self.gain, self.channels, samples);
         let (link, sender, levels) = (&mut self.link, &mut self.sender, &mut self.levels);
         let emit = |packet: tautline_proto::stream::Outgoing<'_>| {
-            // A packet that finds no room is counted by the link.
+            // The link counts packets that it has no room for.
             link.queue(&packet);
         };
         if self.map.is_identity(self.channels) {
@@ -115,7 +113,8 @@ impl Transmitter {
             faults: self.faults,
             clock: self.clock,
         };
-        // A full ring loses nothing: totals are in the next one too, and faults are kept until they are told.
+        // A full ring loses nothing: the next status has the totals, and faults stay until they are
+        // sent.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
@@ -123,7 +122,7 @@ impl Transmitter {
 }
 
 impl Drop for Transmitter {
-    /// The last word: the ring may have been full when the last packets went.
+    /// Sends the final status: the ring may have been full at the last one.
     fn drop(&mut self) {
         self.tell();
     }
@@ -146,7 +145,7 @@ impl Process for Transmitter {
         self.link.flush();
         let stamps = &mut self.stamps;
         self.link.transmit_stamps(&mut |stamp| {
-            // A full ring costs a sample of a sample.
+            // A full ring loses only one of the sampled stamps.
             let _ = stamps.push(stamp);
         });
         if times.now - self.told >= TELL_EVERY {
@@ -156,7 +155,7 @@ impl Process for Transmitter {
         Flow::Continue
     }
 
-    /// Completes the last packet with silence and sends it, so that nothing is lost at the end.
+    /// Completes the last packet with silence and sends it, so that no frame is lost at the end.
     fn finish(&mut self) {
         let rest = self.sender.until_packet();
         self.skip(rest);

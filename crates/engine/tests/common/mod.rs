@@ -1,5 +1,4 @@
-//! A sender and a receiver in one process, on virtual cards and real sockets of the loopback
-//! interface.
+//! A sender and a receiver in one process, with virtual cards and real loopback sockets.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,50 +36,39 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_report::Report;
 
-/// Devices run at once, whatever else a busy machine has to do.
+/// Lets devices run at once on a busy machine.
 const REALTIME: Scheduler = Scheduler::Fifo(60);
-/// What stands between a card and the engine.
 pub(crate) type Between = fn(Box<dyn Process>) -> Box<dyn Process>;
 
-/// How a test streams.
 #[derive(Clone)]
 pub(crate) struct Road {
     pub(crate) period: i64,
-    /// Periods in a card's buffer.
     pub(crate) periods: u32,
     pub(crate) ptime: Span,
     pub(crate) latency: Span,
     pub(crate) link: LinkKind,
-    /// The receiver's link on a wire thread too.
     pub(crate) ringed_receiver: bool,
     pub(crate) lasts: Span,
     pub(crate) ledger: Option<PathBuf>,
     pub(crate) gain: Gain,
-    /// From card to stream, and from stream to card.
     pub(crate) maps: (ChannelMap, ChannelMap),
     pub(crate) streams: usize,
-    /// Senders of each stream, one after the other.
+    /// Consecutive senders of each stream.
     pub(crate) senders: usize,
-    /// Where the receiver writes what spoilt the sound.
     pub(crate) labels: Option<PathBuf>,
-    /// How many packets either end measures.
     pub(crate) probes: Probes,
-    /// Between the receiver's socket and the receiver.
     pub(crate) between: fn(Box<dyn Link>) -> Box<dyn Link>,
-    /// What a sender's card captures, if not noise.
     pub(crate) captures: Option<Between>,
-    /// Where the receiver's card records what it plays.
     pub(crate) record: Option<PathBuf>,
-    /// When the card of the first sender and that of the receiver were to start.
+    /// Scheduled start times of the first sender's card and the receiver's.
     pub(crate) started: [Started; 2],
-    /// What is asked for while it runs.
     pub(crate) asks_sender: fn(&Asker<SendChange>),
     pub(crate) asks_receiver: fn(&Asker<RecvChange>),
 }
 
 impl Default for Road {
-    /// Cards with buffers that outlast a host that stands still: one that was shared lost its cores 20
-    /// times a second, for 1 to 10 ms, and cards of 2 ms underran 85 times in 1.5 s.
+    /// Cards with buffers longer than host stalls: a shared host lost its cores 20 times a second
+    /// for 1 to 10 ms, and cards of 2 ms had 85 underruns in 1.5 s.
     fn default() -> Self {
         Self {
             period: 48,
@@ -108,7 +96,7 @@ impl Default for Road {
 }
 
 impl Road {
-    /// With the shortest buffers, for tests that watch the host ([`tautline_trial::timed`]).
+    /// Shortest buffers, for tests that watch the host ([`tautline_trial::timed`]).
     pub(crate) fn short() -> Self {
         Self { periods: 2, latency: Span::from_millis(20), ..Self::default() }
     }
@@ -154,7 +142,7 @@ impl Road {
         let report_to = SocketAddr::new(to.ip(), to.port() + 1);
         let mut udp = UdpOptions::sender(vec![to]);
         udp.transmit_stamp_every = 10;
-        // For changes: the longest packets, many of the shortest, and more destinations.
+        // Room for changes: the longest packets, many of the shortest, and more destinations.
         (udp.datagram_bytes, udp.batch, udp.most_destinations) = (8_000, 64, 4);
         let period = Frames::new(self.period);
         let device = self.link.spaces(&self.format(), period).then_some(REALTIME);
@@ -163,7 +151,6 @@ impl Road {
         SendPlan { reports_to, control, ..self.sender_by(link, outbound, to.to_string()) }
     }
 
-    /// A sender without a control channel.
     pub(crate) fn sender_by(
         &self,
         link: Box<dyn Link>,
@@ -176,8 +163,8 @@ impl Road {
         SendPlan { gain: self.gain, map: self.maps.0.clone(), ..plan }
     }
 
-    /// Sends noise for a while; the report of the receiver, whose process `plays` wraps, and those
-    /// of the senders. `meanwhile` may send what it likes to where packets are received.
+    /// Sends noise; returns the report of the receiver, whose process `plays` wraps, and those of
+    /// the senders. `meanwhile` may send anything to the receiving address.
     pub(crate) fn run(
         &self,
         plays: impl FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send + 'static,
@@ -191,7 +178,7 @@ impl Road {
             let (road, address, sent) = (self.clone(), *address, sent.clone());
             thread::spawn(move || {
                 for sender in 0..road.senders {
-                    // Whoever waits for it sees that it is missing.
+                    // The waiting end notices if it is missing.
                     let _ = sent.send(road.send(road.sender(address), seed + 100 * sender));
                 }
             });
@@ -202,7 +189,6 @@ impl Road {
         (receiver.join().unwrap(), reports)
     }
 
-    /// Receives these streams on a thread of its own.
     pub(crate) fn receive(
         &self,
         streams: Vec<StreamPlan>,
@@ -239,7 +225,6 @@ impl Road {
         thread::spawn(move || engine.run(device, &options, &Stop::default(), &mut |_| {}).unwrap())
     }
 
-    /// Sends as `plan` says, for as long as the road lasts.
     pub(crate) fn send(&self, plan: SendPlan, seed: usize) -> Report {
         let options = self.options(Some(self.lasts));
         let mut engine = SendEngine::new(plan).unwrap();
@@ -261,8 +246,7 @@ impl Road {
     }
 }
 
-/// The host's clock, by which a card runs; when the first that runs by it was to start, which is what it
-/// asks for first.
+/// A card's clock: the host's. Records the first time that is requested, which is the start.
 #[derive(Clone, Default)]
 pub(crate) struct Started(pub(crate) Arc<OnceLock<LocalTime>>);
 
@@ -278,7 +262,6 @@ impl Pace for Started {
     }
 }
 
-/// A card with something between it and the engine.
 struct Wrapped<W>(Box<dyn Device>, Option<W>);
 
 impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<W> {
@@ -296,7 +279,6 @@ impl<W: FnOnce(Box<dyn Process>) -> Box<dyn Process> + Send> Device for Wrapped<
     }
 }
 
-/// The card captures white noise.
 struct Noise {
     process: Box<dyn Process>,
     state: u32,
@@ -318,7 +300,6 @@ impl Process for Noise {
     }
 }
 
-/// What a note says, as far as these tests read it.
 fn words(note: &Note<'_>) -> Option<String> {
     Some(match note {
         Note::Receiving {

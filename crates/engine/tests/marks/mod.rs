@@ -1,6 +1,5 @@
-//! How long sound takes from the one converter to the other, by the sound and by when the cards
-//! started, which count their own frames from there: no stamp is in it, neither the sender's nor one
-//! that the receiver's ledger has seen.
+//! Latency from converter to converter, from time marks in the sound and the start times of the
+//! cards, from which both count frames. Independent of all timestamps in packets and ledgers.
 
 use std::path::Path;
 
@@ -10,21 +9,18 @@ use tautline_proto::device::{Cycle, Flow, Process};
 use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::units::Rate;
 
-/// Samples per frame at both ends.
 const CHANNELS: usize = 2;
 
-/// The card captures time marks, from its first frame on.
 struct Marks {
     process: Box<dyn Process>,
     marker: Marker,
-    /// What is wrong about when the card says that it captured them.
     stamped: Span,
 }
 
 impl Process for Marks {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         let side = &mut cycle.capture;
-        // What the card lost went by all the same.
+        // Marks advance during frames that the card lost.
         for _ in 0..side.skipped.count() {
             self.marker.fill(CHANNELS, &mut [0.0; CHANNELS], |_| {});
         }
@@ -38,20 +34,19 @@ impl Process for Marks {
     }
 }
 
-/// Time marks, of which the card says that it captured them so much later than it did.
+/// Captures time marks with capture times that are `stamped` too late.
 pub(crate) fn stamped(process: Box<dyn Process>, stamped: Span) -> Box<dyn Process> {
     Box::new(Marks { process, marker: Marker::new(), stamped })
 }
 
-/// The frame after its own first at which a mark is.
 fn centre() -> i64 {
     let mut at = 0;
     Marker::new().fill(1, &mut [0.0; SPACING], |placed| at = placed.frame);
     at as i64
 }
 
-/// From converter to converter, of each mark that is whole in what the playing card recorded from its
-/// start on. Both cards run as the host does.
+/// Latencies of all complete marks in the recording of the playing card. Both cards run by the
+/// host's clock.
 pub(crate) fn delays(record: &Path, (captures, plays): (LocalTime, LocalTime)) -> Vec<Span> {
     let mut reader = FileReader::open(record).unwrap();
     let (mut finder, mut block, mut delays) = (Finder::new(), Vec::new(), Vec::new());

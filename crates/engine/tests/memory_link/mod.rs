@@ -1,5 +1,4 @@
-//! A link that goes by no network: two ends share memory, and nothing else passes between them. So
-//! nobody exchanges reports either.
+//! A link without a network: two ends share memory and nothing else, so there are no reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,30 +17,25 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::wire::rtp::RtpUnpack;
 use tautline_trial::steady;
 
-/// The other end, as each names it.
 const FAR: Endpoint = Endpoint::Memory(1);
-/// The packet with which the sending end loses the other, and the one with which it has it again:
-/// packets go on meanwhile.
+/// Packets at which the sending end loses and regains the other; packets continue meanwhile.
 const LOST: u64 = 100;
 const AGAIN: u64 = 200;
 const LONGEST: usize = 1472;
 
 type Slot = (usize, [u8; LONGEST]);
 
-/// The end that sends.
 struct Sending {
     slots: Producer<Slot>,
     teller: Option<EventSender>,
     counters: LinkCounters,
 }
 
-/// The end that receives.
 struct Receiving {
     slots: Consumer<Slot>,
     counters: LinkCounters,
 }
 
-/// Both ends, with room for so many packets between them.
 fn memory_link(packets: usize) -> (Sending, Receiving) {
     let (near, far) = RingBuffer::new(packets);
     let counters = LinkCounters::default();
@@ -112,7 +106,6 @@ impl Link for Receiving {
     }
 }
 
-/// Counts the blocks that a card is given sound to play in.
 struct Loud(Box<dyn Process>, Arc<AtomicU64>);
 
 impl Process for Loud {
@@ -156,14 +149,15 @@ mod exclusive {
             assert!(packets > 1_000, "{sent:#?}");
             assert_eq!(from.counters.received, packets, "{report:#?}");
             assert_eq!((from.counters.lost, from.counters.late), (0, 0), "{report:#?}");
-            // A block is as long as a packet, and lies across two. Without a goodbye the last sound is
+            // A block is as long as a packet and overlaps two. Without a goodbye, the last sound is
             // concealed for 50 more.
             let loud = loud.load(Ordering::Relaxed);
             assert!(
                 (packets - 10..=packets + 60).contains(&loud),
                 "{loud} of {packets} were heard"
             );
-            // Nobody can answer, and that is no news; that the other end was lost is, and told once.
+            // Missing answers are not noted, as none are possible. The lost connection is noted
+            // once.
             let told = |part: &str| sent.notes.iter().filter(|note| note.contains(part)).count();
             assert_eq!(told("answer"), 0, "{:?}", sent.notes);
             assert_eq!(told("memory 1 is not connected any more"), 1, "{:?}", sent.notes);

@@ -1,4 +1,4 @@
-//! Workers on threads of their own, each at a UDP socket that outlives it, as a parent process keeps it.
+//! Workers on threads, each at a UDP socket that outlives it, as if a parent process kept it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -23,14 +23,11 @@ use crate::road::Progress;
 pub(crate) const STREAM: u32 = 7;
 pub(crate) const DATAGRAM_BYTES: usize = 1400;
 
-/// A place where workers are, one at a time.
 pub(crate) struct Crew {
     socket: UdpSocket,
     pub(crate) progress: Arc<Progress>,
     held: Arc<Mutex<()>>,
-    /// The float modes in which blocks were worked on, as they changed.
     pub(crate) modes: Arc<Mutex<Vec<FloatMode>>>,
-    /// What the plugin says that it lags by.
     pub(crate) latency: Arc<AtomicU32>,
     running: Option<(Halt, JoinHandle<()>)>,
     memory: Option<u64>,
@@ -55,7 +52,6 @@ impl Crew {
         self.socket.local_addr().unwrap()
     }
 
-    /// A worker begins that has seen nothing.
     pub(crate) fn begin(&mut self) {
         self.end();
         self.progress.tell(0, 0);
@@ -91,7 +87,6 @@ impl Crew {
         self.running = Some((halt, thread));
     }
 
-    /// The worker is gone, as if killed: what is sent meanwhile waits in the socket.
     pub(crate) fn end(&mut self) {
         if let Some((halt, thread)) = self.running.take() {
             halt.request();
@@ -99,7 +94,6 @@ impl Crew {
         }
     }
 
-    /// Where what is sent to a worker that has gone arrives.
     pub(crate) fn left_over(&self) -> LeftOver {
         let socket = self.socket.try_clone().unwrap();
         socket.set_nonblocking(false).unwrap();
@@ -107,7 +101,6 @@ impl Crew {
         LeftOver(socket)
     }
 
-    /// The worker stands still until this is dropped.
     pub(crate) fn hold(held: &Arc<Mutex<()>>) -> MutexGuard<'_, ()> {
         held.lock().unwrap()
     }
@@ -117,11 +110,10 @@ impl Crew {
     }
 }
 
-/// What is sent to a worker that has gone.
 pub(crate) struct LeftOver(UdpSocket);
 
 impl LeftOver {
-    /// Waits until something is sent once more: the host's thread waits for an answer.
+    /// Waits for a retransmission: then the host's thread waits for an answer.
     pub(crate) fn await_insisting(&self) {
         let mut room = [0; DATAGRAM_BYTES];
         loop {
@@ -174,5 +166,4 @@ impl Work for Hand {
     }
 }
 
-/// What the plugin says of itself.
 pub(crate) const OWN_LATENCY: u32 = 3;

@@ -1,4 +1,4 @@
-//! A plugin with a memory: what it makes of a frame depends on all frames before.
+//! A plugin with memory: each output frame depends on all earlier input frames.
 
 use tautline_engine::offload::sound_set::SoundSet;
 use tautline_proto::offload::block::{ByteOrder, get_f32, put_f32};
@@ -16,7 +16,7 @@ pub(crate) const SET: SoundSet = SoundSet {
     earlier: 0,
 };
 
-/// One pole a channel. Its control is a gain; it tells the last sample that it made.
+/// One pole per channel. Its control input is a gain; its control output is the last output sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filter {
     pole: [f32; CHANNELS],
@@ -37,7 +37,6 @@ impl Filter {
         self.told
     }
 
-    /// The same by the bytes of a block.
     pub(crate) fn block(&mut self, frames: u32, input: &[u8], output: &mut [u8]) {
         let bytes = 4 * frames as usize;
         let mut gain = [0.0];
@@ -53,7 +52,6 @@ impl Filter {
     }
 }
 
-/// Noise, the same for the same frame.
 pub(crate) fn noise(channel: usize, frame: u64) -> f32 {
     let mut bits = (frame * 2 + channel as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits ^= bits >> 29;

@@ -1,4 +1,4 @@
-//! Plugins that run elsewhere, over real sockets: what is heard against what the same plugin makes here.
+//! Offloaded plugins over real sockets, compared with the same plugin run locally.
 #![expect(clippy::unwrap_used, reason = "a test that cannot open its socket has failed")]
 #![expect(
     clippy::single_range_in_vec_init,
@@ -10,7 +10,6 @@ mod filter;
 mod oracle;
 mod plain;
 mod road;
-// The run under the sanitizer builds no examples.
 #[cfg(not(tautline_rtsan))]
 mod shown;
 mod stage;

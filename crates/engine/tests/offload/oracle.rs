@@ -1,4 +1,4 @@
-//! What is lost, late, doubled or out of order spoils the frames that are named in advance and no others.
+//! Loss, delay, duplication and reordering spoil exactly the predicted frames.
 
 use tautline_engine::offload::offloaded::OffloadedConfig;
 use tautline_proto::offload::block::BlockLeg;
@@ -8,7 +8,7 @@ use tautline_proto::offload::returns::{Cause, StandIn};
 use crate::road::{Fate, Plan, smooth};
 use crate::stage::{BLOCK, Stage, config};
 
-/// A plan for the first journey of blocks: what is asked for again, or sent again, goes.
+/// A plan for first transmissions; requested or repeated blocks pass.
 fn first_time(leg: BlockLeg, mut fate: impl FnMut(u64) -> Fate + Send + 'static) -> Plan {
     let mut first = 0;
     Box::new(move |way, head: &Head| {
@@ -36,7 +36,7 @@ fn an_answer_that_is_lost_spoils_its_own_frames() {
         stage.go_on(120);
         assert_eq!(stage.missed(window.into()), damaged, "window {window}: as the road saw it");
         stage.assert_damaged(&damaged);
-        // The answer comes when it is asked for again, and then it is late.
+        // The answer arrives after a request, and is late then.
         let expected: Vec<_> =
             damaged.into_iter().map(|blocks| (frames(blocks), Cause::Late)).collect();
         assert_eq!(stage.ledger(), expected, "window {window}");
@@ -69,7 +69,7 @@ fn runs_without_frames_are_handed_on_as_the_host_makes_them() {
     blocks.into_iter().for_each(|frames| stage.go(frames));
     stage.go_on(5);
     let worker = stage.offloaded.standing().ends[0].unwrap().machine;
-    // The last answer is taken in by the run after it.
+    // The next run receives the last answer.
     assert_eq!((worker.there.blocks, worker.back.blocks), (12, 11));
     assert_eq!(stage.offloaded.standing().delay, BLOCK as u32);
     stage.assert_damaged(&[]);
@@ -107,7 +107,7 @@ fn answers_in_another_order_or_twice_spoil_nothing() {
 #[test]
 fn answers_that_are_late_are_named_so_and_spoil_their_own_frames() {
     let late = |block| if (50..53).contains(&block) { Fate::Held(block + 4) } else { Fate::Goes };
-    // Those that are asked for again are as late.
+    // Requested blocks are as late.
     let plan: Plan = {
         let mut first = first_time(BlockLeg::Back, late);
         Box::new(move |leg, head| match first(leg, head) {
@@ -131,7 +131,6 @@ fn whatever_stands_in_it_spoils_no_other_frames() {
     }
 }
 
-/// Numbers that look random and are the same each time.
 struct Chance(u64);
 
 impl Chance {
@@ -143,7 +142,6 @@ impl Chance {
     }
 }
 
-/// Whatever the plan, what may differ are the blocks that the road had not delivered at their turn.
 fn spoils_what_did_not_come(plan: Plan, window: u32, runs: u64) {
     let mut stage = Stage::new(config(window), vec![plan]);
     stage.go_on(runs);
@@ -151,7 +149,7 @@ fn spoils_what_did_not_come(plan: Plan, window: u32, runs: u64) {
     assert!(!missed.is_empty(), "the plan lost nothing that mattered");
     stage.assert_damaged(&missed);
     stage.ends[0].0.set_plan(smooth());
-    // Of what the ledger has beyond these runs, nothing is known here.
+    // Ledger entries beyond these runs are not checked.
     let end = missed.last().map_or(0, |last| frames(last.clone()).end);
     let mut told: Vec<core::ops::Range<u64>> = Vec::new();
     for (one, _) in stage.ledger().into_iter().filter(|(one, _)| one.start < end) {
@@ -178,8 +176,9 @@ fn five_percent_of_loss_both_ways_spoils_what_did_not_come_in_time() {
 #[test]
 fn bursts_of_loss_both_ways_spoil_what_did_not_come_in_time() {
     for (window, seed) in [(2, 21), (3, 22)] {
-        // Questions and what is asked for are lost as well, and asked for again by the clock, which this host outruns.
-        // Gilbert and Elliott: one in 50 begins a burst, one in four ends it, three of four are lost in it.
+        // Requests and retransmissions are lost as well; their timeouts are longer than this host's
+        // runs. Gilbert-Elliott model: one in 50 begins a burst, one in four ends it, three of four
+        // are lost in it.
         let (mut chance, mut bad) = (Chance(seed), false);
         let plan: Plan = Box::new(move |_, _| {
             bad = if bad { !chance.below(25) } else { chance.below(2) };

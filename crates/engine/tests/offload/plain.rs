@@ -1,4 +1,4 @@
-//! Nothing is lost: every sample is the plugin's, as late as was agreed.
+//! Without loss, every sample is the plugin's, with exactly the agreed delay.
 
 use core::sync::atomic::Ordering;
 
@@ -62,13 +62,11 @@ fn blocks_of_any_length_come_back_by_the_same_number_of_frames() {
 
 #[test]
 fn with_more_runs_under_way_than_are_kept_every_sample_comes_back_all_the_same() {
-    // Of 100 runs that the delay has, 24 are kept.
     let delay = OffloadDelay::Frames(100 * BLOCK as u32);
     let mut stage = Stage::smooth(OffloadedConfig { delay, history: 24, ..config(0) });
     stage.go_on(400);
     stage.assert_damaged(&[]);
     assert_eq!(stage.offloaded.standing().counters.crowded, 0);
-    // What has not come by then is stood in for, and said.
     stage.kill_worker();
     (0..200).for_each(|_| stage.rush(BLOCK));
     assert!(stage.offloaded.standing().counters.crowded > 0);

@@ -1,5 +1,5 @@
-//! A link that loses, doubles and holds back datagrams as it is told, over real sockets; and a way to wait until all
-//! that was sent has been worked on, without looking at a clock.
+//! A link that loses, duplicates and delays datagrams as planned, over real sockets; with a way to
+//! wait, without a clock, until everything sent has been processed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -20,25 +20,20 @@ use tautline_proto::offload::datagram::{DatagramKind, Flags, Head};
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{MediaTime, Span};
 
-/// What becomes of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Goes,
     Lost,
     Twice,
-    /// Comes only once the road is told of that run of the host.
     Held(u64),
 }
 
-/// What becomes of each, by the way it goes and what it says.
 pub(crate) type Plan = Box<dyn FnMut(BlockLeg, &Head) -> Fate + Send>;
 
-/// Nothing happens to any.
 pub(crate) fn smooth() -> Plan {
     Box::new(|_, _| Fate::Goes)
 }
 
-/// How far a worker is: datagrams that it has read and worked on, and those that it has sent.
 #[derive(Default)]
 pub(crate) struct Progress {
     done: Mutex<(u64, u64)>,
@@ -56,23 +51,21 @@ struct Inner {
     link: DirectLink,
     plan: Plan,
     run: u64,
-    /// Datagrams handed to the kernel since a worker was there, and read from it.
     sent: u64,
     read: u64,
-    /// Those that are delivered by the next `receive`.
     here: Vec<Vec<u8>>,
     held: Vec<(u64, BlockLeg, Vec<u8>)>,
-    /// Whether what comes during a run is delivered in it.
+    /// Whether arrivals during a run are delivered in it.
     live: bool,
     epoch: u32,
-    /// Of each block of the epoch, which parts of its answer were delivered, and at which run the last was.
+    /// For each block of the epoch: the delivered parts of its answer, their number, and the run of
+    /// the last one.
     came: BTreeMap<u64, (BTreeSet<u16>, u16, u64)>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Road(Arc<Mutex<Inner>>, Arc<OwnedFd>);
 
-/// Far longer than a busy machine takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Road {
@@ -103,7 +96,6 @@ impl Road {
         self.0.lock().unwrap()
     }
 
-    /// The host is at this run: what was held until then goes on.
     pub(crate) fn at_run(&self, run: u64) {
         let mut inner = self.inner();
         inner.run = run;
@@ -119,7 +111,7 @@ impl Road {
         inner.link.flush();
     }
 
-    /// Waits until the worker has done all that it was sent, and what it answered is here.
+    /// Waits until the worker has processed all datagrams and its answers have arrived.
     pub(crate) fn settle(&self, progress: &Progress) {
         loop {
             let mut done = progress.done.lock().unwrap();
@@ -132,7 +124,6 @@ impl Road {
                 let behind = done.0 < inner.sent;
                 drop(inner);
                 if !behind {
-                    // On its way through the kernel, which takes no time worth a wait.
                     std::thread::yield_now();
                     break;
                 }
@@ -143,22 +134,20 @@ impl Road {
         }
     }
 
-    /// A worker that begins anew has seen nothing of what was sent.
     pub(crate) fn begin(&self) {
         let mut inner = self.inner();
         inner.read();
         (inner.sent, inner.read) = (0, 0);
     }
 
-    /// At which run all of the answer to a block had been delivered.
     pub(crate) fn came(&self, block: u64) -> Option<u64> {
         let inner = self.inner();
         let (parts, all, run) = inner.came.get(&block)?;
         (parts.len() == usize::from(*all)).then_some(*run)
     }
 
-    /// From now on what comes during a run is delivered in it; otherwise that would be a matter of how busy the machine
-    /// is.
+    /// Delivers arrivals within the same run from now on; otherwise the result would depend on the
+    /// machine's load.
     pub(crate) fn live(&self) {
         self.inner().live = true;
     }
@@ -204,7 +193,7 @@ impl Inner {
 
     fn note(&mut self, datagram: &[u8]) {
         let (head, _) = Head::read(datagram).expect("one of ours");
-        // What a worker made that had not seen all before is no answer to judge by.
+        // Dirty answers do not count.
         if head.kind != DatagramKind::Block || head.flags.has(Flags::DIRTY) {
             return;
         }
@@ -227,7 +216,7 @@ impl Inner {
     }
 }
 
-/// What loses datagrams on purpose is no part of what has to be real-time.
+/// The lossy link itself is not subject to real-time rules.
 const OF_THE_TEST: &str = "the test's own link allocates as it likes";
 
 impl Link for Road {

@@ -1,4 +1,4 @@
-//! A host that runs a plugin elsewhere, with what the same plugin makes of the same sound here, and what was heard.
+//! A host with an offloaded plugin; compares its output with the same plugin run locally.
 
 use std::ops::Range;
 
@@ -13,9 +13,8 @@ use crate::crew::{Crew, DATAGRAM_BYTES, STREAM};
 use crate::filter::{CHANNELS, Filter, SET, noise};
 use crate::road::{Plan, Road, smooth};
 
-/// Frames of a run, where nothing else is said.
 pub(crate) const BLOCK: usize = 64;
-/// A millisecond at the rate of these tests: what may differ after a hole.
+/// A millisecond at the tests' rate: maximum affected frames after a hole.
 pub(crate) const FADE: u64 = 48;
 
 pub(crate) fn config(window: u32) -> OffloadedConfig {
@@ -25,7 +24,6 @@ pub(crate) fn config(window: u32) -> OffloadedConfig {
     }
 }
 
-/// The buffers of one run: inputs and outputs are the same, as many hosts have it.
 struct InPlace {
     frames: usize,
     buffers: [Vec<f32>; CHANNELS],
@@ -47,7 +45,7 @@ impl HostBlock for InPlace {
     }
 
     fn output(&mut self, channel: usize, from: usize, samples: &[f32]) {
-        // Another channel's input: what is written before all is read spoils it.
+        // Another channel's input: writing before all inputs are read would spoil it.
         self.buffers[CHANNELS - 1 - channel][from..from + samples.len()].copy_from_slice(samples);
     }
 
@@ -61,20 +59,17 @@ pub(crate) struct Stage {
     pub(crate) attendant: Attendant,
     pub(crate) ends: Vec<(Road, Crew)>,
     local: Filter,
-    /// What the plugin makes here, what went in, and what was heard, by channel; all from the activation on.
+    /// Local output, input, and received output by channel, since the activation.
     wet: [Vec<f32>; CHANNELS],
     dry: [Vec<f32>; CHANNELS],
     heard: [Vec<f32>; CHANNELS],
-    /// What the control output was after each run.
     pub(crate) told: Vec<f32>,
-    /// What it is to be for each run.
     telling: Vec<f32>,
     pub(crate) run: u64,
     pub(crate) outcome: RunOutcome,
 }
 
 impl Stage {
-    /// A host with as many workers as there are plans, all attached.
     pub(crate) fn new(config: OffloadedConfig, plans: Vec<Plan>) -> Self {
         let config = OffloadedConfig { spare: plans.len() > 1, ..config };
         let (mut offloaded, attendant) = Offloaded::new(config).unwrap();
@@ -118,7 +113,7 @@ impl Stage {
         self.run = 0;
     }
 
-    /// One run of the host, without waiting for anything after it.
+    /// Runs once without waiting afterwards.
     pub(crate) fn rush(&mut self, frames: usize) {
         self.ends.iter().for_each(|(road, _)| road.at_run(self.run));
         let gain = 1.0 + (self.run % 7) as f32 * 0.1;
@@ -129,7 +124,6 @@ impl Stage {
                 (first..first + frames as u64).map(|frame| noise(channel, frame)).collect();
             self.dry[channel].extend(&samples);
             let mut wet = samples.clone();
-            // Runs that are longer than agreed go in parts.
             wet.chunks_mut(SET.most_frames as usize)
                 .for_each(|part| self.local.channel(channel, gain, part));
             self.wet[channel].extend(&wet);
@@ -144,25 +138,21 @@ impl Stage {
         self.run += 1;
     }
 
-    /// The first worker is gone, and one that begins in its place will have seen nothing.
     pub(crate) fn kill_worker(&mut self) {
         self.ends[0].1.end();
         self.ends[0].0.begin();
     }
 
-    /// So many runs, without waiting for anything after them: those that waited.
     pub(crate) fn waits_of(&mut self, runs: u64) -> u64 {
         let before = self.offloaded.standing().counters.waits;
         (0..runs).for_each(|_| self.rush(BLOCK));
         self.offloaded.standing().counters.waits - before
     }
 
-    /// Waits until every worker has done what it was sent.
     pub(crate) fn settle(&self) {
         self.ends.iter().for_each(|(road, crew)| road.settle(&crew.progress));
     }
 
-    /// One run, after which all that was sent is worked on and answered before the next.
     pub(crate) fn go(&mut self, frames: usize) {
         self.rush(frames);
         self.settle();
@@ -176,7 +166,6 @@ impl Stage {
         self.offloaded.standing().delay as usize
     }
 
-    /// The frames, as they were handed out, that were not heard as the plugin makes them here.
     pub(crate) fn differing(&self) -> Vec<u64> {
         let delay = self.delay();
         let heard = self.heard[0].len();
@@ -188,8 +177,9 @@ impl Stage {
         (0..heard.saturating_sub(delay)).filter(differs).map(|frame| frame as u64).collect()
     }
 
-    /// Holds what was heard against what may differ: the frames of these blocks, and of a millisecond after each run of
-    /// them. Each of them must differ, since nobody's guess is the plugin's sound; and what came before all is silence.
+    /// Asserts that only the frames of these blocks, and a millisecond after each range, differ.
+    /// Each block must differ, as concealment never equals the plugin's sound. The initial output
+    /// is silence.
     pub(crate) fn assert_damaged(&self, blocks: &[Range<u64>]) {
         let frames = |blocks: &Range<u64>| blocks.start * BLOCK as u64..blocks.end * BLOCK as u64;
         self.assert_differ(&blocks.iter().map(frames).collect::<Vec<_>>());
@@ -204,7 +194,7 @@ impl Stage {
         let differing = self.differing();
         for one in missing {
             let count = differing.iter().filter(|frame| one.contains(frame)).count() as u64;
-            // By chance a sample may be the same; the most of a hole is not.
+            // Single samples may be equal by chance, but not most of a hole.
             let expected = one.end.min(end).saturating_sub(one.start);
             assert!(2 * count > expected, "{count} of {one:?} differ");
         }
@@ -214,10 +204,10 @@ impl Stage {
         assert!(silence, "what comes before all is silence");
     }
 
-    /// Everything that the ledger has of this activation but for the fades, with the causes; another begins. It lists
-    /// every frame that differs.
+    /// Returns all ledger entries of this activation except fades, and starts another. Asserts that
+    /// they list every differing frame.
     pub(crate) fn ledger(&mut self) -> Vec<(Range<u64>, Cause)> {
-        // What is missing may turn out to be late for a quarter of a second.
+        // For a quarter of a second, a missing run can still become late.
         for _ in 0..12_000 / BLOCK + 2 {
             self.go(BLOCK);
         }
@@ -228,12 +218,11 @@ impl Stage {
         while let Some(Damage { from, frames, cause, .. }) = self.attendant.take_damage() {
             let end = from + u64::from(frames);
             match all.last_mut() {
-                // What was found to be late bit by bit.
                 Some((last, same)) if last.end == from && *same == cause => last.end = end,
                 _ => all.push((from..end, cause)),
             }
         }
-        // Before the delay grew, frames were played by another one.
+        // A grown delay applies to earlier frames, too.
         if !all.iter().any(|(_, cause)| *cause == Cause::Grown) {
             let is_listed = |frame: &u64| all.iter().any(|(frames, _)| frames.contains(frame));
             assert_eq!(differing.iter().find(|frame| !is_listed(frame)), None, "{all:?}");
@@ -242,7 +231,6 @@ impl Stage {
         all
     }
 
-    /// The blocks that had not come at their turn, as the road saw it: what any judge outside would say.
     pub(crate) fn missed(&self, window: u64) -> Vec<Range<u64>> {
         let mut missed: Vec<Range<u64>> = Vec::new();
         for block in 0..self.run.saturating_sub(window) {
@@ -261,7 +249,6 @@ impl Stage {
         missed
     }
 
-    /// The control output of the run that is played now is told now.
     pub(crate) fn assert_controls(&self, window: usize) {
         assert_eq!(self.told[window..], self.telling[..self.telling.len() - window]);
     }

@@ -1,4 +1,4 @@
-//! How long a host waits for what it is to play, and for what it does not.
+//! Waiting of a host for answers.
 
 use tautline_engine::offload::offloaded::{Far, Offloaded, OffloadedConfig, Which};
 use tautline_io::thread::{Scheduler, spawn};
@@ -13,7 +13,7 @@ use crate::stage::{BLOCK, Stage, config};
 
 #[test]
 fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
-    // Lost on the way there, and on the way back: with no later block nobody asks for it.
+    // Lost on the way there or back: without later blocks, no request follows.
     let plan = |leg, head: &tautline_proto::offload::datagram::Head| {
         let is_again = head.flags.has(Flags::REPLAY);
         match (leg, head.block) {
@@ -21,7 +21,6 @@ fn what_is_waited_for_leaves_once_more_where_the_last_of_it_was_lost() {
             _ => Fate::Goes,
         }
     };
-    // A render waits for longer than any machine freezes.
     let wait = Span::from_secs(20);
     let mut stage = Stage::new(OffloadedConfig { wait, ..config(0) }, vec![Box::new(plan)]);
     stage.ends[0].0.live();
@@ -45,8 +44,8 @@ fn what_is_missing_is_waited_for_no_more_once_its_turn_is_over() {
         stage.go(BLOCK);
         waited_in.extend((stage.offloaded.standing().counters.waits > before).then_some(run));
     }
-    // Each is played a run later; nothing else is heard of the worker meanwhile, so that eight are waited for. A run whose
-    // thread did not get a core for as long as it may wait has nothing left to wait.
+    // Each is due one run later, and the worker sends nothing meanwhile, so that eight are waited
+    // for. A run that got no core for that time does not wait.
     assert!((1..=8).contains(&waited_in.len()), "{waited_in:?}");
     assert!(waited_in.iter().all(|run| (51..63).contains(run)), "{waited_in:?}");
     stage.assert_damaged(&[50..62]);
@@ -81,17 +80,16 @@ fn a_worker_of_which_nothing_is_heard_is_waited_for_no_more_until_something_is()
     let mut stage = Stage::smooth(OffloadedConfig { wait, ..config(1) });
     stage.go_on(50);
     stage.kill_worker();
-    // The first of them plays what was answered before.
+    // The first of them plays an earlier answer.
     assert_eq!(stage.waits_of(50), 8, "of 50 runs");
     stage.ends[0].1.begin();
     stage.settle();
-    // Heard again it is waited for again, and what it makes is whole.
     stage.go_on(60);
     let standing = stage.offloaded.standing();
     assert!(standing.ends[0].unwrap().clean, "{standing:?}");
     stage.kill_worker();
     let waits = stage.waits_of(50);
-    // What it sent before it went is heard first, after which it is waited for once more.
+    // Its last answers are received first; then it is waited for again.
     assert!((8..25).contains(&waits), "{waits} of 50 runs waited");
 }
 
@@ -106,17 +104,17 @@ fn whoever_has_the_time_waits_for_a_worker_however_often_nothing_is_heard() {
         stage.rush(BLOCK);
     }
     let waits = stage.offloaded.standing().counters.waits - before;
-    // Whoever has not waits for eight. A run whose thread did not get a core for as long has nothing left to wait.
+    // Otherwise only eight runs wait. A run that got no core for that time does not wait.
     assert!(waits >= 16, "{waits} of 30 runs waited");
 }
 
-/// How often a host waits that runs as fast as it can and whose worker is dead, and whether it was seen to hurry.
+/// Number of waits of a fast host with a dead worker, and whether the host was detected as fast.
 fn waits_of_a_hurry() -> (u64, bool) {
     let mut stage =
         Stage::smooth(OffloadedConfig { wait_offline: Span::from_millis(5), ..config(1) });
     stage.go_on(50);
     stage.kill_worker();
-    // More than a second of sound, of which a quarter tells a render.
+    // More than a second of sound; a quarter is enough to detect a render.
     let waits = stage.waits_of(1000);
     (waits, stage.outcome.offline)
 }
@@ -158,7 +156,7 @@ fn a_render_goes_on_where_it_was_with_a_worker_that_comes_in_the_place_of_one_th
     let comes = std::thread::spawn(move || {
         left_over.await_insisting();
         assert!(attendant.detach(Which::Worker));
-        // The host's thread takes it off before another is there.
+        // The host's thread detaches it before another is attached.
         while attendant.take_gone().is_none() {
             std::thread::yield_now();
         }

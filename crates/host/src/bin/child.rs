@@ -1,4 +1,5 @@
-//! What `taut` starts for each stream and each library, alone: the tests of this crate start it.
+//! The child process that `taut` starts for each stream and each library, as its own program for
+//! this crate's tests.
 
 use std::process::ExitCode;
 

@@ -120,7 +120,8 @@ impl ChainFile {
         plugin: &dyn Fn(&str) -> Option<Outline>,
     ) -> Result<Vec<Outline>, ChainFileError> {
         let mut made: Vec<Option<Outline>> = vec![None; self.definitions.len()];
-        // Each may be of others that stand anywhere; what is never ready needs itself.
+        // Members may be defined later in the file; a definition that never resolves contains
+        // itself.
         while made.iter().any(Option::is_none) {
             let before = made.iter().flatten().count();
             let mut lacks = None;

@@ -1,4 +1,4 @@
-//! One plugin or several at work as one, in this process.
+//! Runs one plugin, or several as one, in this process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use super::{MOST_INSTANCES, Recipe};
 use crate::ladspa::instance::{InstanceError, PluginInstance};
 use crate::ladspa::library::{LoadError, PluginLibrary};
 
-/// A loaded recipe. Members' sound and controls follow each other in order, counted as of a [`PluginInstance`].
+/// A loaded recipe. The members' audio and controls are concatenated, each numbered as in a
+/// [`PluginInstance`].
 #[derive(Debug)]
 pub enum ChainNode {
     Plugin(Box<PluginInstance>),
@@ -115,7 +116,8 @@ impl ChainNode {
         }
     }
 
-    /// Frames by which its output lags, as its plugins report: the sum of a chain, the maximum side by side.
+    /// Output latency in frames as reported by the plugins: the sum for a chain, the maximum in
+    /// parallel.
     pub fn latency(&self) -> u32 {
         match self {
             Self::Plugin(plugin) => plugin.latency(),
@@ -174,7 +176,7 @@ fn member_of(members: &[ChainNode], count: Count, mut port: usize) -> (usize, us
             own => port -= own,
         }
     }
-    // As an index out of range, which it is: the last one complains of it.
+    // Out of range: the last member reports the error.
     (members.len() - 1, port)
 }
 

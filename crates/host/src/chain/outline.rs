@@ -43,8 +43,8 @@ impl Outline {
         }
     }
 
-    /// A chain: sound passes from member to member; a mono plugin after several channels runs once for each, with one
-    /// set of controls.
+    /// Connects members in series; a mono plugin after several channels runs once per channel, with
+    /// one set of controls.
     pub fn chain(label: &str, members: Vec<Self>) -> Result<Self, MisfitError> {
         let mut fitting: Vec<Self> = Vec::with_capacity(members.len());
         for member in members {
@@ -110,7 +110,7 @@ impl Outline {
     }
 }
 
-/// The ports of all members, prefixed with the label, and a number if a label repeats.
+/// Ports of all members, prefixed with the label, and a number if a label repeats.
 fn prefixed(
     members: &[Outline],
     ports: fn(&Outline) -> &[PortDescription],

@@ -1,4 +1,4 @@
-//! What the thread that runs a plugin shows the one that watches it.
+//! Progress of the plugin's thread, for the thread that monitors it.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

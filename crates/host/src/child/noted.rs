@@ -1,5 +1,5 @@
-//! A seal that opens nothing that a dead process of the stream opened: a recorded datagram could be replayed by
-//! crashing a plugin.
+//! A seal that rejects everything that an earlier, dead process of the stream accepted. Otherwise
+//! an attacker could crash a plugin and replay recorded datagrams.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::socket::seal::Seal;
@@ -10,7 +10,7 @@ pub(super) struct NotedSeal {
     keys: StreamKeys,
     incarnation: u32,
     note: HeardNote,
-    /// Made with the first datagram: a standby has a link long before.
+    /// Created with the first datagram: a standby has its link long before.
     sealed: Option<Sealed>,
 }
 

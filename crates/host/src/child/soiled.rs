@@ -10,7 +10,8 @@ use tautline_proto::stream::Outgoing;
 
 use crate::child_notes::BlockOfEpoch;
 
-/// Plugins do not get these blocks, so all later output is dirty; receivers know that of a block that says so itself.
+/// Marks blocks that plugins do not get as dirty and skipped. All later output is dirty, and
+/// receivers learn that from such a block.
 pub(super) struct SoiledLink {
     link: Box<DirectLink>,
     fatal: Vec<BlockOfEpoch>,

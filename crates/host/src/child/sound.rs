@@ -47,12 +47,12 @@ impl PluginSound {
                 continue;
             }
             if Some(block) != self.sound.controls_in() {
-                // Of other plugins: it goes on as it is.
+                // Controls of other plugins are forwarded unchanged.
                 continue;
             }
             for (control, value) in bytes.as_chunks().0.iter().enumerate() {
                 let value = f32::from_ne_bytes(*value);
-                // The plugin gets it all the same, as it would from the master's own host.
+                // The plugin gets it anyway, as in a local host.
                 is_odd |= !value.is_finite();
                 self.node.set_control(control, value);
             }
@@ -101,7 +101,7 @@ impl Work for PluginSound {
         }
         self.hear(turn.frames, input);
         self.fatal.note.begin(place);
-        // Watched as well: a plugin may not come back from its activation either.
+        // The activation is monitored too: a plugin may hang in it.
         self.gauge.begin();
         if core::mem::take(&mut self.begins) {
             let _permit = permit("nothing is due of an activation that begins");

@@ -1,4 +1,4 @@
-//! Runs a plugin for one stream: a real-time thread works, and the first one watches it.
+//! Runs a plugin for one stream on a real-time thread, which the main thread monitors.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Stdin};
@@ -35,7 +35,8 @@ use crate::plan::{ChildEvent, Plan, PlannedFeed, TakeBlocks};
 const STEP: Span = Span::from_millis(50);
 const REPORT: u32 = 10;
 const STACK_BYTES: usize = 512 << 10;
-/// Datagrams a second, of which the socket holds a quarter: 32 frames at 96 kHz, and as many repeats.
+/// Datagrams per second, of which the socket buffers a quarter: 32 frames at 96 kHz, and as many
+/// repeats.
 const DATAGRAMS_PER_SECOND: u32 = 6000;
 const BATCH: usize = 32;
 
@@ -43,13 +44,14 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     let mut parent = parent()?;
     let mut lines = BufReader::new(io::stdin());
     let plan = read_plan(&mut lines)?;
-    // SAFETY: the parent left these descriptors open for this process, which has no other names for them.
+    // SAFETY: the parent left these descriptors open for this process, where nothing else refers to
+    // them.
     let handed = descriptors.iter().map(|number| unsafe { OwnedFd::from_raw_fd(*number) });
     let opened = open(&plan, handed.collect());
     let libraries = plan.recipe.libraries();
     let folders = libraries.into_iter().flat_map(|library| folders_of(library));
     let readable: Vec<_> = plan.readable.iter().cloned().chain(folders).collect();
-    // Before it has another thread. What the kernel lacks of it `taut doctor` reports.
+    // Before it starts another thread. `taut doctor` reports missing kernel features.
     let _ = Confinement::enter(&readable);
     let thread = begin_thread(&plan);
     let counts = Arc::new(OnceLock::<(File, Arc<Gauge>)>::new());
@@ -60,7 +62,7 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     };
     end_with_the_parent(lines, ordered, move || {
         let Some((parent, gauge)) = counted.get() else { return };
-        // A waiting parent gets what came since the last report.
+        // A waiting parent gets the counts since the last report.
         let _ = parent
             .try_clone()
             .and_then(|mut parent| say(&mut parent, &ChildEvent::Standing(gauge.standing())));
@@ -74,7 +76,7 @@ pub(super) fn run(descriptors: &[RawFd]) -> io::Result<()> {
     match ready {
         Ok((ready, take)) => {
             say(&mut parent, &ready)?;
-            // A standby waits here, for as long as the process before it lives.
+            // A standby waits here while the process before it lives.
             let order: TakeBlocks = match orders.recv() {
                 Ok(line) => serde_json::from_slice(&line)?,
                 Err(_) => leave(),
@@ -116,11 +118,11 @@ fn prepare(
     let load = |most_frames| ChainNode::load(&plan.recipe, plan.request.rate, most_frames);
     let node = load(plan.request.most_frames as usize).map_err(|error| error.to_string())?;
     check(plan, &node)?;
-    // Denormals are a hundred times slower; the master's mode wins.
+    // Denormals are a hundred times slower; the master's mode takes precedence.
     let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
     let cost = if plan.measure {
         let _mode = flushed.set();
-        // Another one, so that the stream does not hear the measurement.
+        // A second instance, so that the measurement does not affect the stream.
         let mut measured = load(MEASURED_FRAMES).map_err(|error| error.to_string())?;
         Some(cost::measure(&mut measured))
     } else {
@@ -154,7 +156,8 @@ fn prepare(
 
 type WorkOn = Box<dyn FnOnce() + Send>;
 
-/// Starts the thread that runs the plugin, before there is one: afterwards no thread gets another priority.
+/// Starts the plugin's thread before any plugin is loaded: afterwards threads cannot change their
+/// priority.
 fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
     let scheduler = plan.scheduler.parse::<Scheduler>().map_err(|error| error.to_string())?;
     let (give, given) = sync_channel::<WorkOn>(1);
@@ -171,22 +174,24 @@ fn begin_thread(plan: &Plan) -> Result<(SyncSender<WorkOn>, Granted), String> {
     Ok((give, granted))
 }
 
-/// Has threads that the plugin starts from this one run without its priority: nothing watches how long they run.
+/// Makes threads that the plugin starts from this one run without its priority: their run time is
+/// not monitored.
 fn reset_on_fork() {
     // SAFETY: all zeros are a valid sched_attr.
     let mut own: libc::sched_attr = unsafe { core::mem::zeroed() };
-    // SAFETY: room for a sched_attr of the size that is stated, of this thread (0), without flags.
+    // SAFETY: room for a sched_attr of the given size, for this thread (0), without flags.
     let found = unsafe {
         libc::syscall(libc::SYS_sched_getattr, 0, &raw mut own, size_of::<libc::sched_attr>(), 0)
     };
     if found == 0 {
         own.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
-        // SAFETY: a sched_attr of the size that it states. Refused, threads inherit the priority.
+        // SAFETY: a sched_attr of the size that it contains. If refused, threads inherit the
+        // priority.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const own, 0) };
     }
 }
 
-/// A library that has other ports than it said is another one by now.
+/// Checks the ports: a library with other ports than reported has been replaced.
 fn check(plan: &Plan, node: &ChainNode) -> Result<(), String> {
     let ports = &plan.ports;
     let said = [ports.inputs, ports.outputs, ports.controls, ports.told];
@@ -244,7 +249,7 @@ fn links(
     let (from, to) = match (from, to) {
         (None, to) => (master, to),
         (Some(from), None) => (from, Some(master)),
-        // In the middle the master has nothing to send, and nothing to hear.
+        // In the middle of a pipeline, the master neither sends nor receives.
         (Some(from), Some(to)) => (from, Some(to)),
     };
     Ok(WorkLinks { from, to })
@@ -284,12 +289,12 @@ fn link(
     DirectLink::over_socket(socket, &options, seal).map(Box::new).map_err(|error| error.to_string())
 }
 
-/// Tells the parent how the plugin stands, and ends the process where a run does not come to an end.
+/// Reports the plugin's state to the parent, and ends the process if a run hangs.
 fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
     let most = plan.patience_ms.div_ceil(STEP.as_nanos().unsigned_abs() / 1_000_000).max(2);
     let (mut seen, mut looks, mut told) = (None, 0u64, None);
     for step in 1u32.. {
-        // Counted in looks and not in time: a process that was stopped has not hung.
+        // Counts looks instead of time: a process that was stopped has not hung.
         sleep_until(now() + STEP);
         let under_way = gauge.under_way();
         looks = if under_way.is_some() && under_way == seen { looks + 1 } else { 0 };
@@ -297,7 +302,7 @@ fn watch(plan: &Plan, parent: &mut File, gauge: &Gauge) -> ! {
         let standing = gauge.standing();
         if looks >= most {
             let millis = looks * STEP.as_nanos().unsigned_abs() / 1_000_000;
-            // Whether or not anybody hears it.
+            // Regardless of errors.
             let _ = say(parent, &ChildEvent::Standing(standing));
             let _ = say(parent, &ChildEvent::Hung { millis });
             break;

@@ -1,6 +1,6 @@
-//! Allowed system calls. One filter refuses (`EPERM`) what reaches out of the process, sometimes by an argument. The
-//! other answers unlisted calls as unknown (`ENOSYS`), so that the C library falls back. The kernel caches calls that
-//! both pass, so they cost nothing.
+//! Allowed system calls. One filter rejects (`EPERM`) calls with effects outside the process, some
+//! only with certain arguments. The other answers unlisted calls as unknown (`ENOSYS`), so that the
+//! C library falls back. The kernel caches calls that pass both, so they cost nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use seccompiler::{
 
 use super::Missing;
 
-/// Refused whatever the arguments: they reach other processes, the network or the file system's tree.
+/// Rejected with any arguments: they reach other processes, the network or the file system's
+/// structure.
 const REFUSED: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -50,7 +51,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fchdir,
 ];
 
-/// The same, as only x86-64 has them.
+/// Further rejected calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_OLD: &[c_long] = &[
     libc::SYS_fork,
@@ -71,7 +72,8 @@ const REFUSED_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_OLD: &[c_long] = &[];
 
-/// Refused once the plugin's thread has its priority, which it could raise. Further filters could fake calls.
+/// Rejected once the plugin's thread has its priority, which it could raise. Further filters could
+/// fake results.
 const FIXED: &[c_long] = &[
     libc::SYS_seccomp,
     libc::SYS_setpriority,
@@ -105,7 +107,7 @@ const DUP2: c_long = libc::SYS_dup2;
 #[cfg(not(target_arch = "x86_64"))]
 const DUP2: c_long = libc::SYS_dup3;
 
-/// Passed. `clone3` is missing: its flags are in memory, and the C library falls back to `clone`.
+/// Allowed. `clone3` is missing, as its flags are in memory: the C library falls back to `clone`.
 const PASSED: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -244,8 +246,8 @@ const PASSED_OLD: &[c_long] = &[libc::SYS_getrlimit, libc::SYS_setrlimit];
 #[cfg(target_arch = "riscv64")]
 const PASSED_OLD: &[c_long] = &[libc::SYS_riscv_flush_icache];
 
-/// Harmless `ioctl` commands; `TIOCSTI`, for one, types into a terminal. Numbers of asm-generic/ioctls.h, as libc's
-/// types differ.
+/// Harmless `ioctl` commands; `TIOCSTI`, for example, types into a terminal. Numbers of
+/// asm-generic/ioctls.h, as libc's types differ.
 const IOCTLS: [u64; 6] = [
     0x5401, // TCGETS, by which the C library tells a terminal
     0x5413, // TIOCGWINSZ
@@ -258,10 +260,11 @@ const FIONBIO: u64 = 0x5421;
 
 const STANDARD: [u64; 2] = [1, 2];
 
-/// Commands of `fcntl` that copy a descriptor, or change how the worker itself writes to it.
+/// `fcntl` commands that copy a descriptor, or change the mode in which the worker itself writes to
+/// it.
 const SHARED: [libc::c_int; 3] = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFL];
 
-/// Used of `prctl`: names, timers, and giving up privileges.
+/// Allowed `prctl` commands: names, timers, and dropping privileges.
 const PRCTLS: [libc::c_int; 7] = [
     libc::PR_SET_NO_NEW_PRIVS,
     libc::PR_SET_NAME,
@@ -272,14 +275,15 @@ const PRCTLS: [libc::c_int; 7] = [
     libc::PR_SET_VMA,
 ];
 
-/// Commands of `fcntl` that have the kernel send a signal, to any process.
+/// `fcntl` commands that make the kernel send a signal, to any process.
 const SIGNALLING: [libc::c_int; 4] = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_NOTIFY];
 const F_SETSIG: libc::c_int = 10;
 const F_SETOWN_EX: libc::c_int = 15;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Limits this thread, and those that it starts, to these calls. They can still set their scheduling: see [`fix`].
+/// Restricts this thread, and threads that it starts, to these calls. They can still change their
+/// scheduling: see [`fix`].
 pub(super) fn restrict() -> Result<(), Missing> {
     let (refuse, unknown) = (libc::EPERM as u32, libc::ENOSYS as u32);
     let known = program(known(), SeccompAction::Errno(unknown), SeccompAction::Allow)?;
@@ -291,7 +295,7 @@ pub(super) fn restrict() -> Result<(), Missing> {
     Ok(())
 }
 
-/// Has all threads of this process keep their scheduling. Further filters are refused.
+/// Fixes the scheduling of all threads in this process. Further filters are rejected.
 pub(super) fn fix() -> Result<(), Missing> {
     let rules = FIXED.iter().map(|call| (*call, Vec::new())).collect();
     let fixed = program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
@@ -334,7 +338,7 @@ fn denied(own: u32) -> Result<Rules, seccompiler::BackendError> {
     for call in CONDITIONAL {
         let conditions = conditions(*call, own).into_iter().map(|all| {
             let all = all.into_iter().map(|(argument, operator, value)| {
-                // Of 32 bits: the kernel overlooks what a caller puts above them.
+                // 32 bits: the kernel ignores the upper half.
                 SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
             });
             SeccompRule::new(all.collect::<Result<_, _>>()?)
@@ -350,8 +354,8 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
     use SeccompCmpOp::{Eq, Ge, Le, MaskedEq, Ne};
     let signal = |number: libc::c_int| number as u64;
     match call {
-        // A plugin may only append to standard error and output, which may be the worker's log; copies of the
-        // descriptor would escape that.
+        // A plugin may only append to standard error and output, which may be the worker's log; a
+        // copy of the descriptor would bypass this.
         libc::SYS_copy_file_range => STANDARD.map(|fd| vec![(2, Eq, fd)]).to_vec(),
         libc::SYS_dup
         | DUP2
@@ -362,9 +366,9 @@ fn conditions(call: c_long, own: u32) -> Vec<Vec<Condition>> {
         | libc::SYS_pwrite64
         | libc::SYS_pwritev
         | libc::SYS_pwritev2 => STANDARD.map(|fd| vec![(0, Eq, fd)]).to_vec(),
-        // A process of its own would outlive the stream.
+        // A separate process would outlive the stream.
         libc::SYS_clone => vec![vec![(0, MaskedEq(libc::CLONE_THREAD as u64), 0)]],
-        // Its own threads only, as abort() does, and not the signals that stop a process.
+        // Only its own threads, as abort() does, and not the signals that stop a process.
         libc::SYS_tgkill => vec![
             vec![(0, Ne, u64::from(own))],
             vec![(2, Ge, signal(libc::SIGSTOP)), (2, Le, signal(libc::SIGTTOU))],

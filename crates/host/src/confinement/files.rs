@@ -8,10 +8,11 @@ use landlock::{
 use super::Missing;
 use crate::scan;
 
-/// The newest interface whose every restriction the tests cover. Older kernels apply what they know of it.
+/// The newest Landlock ABI whose restrictions the tests cover. Older kernels apply the subset that
+/// they support.
 const TESTED: ABI = ABI::V6;
 
-/// Libraries, data, settings and facts about the machine; NixOS's and Guix's stores, Flatpak's `/app`.
+/// Libraries, data, settings and machine information; stores of NixOS and Guix, Flatpak's `/app`.
 const SYSTEM: [&str; 19] = [
     "/usr",
     "/lib",
@@ -27,7 +28,7 @@ const SYSTEM: [&str; 19] = [
     "/dev/zero",
     "/dev/random",
     "/dev/urandom",
-    // Of this process alone: the link is followed now.
+    // This process only: the link is resolved now.
     "/proc/self",
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -35,7 +36,8 @@ const SYSTEM: [&str; 19] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Limits this thread to reading `readable` and the system's libraries; returns Landlock's version.
+/// Restricts this thread to reading `readable` and the system's libraries; returns Landlock's
+/// version.
 pub(super) fn restrict(readable: &[PathBuf]) -> Result<u32, Missing> {
     let status = enforce(readable).map_err(|error| Missing::Refused(error.to_string()))?;
     match status {
@@ -56,12 +58,12 @@ fn enforce(readable: &[PathBuf]) -> Result<LandlockStatus, RulesetError> {
         std::env::split_paths(&linked).filter(|it| !it.as_os_str().is_empty()).collect();
     let folders = readable.iter().chain(&plugins).chain(&linked);
     let status = Ruleset::default()
-        // All of it, to execute a file, too: what is not granted below is refused.
+        // All access, including execution, is denied unless granted below.
         .handle_access(AccessFs::from_all(TESTED))?
         .handle_access(AccessNet::from_all(TESTED))?
         .scope(Scope::from_all(TESTED))?
         .create()?
-        // A path that does not exist is left out.
+        // Skips paths that do not exist.
         .add_rules(path_beneath_rules(SYSTEM, read))?
         .add_rules(path_beneath_rules(folders, read))?
         .add_rules(path_beneath_rules(["/dev/null"], read | AccessFs::WriteFile))?

@@ -1,5 +1,6 @@
-//! Measured costs, kept across starts of a worker: measuring takes up to 150 ms per stream. A figure is for one plugin
-//! file at one rate on one processor type. Errors only cause another measurement.
+//! Stores measured costs across starts of a worker: measuring takes up to 150 ms per stream. Each
+//! figure is for one plugin file at one rate on one processor type. Errors only cause another
+//! measurement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use tautline_api::v1::{Plugin, PluginCost};
 use tempfile::NamedTempFile;
 
 const VERSION: u32 = 1;
-/// Bytes that are read of a file, which is more than as many figures as are kept have.
+/// Maximum bytes read from the file; more than the maximum number of figures needs.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_KEPT: usize = 10_000;
 
@@ -24,7 +25,7 @@ pub(crate) struct CostBook {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct KnownCost {
     pub(crate) cost: PluginCost,
-    /// An earlier start of the worker measured it: the machine may have had more to do just then.
+    /// Whether an earlier start of the worker measured it, perhaps on a busier machine.
     pub(crate) is_kept: bool,
 }
 
@@ -63,7 +64,6 @@ impl CostBook {
         let key = (plugin.id.clone(), plugin.hash.clone(), rate);
         self.known.insert(key, KnownCost { cost, is_kept: false });
         if let Some(path) = &self.path {
-            // It is measured again the next time.
             let _ = self.write(path);
         }
     }
@@ -71,7 +71,7 @@ impl CostBook {
     fn write(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
-        // What another worker of this host measured meanwhile stays.
+        // Keeps new figures of another worker on this host.
         let mut all = read(path);
         all.extend(self.known.iter().map(|(key, known)| (key.clone(), *known)));
         let kept = all.into_iter().take(MOST_KEPT).map(|((plugin, hash, rate), known)| KeptCost {
@@ -81,7 +81,7 @@ impl CostBook {
             cost: known.cost,
         });
         let book = KeptBook { version: VERSION, processor: processor(), costs: kept.collect() };
-        // Whoever reads meanwhile sees the old one whole or the new one whole.
+        // Replaces the file atomically for concurrent readers.
         let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(serde_json::to_string(&book)?.as_bytes())?;
         file.persist(path)?;

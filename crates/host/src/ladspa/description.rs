@@ -1,4 +1,4 @@
-//! What a library reports of its plugins, which is not trusted.
+//! A library's description of its plugins; untrusted.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -11,7 +11,7 @@ use super::abi::{
     UNIQUE_IDS,
 };
 
-/// Ports of one plugin; the largest of `swh-plugins` and others have some dozens.
+/// Maximum number of ports per plugin; the largest in `swh-plugins` and elsewhere have dozens.
 pub const MOST_PORTS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,15 +68,16 @@ impl PortDescription {
 }
 
 impl PluginDescription {
-    /// Reads what a library tells.
+    /// Reads a descriptor.
     ///
     /// # Safety
-    /// `descriptor` is one that a library which is still loaded told, and what it points to is as the
-    /// header says.
+    ///
+    /// `descriptor` comes from a library that is still loaded, and its pointers are as the header
+    /// specifies.
     pub(crate) unsafe fn read(descriptor: &Descriptor) -> Result<Self, Nonsense> {
-        // SAFETY: null or a text, by the header.
+        // SAFETY: null or a string, per the header.
         let text = |start| unsafe { text_at(start) };
-        // By this it is asked for: it stays as it is, or it is none.
+        // Requests use the label, so it is unchanged or rejected.
         let label = text(descriptor.label);
         if label.is_empty() || label.contains(|c: char| c.is_whitespace() || !is_printable(c)) {
             return Err(Nonsense::Label(label));
@@ -97,7 +98,7 @@ impl PluginDescription {
             maker: shown(&text(descriptor.maker)),
             copyright: shown(&text(descriptor.copyright)),
             properties: descriptor.properties,
-            // SAFETY: the caller vouches for the lists.
+            // SAFETY: the caller guarantees the lists.
             ports: unsafe { ports(descriptor) }?,
             label,
         })
@@ -110,7 +111,8 @@ impl PluginDescription {
 }
 
 /// # Safety
-/// The lists of the descriptor are null or have as many entries as it says that it has ports.
+///
+/// The descriptor's lists are null or have one entry per port.
 unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsense> {
     let told = descriptor.port_count;
     let count = usize::try_from(told).ok().filter(|count| *count <= MOST_PORTS);
@@ -120,14 +122,14 @@ unsafe fn ports(descriptor: &Descriptor) -> Result<Vec<PortDescription>, Nonsens
         return Err(Nonsense::NoPorts(told));
     }
     let port = |place: usize| {
-        // SAFETY: within lists of `count` entries, which are there.
+        // SAFETY: within lists of `count` entries, which exist.
         let (kind, name, range) =
             unsafe { (*lists.0.add(place), *lists.1.add(place), *lists.2.add(place)) };
         let one_of = |bits: c_int| (kind & bits).count_ones() == 1;
         if !one_of(INPUT | OUTPUT) || !one_of(CONTROL | AUDIO) {
             return Err(Nonsense::Kind(place, kind));
         }
-        // SAFETY: null or a text, by the header.
+        // SAFETY: null or a string, per the header.
         let name = shown(&unsafe { text_at(name) });
         let kind = kind & (INPUT | OUTPUT | CONTROL | AUDIO);
         Ok(PortDescription { name, kind, range: with_real_bounds(range) })
@@ -142,17 +144,18 @@ fn with_real_bounds(RangeHint { hints, lower, upper }: RangeHint) -> RangeHint {
     RangeHint { hints: hints & !lost, lower: real(below, lower), upper: real(above, upper) }
 }
 
-/// A text for people as all that show it can take it.
+/// Sanitises display text.
 pub(crate) fn shown(text: &str) -> String {
     printable(text, MOST_TEXT)
 }
 
 /// # Safety
-/// Null, or the start of a text that ends in a zero.
+///
+/// Null, or a pointer to a zero-terminated string.
 unsafe fn text_at(start: *const c_char) -> String {
     if start.is_null() {
         return String::new();
     }
-    // SAFETY: a text, as the caller vouches.
+    // SAFETY: a string, as the caller guarantees.
     unsafe { CStr::from_ptr(start) }.to_string_lossy().into_owned()
 }

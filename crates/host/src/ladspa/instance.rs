@@ -7,11 +7,11 @@ use crate::ladspa::abi::{AUDIO, CONTROL, Descriptor, Handle, INPUT, OUTPUT};
 use crate::ladspa::description::PluginDescription;
 use crate::ladspa::library::PluginLibrary;
 
-/// Frames: ten seconds at 192 kHz. What says that it lags by more says nonsense.
+/// Maximum plausible latency in frames: ten seconds at 192 kHz.
 const MOST_LATENCY: f32 = 1_920_000.0;
 
-/// A plugin at work, its ports connected to separate buffers, so that one which fails in place works too. Sound and
-/// controls, inputs and outputs are counted apart from 0, in port order.
+/// A running plugin, its ports connected to separate buffers, which supports plugins that fail in
+/// place. Audio and controls, inputs and outputs are each numbered from 0, in port order.
 #[derive(Debug)]
 pub struct PluginInstance {
     handle: Handle,
@@ -27,7 +27,7 @@ pub struct PluginInstance {
     _library: Arc<PluginLibrary>,
 }
 
-// SAFETY: by the header an instance may be used by one thread after another.
+// SAFETY: the header permits use by one thread after another.
 unsafe impl Send for PluginInstance {}
 
 #[derive(Debug, Clone, Copy)]
@@ -63,8 +63,8 @@ pub enum InstanceError {
 }
 
 impl PluginInstance {
-    /// A plugin at `rate` for at most `most_frames` at once, with controls at their first values
-    /// ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
+    /// Creates a plugin at `rate` for up to `most_frames` per run, with controls at their initial
+    /// values ([`RangeHint::first_value`](super::abi::RangeHint::first_value)).
     pub fn new(
         library: &Arc<PluginLibrary>,
         label: &str,
@@ -77,7 +77,7 @@ impl PluginInstance {
         let functions = Functions::of(descriptor).ok_or_else(unknown)?;
         let (instantiate, connect) =
             descriptor.instantiate.zip(descriptor.connect_port).ok_or_else(unknown)?;
-        // SAFETY: a descriptor of a library that is loaded, which the instance holds from here on.
+        // SAFETY: a descriptor of a loaded library, which the instance keeps loaded from here on.
         let handle = unsafe { instantiate(descriptor, c_ulong::from(rate)) };
         if handle.is_null() {
             return Err(InstanceError::Refused {
@@ -93,7 +93,7 @@ impl PluginInstance {
                 let first = description.ports[place].range.first_value(rate);
                 let is_control = description.ports[place].kind & CONTROL != 0;
                 buffer.samples_mut().fill(if is_control { first } else { 0.0 });
-                // SAFETY: a live instance, one of its ports, and memory that outlasts it.
+                // SAFETY: a live instance, one of its ports, and memory that outlives it.
                 unsafe { connect(handle, place as c_ulong, buffer.address()) };
                 buffer
             };
@@ -151,7 +151,7 @@ impl PluginInstance {
         self.outputs[channel].samples()
     }
 
-    /// The value that a control has from now on. Any: a plugin is to survive those out of its range.
+    /// Sets a control to any value: plugins must tolerate those out of range.
     pub fn set_control(&mut self, control: usize, value: f32) {
         self.controls[control].samples_mut()[0] = value;
     }
@@ -164,10 +164,10 @@ impl PluginInstance {
         self.told[control].samples()[0]
     }
 
-    /// Its reported latency in frames; 0 if it has none or an impossible one.
+    /// Reported latency in frames; 0 if missing or implausible.
     pub fn latency(&self) -> u32 {
         let told = self.latency.map_or(0.0, |control| self.told(control));
-        // From a float to an integer as far as one goes; what is no number is 0.
+        // The cast saturates, and NaN becomes 0.
         if told < MOST_LATENCY { told.floor() as u32 } else { 0 }
     }
 
@@ -180,13 +180,14 @@ impl PluginInstance {
         self.is_active = true;
     }
 
-    /// Runs `frames`, cut to [`Self::most_frames`]; begins first if needed.
+    /// Runs up to [`Self::most_frames`] frames; activates the plugin first if needed.
     pub fn run(&mut self, frames: usize) {
         if !self.is_active {
             self.activate();
         }
         let frames = frames.min(self.most_frames);
-        // SAFETY: a live, active instance; each port has memory for so many frames, or for a value.
+        // SAFETY: a live, active instance; each port has memory for this many frames, or for a
+        // value.
         unsafe { (self.functions.run)(self.handle, frames as c_ulong) };
     }
 
@@ -204,7 +205,7 @@ impl PluginInstance {
 impl Drop for PluginInstance {
     fn drop(&mut self) {
         self.deactivate();
-        // SAFETY: a live instance that is not active, of which nothing is used any more.
+        // SAFETY: a live instance that is not active, with nothing of it used any more.
         unsafe { (self.functions.cleanup)(self.handle) };
     }
 }
@@ -212,14 +213,14 @@ impl Drop for PluginInstance {
 #[cfg(test)]
 mod tests;
 
-/// Samples at a fixed address, which a plugin uses as it runs; no slice may be held meanwhile.
+/// Samples at a fixed address, which a plugin accesses as it runs; no slice may be held meanwhile.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     start: NonNull<f32>,
     length: usize,
 }
 
-// SAFETY: the memory is the buffer's own.
+// SAFETY: the buffer owns the memory.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -233,8 +234,8 @@ impl Buffer {
     }
 
     pub(crate) fn samples(&self) -> &[f32] {
-        // SAFETY: so many initialized samples lie there until `drop`; a plugin writes only while its
-        // instance is borrowed for running, and the instance has the buffers.
+        // SAFETY: `length` initialised samples are there until `drop`; a plugin writes only while
+        // its instance is borrowed for running, and the instance owns the buffers.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
@@ -247,8 +248,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let whole = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.length);
-        // SAFETY: it came of a box of this length in `new`, and nothing has its address any more: the
-        // instance that did was ended before its buffers are dropped.
+        // SAFETY: from a box of this length in `new`, and nothing has its address any more: the
+        // instance that did ends before its buffers are dropped.
         drop(unsafe { Box::from_raw(whole) });
     }
 }

@@ -7,10 +7,10 @@ use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW}
 use super::abi::{Descriptor, DescriptorFunction, ENTRY};
 use super::description::{Nonsense, PluginDescription};
 
-/// Plugins that one library may have: one that never says it was the last is no library of plugins.
+/// Maximum number of plugins per library; one without an end is not a plugin library.
 pub const MOST_PLUGINS: usize = 4096;
 
-/// A loaded library, unloaded on drop: whoever runs a plugin holds it.
+/// A loaded library, unloaded on drop: running plugins keep it loaded.
 #[derive(Debug)]
 pub struct PluginLibrary {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub struct PluginLibrary {
     _loaded: Loaded,
 }
 
-// SAFETY: what the library told is not written any more, and lasts as long as it is loaded.
+// SAFETY: the library's data is constant, and exists as long as it is loaded.
 unsafe impl Send for PluginLibrary {}
 // SAFETY: as above.
 unsafe impl Sync for PluginLibrary {}
@@ -45,30 +45,31 @@ pub enum LoadError {
 }
 
 impl PluginLibrary {
-    /// Loads it, which runs its code: use a process that may die, unless the user chose the file.
+    /// Loads a library, which runs its code: use an expendable process, unless the user chose the
+    /// file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        // Without a slash the loader would look for it where programs' own libraries are.
+        // The loader searches the system's library paths for a name without a slash.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         lend_mathematics();
-        // SAFETY: what a library does when it is loaded is its own affair; see above.
+        // SAFETY: a library's initialisation runs arbitrary code; see above.
         let loaded = unsafe { Loaded::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
         let loaded = loaded.map_err(|error| LoadError::Load {
             answer: words_of(&error, &path),
             path: path.clone(),
         })?;
-        // SAFETY: a function of this name has this type, by the header.
+        // SAFETY: per the header, a function of this name has this type.
         let entry = unsafe { loaded.get::<DescriptorFunction>(ENTRY) };
         let entry = *entry.map_err(|_| LoadError::NoPlugins(path.clone()))?;
         let (mut plugins, mut skipped) = (Vec::new(), Vec::new());
         for index in 0.. {
-            // SAFETY: by the header any index may be asked for, in turn.
+            // SAFETY: per the header, any index may be requested, in sequence.
             let told = unsafe { entry(index as c_ulong) };
-            // SAFETY: null, or a descriptor that lasts as long as the library.
+            // SAFETY: null, or a descriptor that exists as long as the library.
             let Some(descriptor) = (unsafe { told.as_ref() }) else { break };
             if index >= MOST_PLUGINS {
                 return Err(LoadError::Endless(path));
             }
-            // SAFETY: the library told it and is loaded.
+            // SAFETY: the loaded library returned it.
             match unsafe { PluginDescription::read(descriptor) } {
                 Ok(description) => plugins.push((told, description)),
                 Err(why) => skipped.push(SkippedPlugin { index, why }),
@@ -91,17 +92,17 @@ impl PluginLibrary {
 
     pub(crate) fn find(&self, label: &str) -> Option<(&Descriptor, &PluginDescription)> {
         let (told, description) = self.plugins.iter().find(|(_, of)| of.label == label)?;
-        // SAFETY: it was told by the library, which is loaded as long as this is borrowed.
+        // SAFETY: returned by the library, which is loaded as long as this is borrowed.
         Some((unsafe { &**told }, description))
     }
 }
 
-/// Some libraries (`ladspa-sdk`) use the mathematics library without linking it.
+/// Loads libm globally: some libraries (`ladspa-sdk`) use it without linking it.
 fn lend_mathematics() {
     static LENT: Once = Once::new();
     LENT.call_once(|| {
-        // SAFETY: a part of the C library, which does nothing when it is loaded. Where it has another name it
-        // is a part of what every program has.
+        // SAFETY: a part of the C library, whose initialisation has no effect. If it has another
+        // name, it is part of libc in every program.
         if let Ok(loaded) = unsafe { Loaded::open(Some("libm.so.6"), RTLD_NOW | RTLD_GLOBAL) } {
             core::mem::forget(loaded);
         }

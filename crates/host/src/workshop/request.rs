@@ -1,4 +1,4 @@
-//! What is asked for, whether it can be meant so, and what was agreed on.
+//! Validates a stream request, and determines the agreed parameters.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +20,8 @@ const MOST_CARRIED: usize = 4096;
 const MOST_COPIES: u8 = 8;
 const MOST_DATAGRAM: usize = 65_507 - seal::ROOM;
 
-/// Frames of a run if unknown: the shortest usual block. With a longer one, plugins with a high cost per run would book
-/// too little.
+/// Frames per run if unknown: the shortest common block. A longer one would reserve too little for
+/// plugins with a high cost per run.
 const ASSUMED_FRAMES: u32 = 64;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,7 @@ impl Agreed {
         let most = f64::from(request.most_frames);
         let assumed = f64::from(request.most_frames.min(ASSUMED_FRAMES));
         let period_ns = request.period_ns.map_or(nanos_of(assumed), |period| period as f64);
-        // Of a host that says how often it runs, a run has as many frames as that, if it may.
+        // If the host reports its period, a run has that many frames, within the limit.
         let run_frames = (period_ns * f64::from(request.rate) / 1e9).clamp(1.0, most);
         Ok(Self { set, run_frames, period_ns })
     }

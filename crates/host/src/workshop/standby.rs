@@ -1,4 +1,5 @@
-//! The process that waits to take a dead one's place: its plugin is loaded, so it takes blocks at once.
+//! A standby process that can replace a dead one: its plugin is loaded, so it accepts blocks at
+//! once.
 
 use std::io;
 
@@ -27,7 +28,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it can still take over, now or once it has loaded. It reads the line that reports the end of loading.
+    /// Whether it can still take over, now or once it has loaded. Reads the line that reports the
+    /// end of loading.
     fn is_usable(&mut self, now: LocalTime) -> bool {
         if self.child.has_ended() {
             return false;
@@ -56,7 +58,8 @@ impl Standby {
         }
     }
 
-    /// Whether to start one now. One that has ended, hangs or stays stopped is replaced, later and later.
+    /// Whether to start one now. One that has ended, hangs or stays stopped is replaced, with
+    /// increasing delays.
     pub(super) fn is_due(&mut self, now: LocalTime) -> bool {
         if self.waiting.as_mut().is_some_and(|waiting| !waiting.is_usable(now)) {
             self.waiting = None;
@@ -81,7 +84,7 @@ impl Standby {
 
     fn fail(&mut self, now: LocalTime) {
         self.failed += 1;
-        // As late as after so many processes that took blocks, but never at once.
+        // The same delays as for failed active processes, but never zero.
         self.due = match self.failed {
             MOST_IN_A_ROW.. => LocalTime::NEVER,
             failed => now + pause(failed + 1),
@@ -92,7 +95,8 @@ impl Standby {
         self.waiting.as_ref().filter(|waiting| waiting.is_ready).map(|waiting| waiting.child.id())
     }
 
-    /// The loaded one that is not stopped; any other is ended, as loading again is faster than waiting.
+    /// Takes a loaded process that is not stopped; any other is killed, as loading again is faster
+    /// than waiting.
     pub(super) fn take(&mut self, now: LocalTime) -> Option<ChildProcess> {
         let mut waiting = self.waiting.take()?;
         if !waiting.is_usable(now) || !waiting.is_ready || waiting.child.is_stopped() {
@@ -112,7 +116,7 @@ mod tests {
 
     const LOADED: &str = r#"{"ready":{"scheduled":"other","cost":null}}"#;
 
-    /// A standby that returns what it is sent, and is sent these lines.
+    /// A fake standby that echoes its input, with these lines as input.
     fn returning(lines: &[&str]) -> Standby {
         let program = ChildProgram::at("/bin/cat");
         let mut child = ChildProcess::start(&program, &Starting::default()).unwrap();
@@ -122,7 +126,6 @@ mod tests {
         standby
     }
 
-    /// Looks until the standby is loaded.
     fn loaded() -> Standby {
         let mut standby = returning(&[LOADED]);
         let (until, begun) = (now() + Span::from_secs(10), now());
@@ -157,7 +160,6 @@ mod tests {
         assert!(!standby.is_due(late), "the next one is started after a pause");
         assert_eq!((standby.failed, standby.due), (1, late + pause(2)));
         assert!(standby.waiting.is_none() && standby.is_due(late + pause(2)));
-        // One that has loaded waits for as long as the stream lives.
         let mut standby = loaded();
         assert!(!standby.is_due(late + BEGINNING) && standby.ready().is_some());
     }

@@ -1,4 +1,4 @@
-//! The processes of one stream, one after the other, and the thread that sees to them.
+//! The successive processes of one stream, and the thread that supervises them.
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,11 +25,14 @@ use crate::plan::{ChildEvent, ChildStanding, Plan, TakeBlocks};
 use crate::process::{ChildProcess, ChildProgram, ChildSaid, Starting, WORK, words_of};
 
 const ENDING: Span = Span::from_secs(1);
-/// A process that lived for so long was a good one: what ends it is no reason to wait with the next.
+/// Minimum lifetime of a successful process; its failure does not increase the delay before the
+/// next.
 const GOOD: Span = Span::from_secs(10);
-/// A process that tells nothing for so long has nothing to tell: it reports twice a second while blocks come.
+/// Timeout after which a silent process counts as idle: it reports twice a second while blocks
+/// arrive.
 const SILENCE: Span = Span::from_secs(2);
-/// Blocks of one epoch that a plugin died at and is not given again: more processes in a row are not started.
+/// Maximum number of fatal blocks per epoch, which the plugin does not get: more processes in a row
+/// are not started.
 const MOST_FATAL: usize = MOST_IN_A_ROW as usize + 1;
 const LAST_WORD: Span = Span::from_millis(100);
 
@@ -53,7 +56,8 @@ pub(super) struct StreamProcess {
 }
 
 impl StreamProcess {
-    /// Starts a process and waits until it takes blocks; with what its plugin takes, if that was to be measured.
+    /// Starts a process and waits until it accepts blocks; returns the plugin's cost too, if
+    /// measured.
     pub(super) fn begin(
         plan: Plan,
         sockets: StreamSockets,
@@ -121,7 +125,7 @@ impl Drop for StreamProcess {
     fn drop(&mut self) {
         self.halt.request();
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported.
+            // A panic has printed its own message.
             let _ = thread.join();
         }
     }
@@ -153,7 +157,6 @@ impl Keeper {
             let begun = now();
             let ProcessEnd::Fault(why) = self.one_process(in_a_row) else { return };
             if let Some(first) = self.first.take() {
-                // Nothing was opened, so nothing is to go on.
                 let _ = first.send(Err(why));
                 return;
             }
@@ -175,7 +178,7 @@ impl Keeper {
         }
     }
 
-    /// From the beginning of a process to its end, after so many in a row that were no good.
+    /// Runs one process from start to end, after `in_a_row` failed ones.
     fn one_process(&mut self, in_a_row: u32) -> ProcessEnd {
         let (mut child, mut is_ready) = match self.take_over(in_a_row) {
             Ok(Some(next)) => next,
@@ -196,7 +199,7 @@ impl Keeper {
             match stops.look(&child, now()) {
                 Some(true) => {
                     child.kill();
-                    // The block that it worked on is not to blame.
+                    // The current block is not to blame.
                     child.end(now() + ENDING);
                     return ProcessEnd::Fault(STOPPED.to_owned());
                 }
@@ -205,7 +208,8 @@ impl Keeper {
             }
             match child.line(until.min(stops.next()), Some(self.halt.as_fd())) {
                 _ if self.halt.is_requested() => {
-                    // One that is not known to be ready may have worked all the same: it did not wait for that.
+                    // A process not yet reported ready may have worked already, as it did not wait
+                    // for that.
                     if self.first.is_none() {
                         self.hear_out(&mut child);
                     }
@@ -253,19 +257,18 @@ impl Keeper {
         }
     }
 
-    /// Has a ready standby take blocks, or a new process after a pause; with whether it is ready. `None` if the stream
-    /// is to end.
+    /// Lets a loaded standby accept blocks, or after a delay a new process; also returns whether it
+    /// is ready. `None` if the stream is to end.
     fn take_over(&mut self, in_a_row: u32) -> std::io::Result<Option<(ChildProcess, bool)>> {
-        // No process of the stream makes notes now.
+        // No process of the stream writes notes now.
         self.notes.forget_run()?;
         let order = serde_json::to_string(&TakeBlocks { fatal: self.fatal.clone() })?;
-        // Known before the first block comes back from it.
+        // Published before its first block returns.
         let standby = self.standby.take(now());
         let mut told = locked(&self.told);
         (told.process, told.standby) = (standby.as_ref().map(ChildProcess::id), None);
         drop(told);
         if let Some(mut child) = standby {
-            // One that has just ended cannot be told.
             if child.tell(&order).is_ok() {
                 return Ok(Some((child, true)));
             }
@@ -294,7 +297,8 @@ impl Keeper {
     }
 
     fn start(&mut self) -> std::io::Result<ChildProcess> {
-        // No two processes of a stream seal with the same nonce, whether or not they take blocks.
+        // No two processes of a stream may encrypt with the same nonce, whether or not they accept
+        // blocks.
         self.plan.incarnation += 1;
         let StreamSockets { own, fed } = &self.sockets;
         let sockets = core::iter::once(own).chain(fed).map(AsFd::as_fd);
@@ -308,9 +312,10 @@ impl Keeper {
         Ok(child)
     }
 
-    /// The block at which a process died would come again to each that follows, and end it too.
+    /// Remembers the block during which a process died: otherwise each successor would get it again
+    /// and die too.
     fn pass_over(&mut self, status: Option<ExitStatus>) {
-        // Not the plugin's fault: its block is as good as any.
+        // Not the plugin's fault, so not the block's either.
         if status.and_then(|status| status.signal()) == Some(libc::SIGKILL) {
             return;
         }
@@ -336,7 +341,7 @@ impl Keeper {
         let until = now() + LAST_WORD;
         while let ChildSaid::Line(line) = child.line(until, None) {
             if let Ok(ChildEvent::Standing(standing)) = serde_json::from_str(&line) {
-                // What it took now says nothing of a core any more.
+                // Its load no longer matters for admission.
                 let _ = locked(&self.told).take(standing, now(), None);
             }
         }
@@ -351,7 +356,7 @@ impl Keeper {
     }
 }
 
-/// Whether a run can cost so much: a plugin can write any number to the parent.
+/// Whether a cost is plausible: a plugin can write any number to the parent.
 fn is_possible(cost: &PluginCost) -> bool {
     [cost.fixed_ns, cost.per_frame_ns].iter().all(|nanos| nanos.is_finite() && *nanos >= 0.0)
 }

@@ -1,4 +1,4 @@
-//! How a stream stands, as its processes told one after the other.
+//! State of a stream, from the reports of its successive processes.
 
 use tautline_api::v1::{PluginPort, StreamPhase, WorkCounters, WorkStreamState};
 use tautline_io::clock::now;
@@ -14,7 +14,7 @@ pub(super) struct StreamReport {
     pub(super) standby: Option<u32>,
     before: WorkCounters,
     newest: ChildStanding,
-    /// When it was told, and the processor time of the process until then, if the kernel knew it.
+    /// Time of the report, and the process's processor time until then, if known.
     at: LocalTime,
     processor_time: Option<Span>,
     pub(super) heard: LocalTime,
@@ -58,8 +58,9 @@ impl StreamReport {
         self.state.phase = StreamPhase::Idle;
     }
 
-    /// Takes a process's report and its processor time by the kernel. Returns the share of a core that its plugin took
-    /// since the last one, at most what the process took and one core: reports can be forged.
+    /// Adds a process's report and its processor time from the kernel. Returns the share of a core
+    /// used by its plugin since the last report. The result is limited to the process's share and
+    /// one core, as reports can be forged.
     pub(super) fn take(
         &mut self,
         standing: ChildStanding,
@@ -126,7 +127,7 @@ mod tests {
     use crate::offers::PortCounts;
     use crate::plan::{ChildEvent, PlannedPipeline};
 
-    /// A report of which every count is the greatest number that its line can carry.
+    /// A report with all counters at the maximum that its line can carry.
     fn forged() -> ChildStanding {
         let counts = [
             "blocks",

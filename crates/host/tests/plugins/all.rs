@@ -1,4 +1,4 @@
-//! Every plugin that Debian has, far away against here.
+//! Compares all Debian plugins, remote and local.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,15 +20,12 @@ use crate::worked::{SECRET, options};
 
 const RATE: u32 = 44_100;
 const MOST_FRAMES: usize = 512;
-/// Blocks of a plugin that are under way.
 const UNDER_WAY: usize = 8;
 
-/// Frames of a block: hosts make odd ones.
 fn frames(block: usize) -> usize {
     [MOST_FRAMES, 64, 138, 441][block % 4]
 }
 
-/// Noise and a tone, in channels of their own, with silence now and then.
 fn sound(block: usize, channel: usize, state: &mut u32) -> Vec<f32> {
     let sample = |frame: usize| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -40,7 +37,6 @@ fn sound(block: usize, channel: usize, state: &mut u32) -> Vec<f32> {
     (0..frames(block)).map(sample).collect()
 }
 
-/// Values that move from block to block, within the bounds of each control.
 fn controls(here: &PluginInstance, block: usize) -> Vec<f32> {
     let is_control = |port: &&PortDescription| port.is_input() && !port.is_audio();
     let ports = here.description().ports.iter().filter(is_control);
@@ -48,14 +44,13 @@ fn controls(here: &PluginInstance, block: usize) -> Vec<f32> {
         let first = port.range.first_value(RATE);
         let (lower, upper) = port.range.bounds(RATE);
         let (Some(lower), Some(upper)) = (lower, upper) else { return first };
-        // A walk around the first value, an eighth of the range wide.
+        // Varies around the initial value, over an eighth of the range.
         let step = ((block * 7 + place * 3) % 17) as f32 / 17.0 - 0.5;
         (first + step * (upper - lower) / 8.0).clamp(lower, upper)
     };
     ports.enumerate().map(value).collect()
 }
 
-/// The first block in which both differ, if there is one.
 fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) -> Option<usize> {
     let mut state = 1;
     let bits = |samples: &[f32]| samples.iter().map(|s| s.to_bits()).collect::<Vec<_>>();
@@ -73,7 +68,7 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
             {
                 let flushed = FloatMode { flush_to_zero: true, denormals_are_zero: true };
                 let _mode = flushed.set();
-                // Begins by itself, with the controls of the first block, as a host would begin it.
+                // Activates implicitly, with the controls of the first block, like a host.
                 here.run(frames(block));
             }
             let outputs = (0..here.outputs()).map(|n| bits(&here.output(n)[..frames(block)]));
@@ -98,7 +93,7 @@ fn difference(far: &mut TestMaster, here: &mut PluginInstance, blocks: usize) ->
     None
 }
 
-/// Two runs of one of these differ, wherever they are, and why.
+/// Plugins whose runs differ from one another anywhere, with the reason.
 const EXCUSED: [(&[&str], &str); 5] = [
     (
         &[
@@ -142,7 +137,6 @@ const EXCUSED: [(&[&str], &str); 5] = [
     ),
 ];
 
-/// Runs every plugin on so many blocks, far away and here.
 fn all_play_alike(blocks: usize) {
     for file in ["cmt.so", "plate_1423.so", "tap_reverb.so"] {
         if installed(file).is_none() {
@@ -185,6 +179,6 @@ fn every_plugin_of_debian_plays_far_away_what_it_plays_here() {
 #[test]
 #[ignore = "soak: ten seconds of two hundred plugins take a minute or two"]
 fn every_plugin_of_debian_plays_ten_seconds_far_away_as_it_does_here() {
-    // Of 289 frames on average.
+    // The average block has 289 frames.
     all_play_alike(10 * RATE as usize / 289);
 }

@@ -1,4 +1,4 @@
-//! What these tests share: the program that children are, and libraries that misbehave.
+//! Shared helpers: the child program, and misbehaving libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,6 @@ pub(crate) fn program() -> ChildProgram {
     ChildProgram::at(env!("CARGO_BIN_EXE_tautline-host-child"))
 }
 
-/// A folder of libraries.
 pub(crate) struct Shelf(TempDir);
 
 impl Shelf {
@@ -23,12 +22,12 @@ impl Shelf {
         self.0.path()
     }
 
-    /// With a library that does these things (`fixtures/odd.c`); `None`, said loudly, where none can be built.
+    /// Adds a library with this behaviour (`fixtures/odd.c`); `None`, with a message, if it cannot
+    /// be built.
     pub(crate) fn with(&self, name: &str, does: &[&str]) -> Option<PathBuf> {
         self.built(name, "odd.c", does)
     }
 
-    /// With the library of another source.
     pub(crate) fn built(&self, name: &str, source: &str, does: &[&str]) -> Option<PathBuf> {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/fixtures");
         let source = fixtures.join(source);
@@ -47,7 +46,7 @@ impl Shelf {
     }
 }
 
-/// The folder of distributions' plugins; `None`, said loudly, where this library is not there.
+/// The distribution's plugin directory; `None`, with a message, if this library is missing.
 pub(crate) fn installed(file: &str) -> Option<PathBuf> {
     let folder = PathBuf::from("/usr/lib/ladspa");
     if folder.join(file).exists() {

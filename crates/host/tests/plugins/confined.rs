@@ -1,4 +1,4 @@
-//! Plugins that reach out of their process.
+//! Plugins that try to escape their process.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -17,11 +17,13 @@ use crate::common::{Shelf, program};
 use crate::master::request;
 use crate::worked::{opened, options, workshop_of};
 
-/// The errors that `fixtures/hostile.c` is to see. In its order: a private file, the parent's environment, a new file
-/// beside its library, its library's mode; sockets of IP and Unix; another program, another process; signals to its
-/// parent, by `kill`, `tgkill` and a descriptor; its parent traced, read, limited and scheduled; a character typed into
-/// the terminal. Its own scheduler, cores and priority; a life beyond its parent's; standard error shortened, moved in,
-/// written at a place, copied twice, and set; a filter. Then what is allowed: another descriptor copied, its library, /dev/null, a thread, a signal to itself.
+/// Errors that `fixtures/hostile.c` must see. In its order: a private file, the parent's
+/// environment, a new file in its library's directory, its library's mode; IP and Unix sockets;
+/// another program, another process; signals to its parent, with `kill`, `tgkill` and a descriptor;
+/// its parent traced, read, limited and scheduled; a character typed into the terminal. Its own
+/// scheduler, cores and priority; a life beyond its parent's; standard error truncated, seeked,
+/// written at an offset, copied twice, and changed; a filter. Then allowed calls: another
+/// descriptor copied, its library, /dev/null, a thread, a signal to itself.
 const CONFINED: [i32; 32] = [
     libc::EACCES,
     libc::EACCES,
@@ -57,7 +59,8 @@ const CONFINED: [i32; 32] = [
     0,
 ];
 
-/// A private file, and a folder with a library that wants to read it; `None` if this machine cannot show that.
+/// A private file, and a directory with a library that tries to read it; `None` if this machine
+/// does not support the test.
 fn scene() -> Option<(TempDir, Shelf)> {
     let kernel = Confinement::of_this_kernel();
     if !kernel.is_whole() {
@@ -123,7 +126,6 @@ fn folder_that_is_made_readable_is_read_and_nothing_else_changes() {
     assert_eq!(told.iter().map(|value| *value as i32).collect::<Vec<_>>(), errors);
 }
 
-/// How the kernel schedules a process's thread that runs the plugin, in the words of `chrt`.
 fn scheduling(process: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let is_plugin = |task: &PathBuf| {

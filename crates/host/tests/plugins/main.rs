@@ -1,4 +1,4 @@
-//! Other people's plugins, real and odd ones, in processes of their own.
+//! Third-party plugins, real and odd ones, in their own processes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 

@@ -1,4 +1,4 @@
-//! A master that hands out one block after the other and waits for each to come back.
+//! A master that sends one block after another and waits for each to return.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -12,9 +12,7 @@ use tautline_proto::offload::datagram::Flags;
 use tautline_proto::offload::master::{Master, MasterConfig};
 use tautline_proto::time::LocalTime;
 
-/// What no test waits longer for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// After so long without an answer a block is handed out once more.
 const AGAIN: Duration = Duration::from_millis(100);
 const DATAGRAM_BYTES: usize = 1400;
 
@@ -28,13 +26,11 @@ pub(crate) struct TestMaster {
     pub(crate) sound: SoundSet,
     socket: UdpSocket,
     seal: Option<Sealed>,
-    /// Everything that it sent, as it was on the way.
     pub(crate) sent: Vec<Vec<u8>>,
-    /// Of the newest datagram that could be opened: which process sealed it.
+    /// Incarnation of the newest decrypted datagram: identifies the process.
     pub(crate) incarnation: u32,
 }
 
-/// What became of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worked {
     pub(crate) outputs: Vec<Vec<f32>>,
@@ -76,13 +72,11 @@ impl TestMaster {
         self.master.begin();
     }
 
-    /// Hands a block out: its number.
     pub(crate) fn hand_out(&mut self, inputs: &[Vec<f32>], controls: &[f32], flags: Flags) -> u64 {
         let frames = inputs.first().map_or(self.sound.most_frames as usize, Vec::len);
         self.hand_out_frames(frames, inputs, controls, flags)
     }
 
-    /// The same of a plugin that may have no inputs.
     pub(crate) fn hand_out_frames(
         &mut self,
         frames: usize,
@@ -105,24 +99,22 @@ impl TestMaster {
         let mut room = [0; DATAGRAM_BYTES + tautline_api::seal::ROOM];
         while let Some(len) = self.master.poll(&mut room[..DATAGRAM_BYTES]) {
             let len = self.seal.as_mut().map_or(len, |seal| seal.seal(&mut room, len));
-            // Refused while nobody hears it.
+            // Refused while nothing is bound to the port.
             let _ = self.socket.send(&room[..len]);
             self.sent.push(room[..len].to_vec());
         }
     }
 
-    /// What somebody on the way does who kept these.
     pub(crate) fn play_again(&self, kept: &[Vec<u8>]) {
         for datagram in kept {
             let _ = self.socket.send(datagram);
         }
     }
 
-    /// Takes in what came, or waits a little for it.
     pub(crate) fn receive(&mut self) -> bool {
         let mut room = [0; 65_536];
         let Ok(len) = self.socket.recv(&mut room) else { return false };
-        // Behind what is sealed stands the nonce, which begins with it.
+        // The nonce after the ciphertext begins with the incarnation.
         let nonce = len.checked_sub(12).map(|at| room[at..at + 4].try_into().unwrap());
         let opened = match &mut self.seal {
             Some(seal) => seal.open(&mut room[..len]),
@@ -136,7 +128,7 @@ impl TestMaster {
         true
     }
 
-    /// What a host does that hands a block out each `period`, until one that it handed out now is back: how long that took.
+    /// Sends a block each `period`, like a host, until one of them returns; returns the time taken.
     pub(crate) fn plays_again(&mut self, inputs: &[Vec<f32>], period: Duration) -> Duration {
         let begun = Instant::now();
         self.socket.set_read_timeout(Some(Duration::from_micros(500))).unwrap();
@@ -151,7 +143,6 @@ impl TestMaster {
         begun.elapsed()
     }
 
-    /// What became of a block, once it has come back.
     pub(crate) fn await_block(&mut self, block: u64) -> Worked {
         let until = Instant::now() + PATIENCE;
         while self.master.answer(block).is_none() {
@@ -182,7 +173,6 @@ impl TestMaster {
         worked
     }
 
-    /// Hands a block out and waits until it has come back.
     pub(crate) fn run(&mut self, inputs: &[Vec<f32>], controls: &[f32]) -> Worked {
         let block = self.hand_out(inputs, controls, Flags::NONE);
         self.await_block(block)

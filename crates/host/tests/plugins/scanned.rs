@@ -1,4 +1,4 @@
-//! Libraries that are asked what they have.
+//! Queries libraries for their plugins.
 
 use tautline_trial::snapshot;
 
@@ -16,7 +16,6 @@ fn scanned(shelf: &Shelf, patience: Span) -> Scan {
     scan(&program(), &[shelf.path().to_owned()], patience)
 }
 
-/// Why the library of this name was skipped.
 fn why<'a>(scan: &'a Scan, name: &str) -> &'a str {
     let of = |path: &std::path::Path| path.file_stem().is_some_and(|stem| stem == name);
     let found = scan.skipped.iter().find(|skipped| of(&skipped.path));
@@ -126,7 +125,7 @@ fn a_plugin_with_odd_texts_is_offered_with_them_made_clean_and_hides_no_other() 
     let plugin = &offers.find("odd:odd").unwrap().plugin;
     assert_eq!((&*plugin.copyright, &*plugin.ports[0].name), (r"GPL\n", r"In\tput"));
     assert_eq!(plugin.maker, "m".repeat(1023) + "…");
-    // By its label it is asked for: that is not changed.
+    // Requests use the label, so it is not changed.
     snapshot!(why(&found, "bell"));
 }
 

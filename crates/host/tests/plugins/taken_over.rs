@@ -1,4 +1,4 @@
-//! Processes that are stopped or killed, and the standby that takes over.
+//! Processes that are stopped or killed, and the standby that replaces them.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,6 @@ use crate::common::Shelf;
 use crate::master::{PATIENCE, TestMaster, request};
 use crate::worked::{becomes, odd, opened, options, signal, workshop_of};
 
-/// The standby of a stream, once there is one that has loaded.
 fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -24,7 +23,7 @@ fn standby(workshop: &PluginWorkshop, stream: u32) -> u32 {
     }
 }
 
-/// The process of this one's children that has this library mapped and is not `but`, once there is one.
+/// A child of this process, other than `but`, that has this library mapped; waits for it.
 fn loading(library: &Path, but: Option<u32>) -> u32 {
     let own = std::process::id().to_string();
     let until = Instant::now() + PATIENCE;
@@ -59,7 +58,7 @@ fn standby_takes_over_a_killed_process_with_all_that_was_heard() {
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_eq!(workshop.process(id), Some(first));
     assert!(far.incarnation > before);
-    // The next one stands by, and takes over a plugin that crashes, too.
+    // The next standby takes over a crashing plugin too.
     let (second, before) = (standby(&workshop, id), far.incarnation);
     let fatal = far.hand_out(&[vec![2.0]], &[1.0], Flags::NONE);
     assert!(!far.await_block(fatal).clean);
@@ -98,7 +97,7 @@ fn standby_takes_over_without_a_pause_however_many_processes_were_killed() {
         let killed = Instant::now();
         assert_eq!(one(&mut far, sum, 0.0), (sum + before, true), "kill {kill}");
         assert_eq!(workshop.process(id), Some(next));
-        // A process that has to be started waits 1.6 s after the seventh.
+        // A new process would wait 1.6 s after the seventh failure.
         assert!(killed.elapsed() < Duration::from_millis(1200), "{:?}", killed.elapsed());
     }
 }
@@ -119,7 +118,7 @@ fn standby_that_hangs_while_it_loads_holds_up_no_take_over() {
     let killed = Instant::now();
     assert_eq!(one(&mut far, 2.0, 0.0), (3.0, true));
     assert_ne!(workshop.process(id), Some(hung));
-    // A process that hangs while it loads has 10 s.
+    // A process that hangs while loading has a timeout of 10 s.
     assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
 }
 
@@ -162,12 +161,12 @@ mod exclusive {
 
     use super::*;
 
-    /// Decision 25: a median of ten, on a machine that is not busy.
+    /// Decision 25: median of ten, on a quiet machine.
     #[test]
     fn sound_is_back_within_20_ms_of_a_kill() {
         timed(|| {
             let Some((_shelf, workshop)) = odd(options()) else { return };
-            // Of one block it hears all again; of more than are kept it hears the end.
+            // With one block it gets all again; with more than are kept, the last ones.
             for blocks in [1, 300] {
                 let mut took = Vec::new();
                 for _ in 0..10 {
@@ -178,7 +177,6 @@ mod exclusive {
                     standby(&workshop, id);
                     let process = workshop.process(id).unwrap();
                     signal("-KILL", process);
-                    // 256 frames at 48 kHz.
                     took.push(far.plays_again(&[vec![2.0]], Duration::from_micros(5333)));
                     workshop.close(id);
                 }

@@ -47,7 +47,6 @@ pub(crate) fn workshop_of(folder: PathBuf, options: WorkshopOptions) -> PluginWo
     PluginWorkshop::new(options, PluginOffers::new(&found, None).unwrap())
 }
 
-/// A workshop with the odd plugin alone, in a folder that it holds.
 pub(crate) fn odd(options: WorkshopOptions) -> Option<(Shelf, PluginWorkshop)> {
     let shelf = Shelf::new();
     shelf.with("odd", &[])?;
@@ -60,7 +59,6 @@ pub(crate) fn opened(workshop: &PluginWorkshop, request: StreamRequest) -> (u32,
     (stream.id, TestMaster::of(&stream, SECRET))
 }
 
-/// The state of a stream, once it is so.
 #[track_caller]
 pub(crate) fn becomes(
     workshop: &PluginWorkshop,
@@ -78,7 +76,6 @@ pub(crate) fn becomes(
     }
 }
 
-/// Sound that no two blocks have alike.
 fn sound(block: usize, frames: usize) -> Vec<f32> {
     (0..frames).map(|frame| ((block * 1009 + frame * 7) % 251) as f32 / 251.0 - 0.5).collect()
 }
@@ -144,7 +141,7 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
     assert_eq!(beside.run(&[vec![2.0]], &[0.0]).outputs, [[3.0]]);
     let state = becomes(&workshop, id, |state| state.restarts > 0);
     assert!(state.why.as_ref().is_some_and(|why| why.contains("it crashed (SIGSEGV")), "{state:?}");
-    // The block that it crashed at would come again: another activation begins.
+    // The block at which it crashed would be sent again: start another activation.
     far.begin();
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[4.0]]);
     assert_eq!(beside.run(&[vec![4.0]], &[0.0]).outputs, [[6.0]]);
@@ -155,7 +152,6 @@ fn a_plugin_that_crashes_takes_its_own_stream_alone_and_that_goes_on() {
 fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     let (news, told) = channel();
-    // Whoever listens no more wants no news.
     let workshop = workshop.telling(move |told| drop(news.send(told.clone())));
     let next = || told.recv_timeout(PATIENCE).unwrap();
     let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
@@ -165,7 +161,7 @@ fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
     assert_eq!((state.id, state.restarts), (id, 1));
     far.begin();
     (0..3).for_each(|_| drop(far.run(&[vec![4.0]], &[0.0])));
-    // Sooner than its process tells by itself, which it does twice a second.
+    // Sooner than its process's own reports, twice a second.
     workshop.close(id);
     let WorkNews::Ended(state, StreamOver::Closed) = next() else { panic!("it was closed") };
     assert!(state.id == id && state.counters.blocks >= 3, "{state:?}");
@@ -178,7 +174,7 @@ fn what_becomes_of_a_stream_is_told_and_at_its_end_all_that_it_counted() {
 #[test]
 fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
-    // It crashes, hangs and ends its process.
+    // It crashes, hangs and exits.
     for what in [1.0, 2.0, 4.0] {
         let (id, mut far) = opened(&workshop, request("odd:odd", 48_000, 64));
         assert_eq!(far.run(&[vec![1.0]], &[0.0]).outputs, [[1.0]]);
@@ -186,14 +182,14 @@ fn blocks_at_which_a_plugin_dies_are_passed_over_and_it_goes_on() {
         let next = far.hand_out(&[vec![8.0]], &[0.0], Flags::NONE);
         for block in fatal {
             let skipped = far.await_block(block);
-            // Whoever hears of no flag plays silence.
+            // Receivers that ignore flags play silence.
             assert_eq!((skipped.outputs, skipped.clean), (vec![vec![0.0]], false), "{what}");
         }
-        // It has heard the first one and this one, and what it makes of them is no more what it would have been.
+        // It has processed the first block and this one, so its output is no longer correct.
         let worked = far.await_block(next);
         assert_eq!((worked.outputs, worked.clean), (vec![vec![9.0]], false), "{what}");
         assert_eq!(workshop.stream(id).unwrap().restarts, 2, "{what}");
-        // An activation later nothing is left of it.
+        // The next activation is clean.
         far.begin();
         let worked = far.run(&[vec![16.0]], &[0.0]);
         assert_eq!((worked.outputs, worked.clean), (vec![vec![16.0]], true), "{what}");
@@ -223,14 +219,14 @@ fn a_process_that_is_killed_is_replaced_and_the_sound_before_is_heard_again() {
     becomes(&workshop, id, |state| state.counters.blocks == 1);
     let before = far.incarnation;
     signal("-KILL", workshop.process(id).unwrap());
-    // What the next process has not seen it asks for: so it knows what was heard before.
+    // The next process requests missing blocks, to restore the plugin's state.
     let worked = far.run(&[vec![2.0]], &[0.0]);
     assert_eq!((worked.outputs, worked.clean), (vec![vec![3.0]], true));
     // No nonce is used twice with one key.
     assert!(far.incarnation > before, "{} after {before}", far.incarnation);
     let state = becomes(&workshop, id, |state| state.restarts == 1);
     assert!(state.why.as_ref().is_some_and(|why| why.contains("SIGKILL")), "{state:?}");
-    // What the first one counted stays counted.
+    // The first process's counts are kept.
     becomes(&workshop, id, |state| state.counters.blocks == 3);
 }
 
@@ -249,7 +245,6 @@ fn what_somebody_kept_is_not_worked_on_again_by_the_process_after_one_that_died(
     let all = before + kept.len() as u64;
     let state = becomes(&workshop, id, |state| state.counters.unopened >= all);
     assert_eq!(state.counters.unopened, all);
-    // And nothing of it was heard.
     assert_eq!(far.run(&[vec![4.0]], &[0.0]).outputs, [[5.0]]);
 }
 
@@ -261,7 +256,7 @@ fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
     let process = workshop.process(id).unwrap();
     signal("-STOP", process);
     let blocks: Vec<_> = (0..20).map(|_| far.hand_out(&[vec![1.0]], &[0.0], Flags::NONE)).collect();
-    // What it still answered; then nothing comes, for a fifth of a second.
+    // Drains remaining answers, until none arrives for a fifth of a second.
     while far.receive() {}
     assert!(!far.receive());
     signal("-CONT", process);
@@ -276,7 +271,7 @@ fn a_process_that_stands_still_for_a_while_works_on_all_that_came_meanwhile() {
 fn a_plugin_that_takes_longer_than_the_period_is_refused_with_both_figures() {
     let Some((_shelf, workshop)) = odd(options()) else { return };
     for _ in 0..2 {
-        // Measured, and then known: as nothing takes 1 ns.
+        // Measured, and then known: no plugin takes 1 ns.
         let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
         let refused = workshop.open(asked, SECRET).unwrap_err();
         assert_eq!(refused.status(), 503);
@@ -312,18 +307,17 @@ fn what_a_plugin_takes_is_measured_alike_whoever_opens_it_first() {
     }
     let cost = |most_frames| {
         let workshop = workshop_of(shelf.path().to_owned(), options());
-        // Of a period that has room for it on a machine that others use, too: 21 us of a frame have not.
+        // A period with enough room even on a shared machine; 21 us per frame is not enough.
         let period_ns = Some(10_000_000);
         let asked = StreamRequest { period_ns, ..request("heavy:odd", 48_000, most_frames) };
         workshop.open(asked, SECRET).unwrap();
         workshop.catalogue().plugins[0].cost.unwrap().per_frame_ns
     };
     let (short, long) = (cost(1), cost(2048));
-    // 200 turns of a loop in memory: some hundred nanoseconds on any machine.
+    // 200 iterations of a memory loop: some hundred nanoseconds on any machine.
     assert!(short > 20.0 && long > 20.0, "{short} and {long} ns for each frame");
 }
 
-/// Rewrites what the file of measured costs has of a run, whatever it was.
 fn kept_as(path: &Path, fixed_ns: f64) {
     let mut book: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -342,7 +336,7 @@ fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_rea
         let kept = WorkshopOptions { costs: Some(path.clone()), ..options() };
         workshop_of(shelf.path().to_owned(), kept)
     };
-    // Of a period of 1.33 ms.
+    // With a period of 1.33 ms.
     let opened = |workshop: &PluginWorkshop| {
         let id = workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap().id;
         workshop.stream(id).unwrap().share
@@ -355,7 +349,6 @@ fn what_an_earlier_start_measured_is_not_measured_again_unless_it_would_be_a_rea
     assert_eq!(again.catalogue().plugins[0].cost.unwrap().fixed_ns, 400_000.0);
     let kept = opened(&again);
     assert!((0.29..0.32).contains(&kept) && measured < 0.29, "{kept}, {measured}");
-    // More than any core has.
     kept_as(&path, 4e9);
     let anew = start();
     assert!(opened(&anew) < 0.29);
@@ -369,7 +362,6 @@ fn a_request_that_fits_no_worker_makes_nobody_go() {
     let there = || workshop.streams().iter().map(|state| state.id).collect::<Vec<_>>();
     for _ in 0..2 {
         workshop.open(request("odd:odd", 48_000, 64), SECRET).unwrap();
-        // With a place free, and without.
         let before = there();
         let asked = StreamRequest { period_ns: Some(1), ..request("odd:odd", 48_000, 64) };
         let refused = workshop.open(asked, SECRET).unwrap_err();
@@ -594,7 +586,7 @@ fn of_ten_thousand_requests_those_that_find_no_place_are_refused_and_leave_nothi
         most = most.max(workshop.streams().len());
     }
     assert_eq!(most, 8);
-    // Other tests open and close files meanwhile, a few each.
+    // Concurrent tests open and close some files too.
     assert!(files() < before + 200, "{} of {before}", files());
     ids.iter().for_each(|id| assert!(workshop.close(*id)));
     assert_eq!(workshop.capacity().used_share.iter().sum::<f64>(), 0.0);

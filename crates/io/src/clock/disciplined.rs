@@ -1,4 +1,5 @@
-//! How this host's system clock is disciplined: by the kernel, and by hardware clocks that follow PTP.
+//! How this host's system clock is disciplined: by the kernel, and by hardware clocks that follow
+//! PTP.
 
 use core::mem::MaybeUninit;
 use std::fs::{self, File};
@@ -12,43 +13,43 @@ use crate::clock::{BRACKETS, Bracket};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// What the kernel says of its clock (adjtimex(2)).
+/// State of the kernel's clock (adjtimex(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {
-    /// Whether something keeps it (`STA_UNSYNC` is not set).
+    /// Whether the clock is disciplined (`STA_UNSYNC` is not set).
     pub synchronised: bool,
-    /// The most that it is off by.
+    /// Maximum error.
     pub most: Span,
-    /// TAI less UTC, or zero where nobody told the kernel.
+    /// TAI − UTC; zero if the kernel was never given it.
     pub tai_offset: Span,
 }
 
-/// A hardware clock against the system clock.
+/// A hardware clock compared with the system clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HardwareClock {
-    /// Its device, as `/dev/ptp0`.
+    /// Device path, such as `/dev/ptp0`.
     pub device: String,
-    /// What its driver calls it.
+    /// Name reported by the driver.
     pub name: String,
-    /// Its reading less that of `CLOCK_REALTIME`; `None` where it could not be read.
+    /// Hardware clock − `CLOCK_REALTIME`; `None` if unreadable.
     pub offset: Option<Span>,
-    /// How far that may be from the truth, either way.
+    /// Uncertainty of `offset`, ±.
     pub uncertainty: Span,
 }
 
-/// Samples of one reading; one of them is seldom interrupted.
+/// Samples per reading; rarely are all interrupted.
 const SAMPLES: usize = 5;
 /// The kernel's maximum (linux/ptp_clock.h, `PTP_MAX_SAMPLES`).
 const MOST_SAMPLES: usize = 25;
-/// A hardware clock that follows PTP and one that follows it agree at least to this.
+/// Maximum difference between clocks of which one follows the other by PTP.
 const AGREES: Span = Span::from_micros(50);
-/// A clock disciplined by PTP is known better than this; one by NTP over several hops is not.
+/// Maximum error of a clock disciplined by PTP; NTP over several hops is worse.
 pub(super) const FINE: Span = Span::from_millis(1);
-/// Hardware clocks of virtual machines show the host's system clock, however that is kept.
+/// Virtual machines' hardware clocks show the host's system clock, however it is disciplined.
 const VIRTUAL: [&str; 4] = ["virtual", "kvm", "hyperv", "vmclock"];
 
 impl KernelClock {
-    /// Asks the kernel; `None` where it does not answer.
+    /// Reads the kernel's clock state; `None` if the call fails.
     pub fn read() -> Option<Self> {
         let mut timex = MaybeUninit::<libc::timex>::zeroed();
         // SAFETY: a zeroed timex has no modes set, so the call only fills it.
@@ -64,7 +65,7 @@ impl KernelClock {
     }
 }
 
-/// The system clock's offset from the monotonic clock; `None` if unsynchronised. Reads files: for ordinary threads.
+/// System clock − monotonic clock; `None` if unsynchronised. Reads files: for ordinary threads.
 pub fn kept_clock() -> Option<DisciplinedClock> {
     let kernel = KernelClock::read().filter(|kernel| kernel.synchronised)?;
     let bracket = Bracket::tightest(BRACKETS);
@@ -92,7 +93,7 @@ fn followed(kernel: &KernelClock, clocks: &[HardwareClock]) -> Option<Span> {
     apart.filter(|apart| *apart <= AGREES).min()
 }
 
-/// All hardware clocks that there are.
+/// All hardware clocks of this host.
 pub fn hardware_clocks() -> Vec<HardwareClock> {
     let Ok(entries) = fs::read_dir("/sys/class/ptp") else { return Vec::new() };
     let mut names: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -123,7 +124,8 @@ impl ClockTime {
     }
 }
 
-/// Readings of the system, the hardware and the system clock (linux/ptp_clock.h, `struct ptp_sys_offset_extended`).
+/// Readings of system, hardware and system clock (linux/ptp_clock.h, `struct
+/// ptp_sys_offset_extended`).
 #[repr(C)]
 struct Samples {
     count: u32,
@@ -141,8 +143,8 @@ fn read_offset(file: &File) -> Option<(Span, Span)> {
         reserved: [0; 3],
         times: [[ClockTime::default(); 3]; MOST_SAMPLES],
     };
-    // SAFETY: the request takes exactly this structure, which lives through the call; on any other
-    // file the kernel refuses it.
+    // SAFETY: the request takes exactly this structure, which outlives the call; the kernel refuses
+    // it on any other kind of file.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), SYS_OFFSET_EXTENDED as _, &mut samples) };
     if answer < 0 {
         return None;

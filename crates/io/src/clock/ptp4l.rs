@@ -1,4 +1,4 @@
-//! What linuxptp's `ptp4l` says of itself, asked at its local sockets.
+//! Queries linuxptp's `ptp4l` for its state via its local sockets.
 
 mod running;
 
@@ -17,21 +17,22 @@ use tautline_proto::wire::ptp::{
 use self::running::{RunningPtp4l, running};
 use super::now;
 
-/// Where it answers: to any user since 4.0, and before to root alone (ptp4l(8), `uds_ro_address`, `uds_address`).
+/// Its socket paths: since 4.0 one for any user, and one for root only (ptp4l(8), `uds_ro_address`,
+/// `uds_address`).
 const SOCKETS: [&str; 2] = ["/var/run/ptp4lro", "/var/run/ptp4l"];
 
-/// Domains to try if its own is unknown: those of IEEE 1588 and AES67, of 802.1AS, and of ST 2059.
+/// Domains to try if the daemon's is unknown: IEEE 1588 and AES67, 802.1AS, ST 2059.
 const DOMAINS: [Domain; 3] = [
     Domain { number: 0, transport: 0 },
     Domain { number: 0, transport: 1 },
     Domain { number: 127, transport: 0 },
 ];
 
-/// A daemon that can be asked.
+/// A `ptp4l` daemon that can be queried.
 #[derive(Debug)]
 pub struct Ptp4l {
     socket: UnixDatagram,
-    /// The likeliest first.
+    /// Most likely first.
     domains: Vec<Domain>,
     /// Index of the next domain to try.
     next: usize,
@@ -41,8 +42,8 @@ pub struct Ptp4l {
 }
 
 impl Ptp4l {
-    /// The daemon that runs here, if any; unless `thorough`, at the usual sockets alone. May read `/proc`. Sends
-    /// nothing.
+    /// Finds the local daemon, if any; only at the usual sockets unless `thorough`. May read
+    /// `/proc`. Sends nothing.
     pub fn find(thorough: bool) -> Option<Self> {
         let usual = Self::at(&SOCKETS);
         if usual.is_none() && !thorough {
@@ -54,7 +55,7 @@ impl Ptp4l {
     fn told(running: &[RunningPtp4l]) -> Option<Self> {
         running.iter().find_map(|told| {
             let mut found = Self::at(&told.sockets)?;
-            // It may be another's socket by the same name: the usual domains are left for later.
+            // Another daemon may own a socket of this name, so the usual domains follow.
             found.domains = told.domain.into_iter().collect();
             found.domains.extend(DOMAINS.iter().filter(|usual| told.domain != Some(**usual)));
             Some(found)
@@ -65,18 +66,19 @@ impl Ptp4l {
         sockets.iter().find_map(|path| Self::open(path.as_ref()).ok())
     }
 
-    /// The domain in which it answered last.
+    /// Domain of the last answer.
     pub const fn domain(&self) -> Option<Domain> {
         self.domain
     }
 
     fn open(path: &Path) -> io::Result<Self> {
-        // Answers need a name to go to. One in no directory leaves nothing behind, and needs no permission.
+        // Answers need a return address. An abstract name leaves no file behind and needs no
+        // permission.
         static OPENED: AtomicU32 = AtomicU32::new(0);
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let name = format!("tautline.ptp.{}.{number}", std::process::id());
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-        // From then on only the daemon can send to it.
+        // From now on only the daemon can send to this socket.
         socket.connect(path)?;
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -89,11 +91,11 @@ impl Ptp4l {
         })
     }
 
-    /// Asks for all without waiting. An error means that the daemon is gone, or does not read.
+    /// Sends all queries without waiting. An error means that the daemon is gone or does not read.
     pub fn ask(&mut self) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         self.answers = PtpAnswers::default();
-        // As many as wait at a socket that nobody has read yet (net.unix.max_dgram_qlen, 10).
+        // No more queries than an unread socket queues (net.unix.max_dgram_qlen, 10).
         let tried = self.domains.iter().cycle().skip(self.next).take(DOMAINS.len());
         let asked = self.domain.as_ref().map_or_else(|| tried.collect(), |own| vec![own]);
         for domain in asked {
@@ -105,10 +107,10 @@ impl Ptp4l {
         Ok(())
     }
 
-    /// Takes what came of its answers; how it stands, once they are whole.
+    /// Reads the answers received so far; returns the state once they are complete.
     pub fn hear(&mut self) -> Option<PtpState> {
         let mut room = [0; MOST_BYTES];
-        // An answer for each port to each question, and no more than that of any other.
+        // Bounds the work: one answer per port and query.
         for _ in 0..64 {
             let Ok(bytes) = self.socket.recv(&mut room) else { break };
             self.take(&room[..bytes]);
@@ -116,7 +118,7 @@ impl Ptp4l {
         self.answers.state()
     }
 
-    /// The same, but waits for them up to `most` in all. For ordinary threads.
+    /// Waits up to `most` in total for the answers and returns the state. For ordinary threads.
     pub fn wait(&mut self, most: Span) -> Option<PtpState> {
         let until = now() + most;
         let mut room = [0; MOST_BYTES];
@@ -128,7 +130,7 @@ impl Ptp4l {
             self.socket.set_nonblocking(true).ok()?;
             self.take(&room[..heard.ok()?]);
         }
-        // Of several ports, the others' answers.
+        // Answers of further ports.
         self.hear()
     }
 
@@ -152,7 +154,6 @@ mod tests {
 
     const GPTP: Domain = Domain { number: 0, transport: 1 };
 
-    /// A daemon with two ports, at a socket of its own.
     struct Daemon(UnixDatagram, PathBuf);
 
     impl Daemon {
@@ -165,7 +166,6 @@ mod tests {
             Self(socket, path)
         }
 
-        /// Answers what was asked in this domain, with this added to the number of the question.
         fn answer(&self, domain: Domain, more: u16) {
             let mut asked = [0; MOST_BYTES];
             while let Ok((bytes, from)) = self.0.recv_from(&mut asked) {
@@ -216,7 +216,6 @@ mod tests {
         let state = asks.hear().unwrap();
         assert!(state.is_locked() && state.grandmaster == GRANDMASTER);
         assert_eq!(state.uncertainty(), Span::from_nanos(970));
-        // From then on in its own domain alone.
         asks.ask().unwrap();
         assert_eq!(asks.hear(), None, "what it said before is not taken for an answer");
         let mut room = [0; 100];
@@ -232,7 +231,6 @@ mod tests {
             let daemon = Daemon::new(&format!("told-{}", answers_in.number));
             let sockets = ["/nowhere".into(), daemon.1.clone()];
             let mut asks = Ptp4l::told(&[RunningPtp4l { domain: Some(told), sockets }]).unwrap();
-            // Four domains are asked for in two turns.
             let answered = (0..2).any(|_| {
                 asks.ask().unwrap();
                 daemon.answer(answers_in, 0);

@@ -1,6 +1,6 @@
-//! TAI as this host follows it: the kernel's clock, by what the kernel, the hardware clocks and `ptp4l` say of it.
+//! TAI on this host: the kernel's clock, assessed with the kernel, the hardware clocks and `ptp4l`.
 //!
-//! One for the whole program: all its streams are presented by the same time.
+//! One per process, so that all its streams share one presentation time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,51 +14,51 @@ use super::disciplined::{FINE, KernelClock, hardware_clocks, kept_clock};
 use super::ptp4l::Ptp4l;
 use super::{BRACKETS, Bracket, now};
 
-/// TAI, as far as it is known.
+/// TAI, with its state and uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tai {
-    /// The local clock to TAI, from now on.
+    /// Mapping of the local clock to TAI, from now on.
     pub mapping: ClockMapping,
-    /// How that is known.
+    /// How TAI is known.
     pub state: TaiState,
-    /// How far it may be from the truth, either way; `None` where nothing ever said.
+    /// Uncertainty, ±; `None` if it was never known.
     pub uncertainty: Option<Span>,
-    /// Whether others had better not rely on it.
+    /// Whether other hosts should not rely on it.
     pub uncertain: bool,
-    /// How often it was stepped.
+    /// Number of steps so far.
     pub steps: u32,
-    /// How `ptp4l` stands, where it runs and answers.
+    /// State of `ptp4l`, if it runs and answers.
     pub ptp: Option<PtpState>,
 }
 
 impl Tai {
-    /// TAI less the local clock at an instant.
+    /// TAI − local clock at an instant.
     pub fn offset(&self, local: LocalTime) -> Span {
         let wall = self.mapping.wall(local).as_unix_nanos();
         Span::from_nanos(wall.saturating_sub(local.as_nanos()))
     }
 }
 
-/// How often it is read at most.
 const EVERY: Span = Span::from_secs(1);
-/// How long `ptp4l` is waited for, once: it answers within a millisecond unless it hangs.
+/// Maximum wait for the first answer of `ptp4l`, which answers within a millisecond unless it
+/// hangs.
 const FIRST_ANSWER: Span = Span::from_millis(20);
 
 static FOLLOWED: Mutex<Option<Follower>> = Mutex::new(None);
 
-/// TAI now. Reads files and a socket once a second: for ordinary threads.
+/// Current TAI. Reads files and a socket once a second: for ordinary threads.
 pub fn tai() -> Tai {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.get_or_insert_with(Follower::begin).tai()
 }
 
-/// The same if it was asked for before.
+/// Current TAI if [`tai`] was called before.
 pub fn followed_tai() -> Option<Tai> {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
     followed.as_mut().map(Follower::tai)
 }
 
-/// How often a daemon at an unusual socket is looked for, as that reads files of every process.
+/// Interval of searches for a daemon at an unusual socket, which read files of every process.
 const SEARCH_EVERY: Span = Span::from_secs(10);
 
 struct Follower {
@@ -66,7 +66,7 @@ struct Follower {
     daemon: Option<Ptp4l>,
     searched: LocalTime,
     ptp: Option<PtpState>,
-    /// The daemon's time of its master's last message, and when that changed by our clock.
+    /// The daemon's time of its master's last message, and the local time at which that changed.
     ingress: (i64, LocalTime),
     mapping: ClockMapping,
     read: LocalTime,
@@ -99,7 +99,7 @@ impl Follower {
     }
 
     fn turn(&mut self) {
-        // What it answered since it was asked a second ago: nobody waits.
+        // Answers to the queries of a second ago: no waiting.
         self.ptp = self.daemon.as_mut().and_then(Ptp4l::hear);
         let thorough = now() - self.searched >= SEARCH_EVERY;
         self.searched = if thorough { now() } else { self.searched };
@@ -127,14 +127,15 @@ fn read(ptp: Option<(PtpState, Span)>) -> TaiReading {
     TaiReading { local: now(), offset: bracket.offset(), precision: bracket.uncertainty(), kept }
 }
 
-/// What disciplines the kernel's TAI; `own` if there is no hardware clock that a daemon could set instead.
+/// What disciplines the kernel's TAI; `own` if no hardware clock exists that a daemon could set
+/// instead.
 fn keeping(
     kernel: Option<KernelClock>,
     kept: Option<DisciplinedClock>,
     ptp: Option<(PtpState, Span)>,
     own: bool,
 ) -> Option<Keeping> {
-    // Where nobody told it how many seconds lie between, what it calls TAI is UTC.
+    // Without a TAI offset the kernel's TAI is UTC.
     let kernel = kernel.filter(|kernel| kernel.tai_offset > Span::ZERO)?;
     let kept = kept?;
     let system = Keeping { source: ClockSource::System, uncertainty: kernel.most };
@@ -143,10 +144,10 @@ fn keeping(
         return Some(Keeping { source: kept.source, uncertainty: kept.uncertainty });
     };
     if !ptp.is_locked() {
-        // A hardware clock that nobody sets any more keeps the system clock as before.
+        // A free-running hardware clock still disciplines the system clock.
         return (!by_hardware).then_some(system);
     }
-    // A master that is gone is noticed only after some missing announcements.
+    // A lost master is detected only after some missing announcements.
     let aged = silent.as_nanos() as f64 * TaiClock::HOLDOVER;
     let uncertainty = ptp.uncertainty() + Span::from_nanos(aged as i64);
     if by_hardware {
@@ -155,8 +156,8 @@ fn keeping(
             uncertainty: uncertainty + kept.uncertainty,
         });
     }
-    // Without a hardware clock the daemon sets the system clock itself. Otherwise it follows some hardware clock that
-    // the system clock does not.
+    // Without a hardware clock the daemon sets the system clock itself. Otherwise it sets a
+    // hardware clock that the system clock does not follow.
     Some(if own && kernel.most <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {
@@ -233,7 +234,7 @@ mod tests {
         let first = tai();
         let read = Bracket::of(libc::CLOCK_TAI, BRACKETS);
         let off = first.offset(now()) - read.offset();
-        // Of a machine whose clock is set meanwhile nothing can be said.
+        // Allows for a clock that is set during the test.
         assert!(off.abs() < Span::from_millis(20), "{off}");
         assert!(followed_tai().is_some());
     }

@@ -1,4 +1,4 @@
-//! The socket by which an address is claimed (MAAP): only its messages wake a reader.
+//! The socket for claiming an address (MAAP): only MAAP messages wake a reader.
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -15,7 +15,7 @@ use crate::socket::descriptor::Socket;
 use crate::socket::interface::interface_index;
 use crate::system::checked;
 
-/// Hears and sends messages of MAAP by one interface.
+/// Sends and receives MAAP messages on one interface.
 #[derive(Debug)]
 pub struct MaapSocket {
     socket: Socket,
@@ -24,7 +24,7 @@ pub struct MaapSocket {
 }
 
 impl MaapSocket {
-    /// Opens it. Needs `CAP_NET_RAW`.
+    /// Opens the socket. Needs `CAP_NET_RAW`.
     pub fn open(interface: &str) -> Result<Self, OpenError> {
         let tried = || format!("opening {interface} to claim an address");
         let index = interface_index(interface).map_err(|error| {
@@ -35,7 +35,7 @@ impl MaapSocket {
         let configured = || {
             attach_maap(&socket)?;
             join(&socket, GROUP, index)?;
-            // From here on frames come.
+            // Frames arrive from here on.
             socket.bind_raw(&RawAddress::of_ethernet([0; 6], index, ETHERTYPE))?;
             own_address(interface)
         };
@@ -55,12 +55,12 @@ impl MaapSocket {
         self.socket.send_raw(&message.write(), &RawAddress::of_ethernet(to, self.index, ETHERTYPE))
     }
 
-    /// Waits for a message, so long at most. `None` if none came, or one that is invalid.
+    /// Waits up to `patience` for a message. Returns `None` after a timeout or an invalid message.
     pub fn receive(&self, patience: Span) -> io::Result<Option<(EthernetAddress, MaapMessage)>> {
-        // The kernel counts in milliseconds; 0 would make a busy loop.
+        // poll(2) counts milliseconds; 0 would make a busy loop.
         let millis = (patience.as_nanos() / 1_000_000 + 1).clamp(1, 60_000) as libc::c_int;
         let mut waits = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor that is open, and its room for what happened.
+        // SAFETY: one open descriptor in a valid pollfd.
         match checked(unsafe { libc::poll(&raw mut waits, 1, millis) }) {
             Ok(0) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
@@ -69,7 +69,7 @@ impl MaapSocket {
         let mut bytes = [0; MESSAGE_BYTES];
         let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
         let mut len = STORAGE_LEN;
-        // SAFETY: both have the lengths that the call may write.
+        // SAFETY: both buffers have the lengths that the call may write.
         let came = unsafe {
             let (fd, start) = (self.socket.fd(), bytes.as_mut_ptr().cast());
             let name = storage.as_mut_ptr().cast();
@@ -82,7 +82,7 @@ impl MaapSocket {
                 _ => Err(error),
             };
         }
-        // SAFETY: zeroed before, and an address now.
+        // SAFETY: zero-initialised, and now holds an address.
         let from = place(unsafe { storage.assume_init_ref() }, self.index);
         let message = bytes.get(..came.unsigned_abs()).and_then(MaapMessage::read);
         let Some((Endpoint::Ethernet { address, .. }, message)) = from.zip(message) else {

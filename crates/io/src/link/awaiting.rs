@@ -1,4 +1,4 @@
-//! Waits for links on the thread that uses them: for a bounded time that it can spare.
+//! Bounded waits for links on the thread that uses them.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -7,12 +7,12 @@ use tautline_proto::time::LocalTime;
 use crate::socket::descriptor::poll;
 use crate::thread::realtime::permit;
 
-/// Maximum number of descriptors of one wait.
+/// Maximum number of descriptors per wait.
 pub const MOST: usize = 4;
 
-/// Waits until one of the first [`MOST`] descriptors (absent ones are skipped) has something to read, or `until`:
-/// false. Allocates nothing. It wakes 5 to 50 µs late, and without real-time priority up to the timer slack (50 µs)
-/// later.
+/// Waits until one of the first [`MOST`] descriptors is readable (`true`) or until `until`
+/// (`false`); skips absent ones. Does not allocate. Wakes 5 to 50 µs late; without real-time
+/// priority up to another 50 µs later (timer slack).
 pub fn await_any<'a>(
     descriptors: impl IntoIterator<Item = Option<BorrowedFd<'a>>>,
     until: LocalTime,
@@ -20,7 +20,7 @@ pub fn await_any<'a>(
     const ABSENT: libc::pollfd = libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 };
     let mut polled = [ABSENT; MOST];
     for (slot, descriptor) in polled.iter_mut().zip(descriptors) {
-        // The kernel skips negative descriptors.
+        // poll(2) skips negative descriptors.
         slot.fd = descriptor.map_or(-1, |descriptor| descriptor.as_raw_fd());
     }
     let _permit = permit("the caller asked to wait, until an instant that it chose");

@@ -1,4 +1,4 @@
-//! A link whose system calls are made on the caller's own thread, by sockets of whatever network.
+//! A link that makes its system calls on the caller's thread, for all kinds of socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,18 +33,19 @@ pub(crate) struct DirectRoom {
     pub(crate) sources: Box<[Host]>,
 }
 
-/// A link whose every call is the caller's own: [`Link::flush`] is one `sendmmsg` and [`Link::receive`] one `recvmmsg`
-/// that does not wait (another only after a full batch). The kernel's socket queue is the queue.
+/// A link without a thread of its own: [`Link::flush`] is one `sendmmsg`, and [`Link::receive`] one
+/// non-blocking `recvmmsg` (another only after a full batch). The only queue is the kernel's socket
+/// queue.
 pub struct DirectLink {
     local: Endpoint,
     batch: Batch,
     outlet: Outlet,
-    /// The second network, which gets everything too.
+    /// The second network, which carries every packet too.
     also: Option<Box<Outlet>>,
     seal: Option<Box<dyn Seal>>,
     incoming: Incoming,
     teller: Option<EventSender>,
-    /// The `errno` that was reported last.
+    /// Last reported `errno`.
     failed: i32,
     counters: LinkCounters,
     sampler: TransmitSampler,
@@ -52,8 +53,8 @@ pub struct DirectLink {
 }
 
 impl DirectLink {
-    /// Lays out everything that will ever be needed for a socket, and a second one that gets everything too, each with
-    /// its destinations.
+    /// Allocates everything needed for a socket, and for a redundant second one, each with its
+    /// destinations.
     pub(crate) fn over(
         first: (Socket, Vec<Endpoint>),
         also: Option<(Socket, Vec<Endpoint>)>,
@@ -128,7 +129,7 @@ impl DirectLink {
 
     fn read_back(&mut self, always: bool, deliver: &mut dyn FnMut(TransmitStamp)) {
         let Self { outlet, also, incoming, counters, launcher, sampler, teller, .. } = self;
-        // What the queue dropped comes back there as well.
+        // The error queue also reports packets dropped by the launch queue.
         let always = always || launcher.is_some();
         let (launcher, teller) = (launcher.as_mut(), teller.as_mut());
         let mut tally = DropTally { launcher, counters, teller };
@@ -146,7 +147,8 @@ impl DirectLink {
         self.fail(outcome.last_error);
     }
 
-    /// Counts a failed system call, and reports its `errno` unless it is 0 or the last one again.
+    /// Records a failed system call and reports its `errno`, unless that is 0 or was the last one
+    /// reported.
     fn fail(&mut self, errno: i32) {
         if errno == 0 {
             return;
@@ -158,12 +160,12 @@ impl DirectLink {
         }
     }
 
-    /// The place that the socket is bound to.
+    /// Address that the socket is bound to.
     pub const fn place(&self) -> Endpoint {
         self.local
     }
 
-    /// The bytes of the receive and the send buffer, the kernel's own book-keeping included.
+    /// Sizes of the receive and the send buffer in bytes, including the kernel's overhead.
     pub fn buffers(&self) -> (usize, usize) {
         let bytes = |name| {
             self.outlet.socket.option(libc::SOL_SOCKET, name).map_or(0, |n| n.max(0) as usize)
@@ -173,7 +175,7 @@ impl DirectLink {
 }
 
 impl AsFd for DirectLink {
-    /// For waiting in a poll of the caller's own; what is read there is lost to the link.
+    /// For the caller's own poll; data read directly from this descriptor is lost to the link.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.outlet.socket.as_fd()
     }
@@ -194,7 +196,8 @@ impl Pollable for DirectLink {
 
     fn read_errors(&mut self, deliver: &mut dyn FnMut(TransmitStamp)) {
         self.read_back(true, deliver);
-        // `receive` takes that of the first network: an error that nothing takes would end every poll at once.
+        // `receive` clears the first network's error; an error left pending would end every poll at
+        // once.
         let left = |also: &Outlet| {
             let _permit = permit("the call takes a number from the socket and waits for nothing");
             also.socket.option(libc::SOL_SOCKET, libc::SO_ERROR)
@@ -267,7 +270,7 @@ impl Link for DirectLink {
     }
 
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
-        // Two networks have destinations of their own.
+        // Each of two networks has its own destinations.
         if self.also.is_some() {
             return false;
         }
@@ -275,7 +278,6 @@ impl Link for DirectLink {
         if destinations.iter().any(|to| core::mem::discriminant(&to) != kind) {
             return false;
         }
-        // What was queued goes where it was meant to go.
         self.flush();
         self.outlet.set_destinations(destinations.iter())
     }
@@ -319,7 +321,7 @@ impl DropTally<'_> {
         self.counters.unnamed += u64::from(!named);
     }
 
-    /// Reads an error queue; whether it reported this launch time.
+    /// Reads an error queue; returns whether it reported this launch time.
     fn dropped_with(&mut self, time: u64, read: impl FnOnce(&mut dyn FnMut(u64))) -> bool {
         let mut told = false;
         read(&mut |of| {

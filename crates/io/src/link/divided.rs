@@ -1,5 +1,5 @@
-//! One socket's datagrams divided between two readers, each on its own thread: a system has one socket per address, and
-//! some senders send what is for another reader to a stream's address.
+//! Splits one socket's datagrams between two readers on different threads: an address has a single
+//! socket, and some senders send packets for another reader to a stream's address.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use super::{Datagram, Link, LinkCounters, TransmitStamp};
 use crate::socket::DatagramHead;
 use crate::thread::memory;
 
-/// The longest that is set aside: a frame of Ethernet holds no more.
+/// Maximum bytes set aside per datagram: those of an Ethernet frame.
 const BYTES: usize = 1500;
 
-/// Says which datagrams are for the other reader.
+/// Selects the datagrams for the other reader.
 pub type IsAside = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 #[derive(Clone, Copy)]
@@ -25,7 +25,8 @@ pub(crate) struct SetAside {
     bytes: [u8; BYTES],
 }
 
-/// Delivers all datagrams but those for the other reader. It is the one that reads: it must be called for them too.
+/// Delivers all datagrams except those for the other reader. It does the reading, so it must be
+/// called for those too.
 pub struct DividedLink {
     link: Box<dyn Link>,
     is_aside: IsAside,
@@ -41,7 +42,7 @@ pub struct AsideLink {
     received: u64,
 }
 
-/// Sets aside those datagrams of `link` that `is_aside` selects, as long as there is room for so many.
+/// Sets aside the datagrams of `link` that `is_aside` selects, with room for `datagrams`.
 pub fn divide(
     link: Box<dyn Link>,
     datagrams: usize,

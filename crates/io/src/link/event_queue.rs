@@ -1,4 +1,4 @@
-//! Events and departures that a link reports to the ordinary thread, past the device's.
+//! Events and departures that a link reports to the ordinary thread, bypassing the device's thread.
 
 use rtrb::{Consumer, Producer};
 use tautline_proto::endpoint::Endpoint;
@@ -7,16 +7,16 @@ use tautline_proto::time::MediaTime;
 
 use crate::thread::memory;
 
-/// What happened to a link.
+/// An event of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// This place is reached by it from now on.
+    /// The link now reaches this endpoint.
     Connected(Endpoint),
-    /// This place is not reached by it any more.
+    /// The link no longer reaches this endpoint.
     Lost(Endpoint),
-    /// The system answered a call with this `errno`, another than was told last.
+    /// A system call failed with this `errno`, different from the last one reported.
     Error(i32),
-    /// The packet that begins with this frame was dropped, since it could not be launched in time.
+    /// The packet starting with this frame was dropped because it missed its launch time.
     Unlaunched(MediaTime),
 }
 
@@ -30,17 +30,17 @@ pub struct EventSender {
 /// The ordinary thread's end.
 #[derive(Debug)]
 pub struct LinkReports {
-    /// The instants of each packet once it was handed over.
+    /// Times of each packet, after hand-over.
     pub departures: Consumer<Departure>,
-    /// What happened to the link.
+    /// Events of the link.
     pub events: Consumer<LinkEvent>,
 }
 
 const EVENTS: usize = 64;
 const CONNECTIONS: usize = EVENTS / 2;
 
-/// Both ends, with room for the departures of so many packets and as many names of dropped ones: a packet without a
-/// departure has nothing that its name could be reported for.
+/// Creates both ends, with room for `departures` departures and as many names of dropped packets: a
+/// name is useless without a recorded departure.
 pub fn telling(departures: usize) -> (EventSender, LinkReports) {
     let (events_in, events) = memory::ring(departures + EVENTS);
     let (departures_in, departures) = memory::ring(departures);
@@ -51,23 +51,24 @@ pub fn telling(departures: usize) -> (EventSender, LinkReports) {
 }
 
 impl EventSender {
-    /// Tells of no departures.
+    /// Disables departure reports.
     pub fn without_departures(self) -> Self {
         Self { departures: None, ..self }
     }
 
-    /// Tells when packets left; for how many of them there was no room.
+    /// Reports departures; returns the number dropped for want of room.
     pub(crate) fn all_departures(&mut self, all: impl Iterator<Item = Departure>) -> u64 {
         let Some(departures) = &mut self.departures else { return 0 };
         all.filter(|departure| departures.push(*departure).is_err()).count() as u64
     }
 
-    /// Tells when a packet left; false if there is no room.
+    /// Reports a departure; returns `false` if there is no room.
     pub fn departure(&mut self, departure: Departure) -> bool {
         self.departures.as_mut().is_none_or(|departures| departures.push(departure).is_ok())
     }
 
-    /// Reports an event, as far as there is room. Errors leave some of it to connections: those are not repeated.
+    /// Reports an event if there is room. Errors leave room for connection events, which are not
+    /// repeated.
     pub fn event(&mut self, event: LinkEvent) {
         let error = matches!(event, LinkEvent::Error(_));
         if !error || self.events.slots() > CONNECTIONS {
@@ -76,7 +77,7 @@ impl EventSender {
     }
 
     pub(crate) fn unlaunched(&mut self, packet: MediaTime) -> bool {
-        // The rest is left to errors.
+        // The remaining slots are reserved for other events.
         self.events.slots() > EVENTS && self.events.push(LinkEvent::Unlaunched(packet)).is_ok()
     }
 }

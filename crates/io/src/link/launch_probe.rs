@@ -1,4 +1,5 @@
-//! Probes whether the queue heeds launch times: sends a few packets, whose transmit stamps tell when each left.
+//! Checks whether the queue heeds launch times: sends a few packets and reads their transmit
+//! timestamps.
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::stream::Outgoing;
@@ -14,33 +15,33 @@ const WAKES: i64 = 64;
 const EARLY: Span = Span::from_micros(100);
 const PATIENCE: Span = Span::from_millis(50);
 
-/// What became of packets that were to leave at their launch times.
+/// Result of sending packets with launch times.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LaunchProbe {
-    /// Each one's departure less its launch time, the earliest first.
+    /// Departure − launch time of each packet, ascending.
     pub off: Vec<Span>,
-    /// Packets that the queue dropped.
+    /// Packets dropped by the queue.
     pub dropped: u64,
-    /// Packets that the kernel did not take.
+    /// Packets refused by the kernel.
     pub refused: u64,
-    /// How long handing over takes, for each packet of several.
+    /// Hand-over time per packet, averaged over a batch.
     pub cost: Span,
 }
 
 impl LaunchProbe {
-    /// Whether the queue held all packets until their time, as far as it can be seen.
+    /// Whether all packets left, and none more than 100 µs before its launch time.
     pub fn is_held(&self) -> bool {
         self.has_left() && self.off.iter().all(|off| *off >= -EARLY)
     }
 
-    /// Whether all packets left, whenever.
+    /// Whether all packets left, at any time.
     pub fn has_left(&self) -> bool {
         self.off.len() == PACKETS as usize && self.dropped + self.refused == 0
     }
 }
 
-/// Sends packets by a link whose driver launches them `after` they are due, and reads when they left. Takes up to 60
-/// ms.
+/// Sends packets via a link whose driver launches them `after` their due time, and reads when they
+/// left. Takes up to 60 ms.
 pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     let begin = now();
     for packet in 0..PACKETS {
@@ -75,7 +76,7 @@ pub fn probe(link: &mut DirectLink, after: Span) -> LaunchProbe {
     LaunchProbe { off, dropped: counters.unlaunched, refused: counters.send_errors, cost }
 }
 
-/// How late this thread wakes up from short sleeps: the median and the maximum of a few.
+/// Median and maximum wake-up delay of this thread after some short sleeps.
 pub fn wakes() -> [Span; 2] {
     let mut late: Vec<Span> = (0..WAKES)
         .map(|_| {

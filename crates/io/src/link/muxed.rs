@@ -1,13 +1,14 @@
-//! RTP both ways and its RTCP by one transport (RFC 5761), which an ordinary thread may exchange while the device runs:
-//! when a call is made again, or goes on by TCP instead of UDP.
+//! RTP both ways and RTCP over one transport (RFC 5761), which an ordinary thread can exchange
+//! while the device runs, for example when a call is reconnected or falls back from UDP to TCP.
 //!
-//! [`muxed`] makes the halves: a sending and a receiving link, two control channels (every report goes to both:
-//! sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a [`MuxedTransport`]; without one halves send and
-//! receive nothing. Everything is reported to come from the one place that they were made with. Each half takes the
-//! next transport as it is next called, by a wait-free exchange, and the one before goes back to be dropped.
+//! [`muxed`] creates the halves: a sending and a receiving link, two control channels (every report
+//! goes to both: sessions skip foreign ones), and the [`TransportSwitch`]. A transport is a
+//! [`MuxedTransport`]; without one the halves send and receive nothing. All datagrams have the
+//! fixed source passed to [`muxed`]. Each half takes the new transport on its next call, by a
+//! wait-free exchange, and returns the old one to be dropped.
 //!
-//! With [`FarAddress::Newest`], packets and reports go where the newest datagram came from that the seal opened, for
-//! NATs.
+//! With [`FarAddress::Newest`], for NATs, packets and reports go to the source of the newest
+//! authenticated datagram.
 
 pub mod halves;
 pub(crate) mod held;
@@ -34,22 +35,22 @@ use crate::link::{LinkCounters, OpenError};
 use crate::thread::halt::EventDescriptor;
 use crate::thread::memory;
 
-/// Reports that wait to be fetched: seconds of them.
+/// Maximum number of reports waiting to be read: several seconds.
 const REPORTS: usize = 16;
 
-/// What [`muxed`] makes.
+/// The parts of a muxed link.
 pub struct Muxed {
-    /// By what packets leave.
+    /// Sends packets.
     pub sending: MuxedSender,
-    /// Where packets arrive. Reports come by it, too: it is to be called for them.
+    /// Receives packets, and reports too: it must be called for both.
     pub receiving: MuxedReceiver,
-    /// For the reports of the sending and of the receiving session.
+    /// Control channels of the sending and of the receiving session.
     pub controls: [MuxedControl; 2],
-    /// Gives all of them a transport.
+    /// Sets the transport of all parts.
     pub switch: TransportSwitch,
 }
 
-/// Gives the halves another transport, from an ordinary thread.
+/// Sets another transport for all halves, from an ordinary thread.
 pub struct TransportSwitch {
     sending: TransportGiver<SendingTransport>,
     receiving: TransportGiver<ReceivingTransport>,
@@ -60,7 +61,7 @@ pub struct TransportSwitch {
     transport: CurrentTransport,
 }
 
-/// What the link sends by now, for any thread.
+/// Name of the current transport, readable on any thread.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentTransport(Arc<AtomicU8>);
 
@@ -68,7 +69,7 @@ impl CurrentTransport {
     const UDP: u8 = 1;
     const TCP: u8 = 2;
 
-    /// `udp` or `tcp`; `None` where there is no transport yet.
+    /// `udp` or `tcp`; `None` before the first transport.
     pub fn name(&self) -> Option<&'static str> {
         match self.0.load(Ordering::Relaxed) {
             Self::UDP => Some("udp"),
@@ -83,8 +84,8 @@ impl CurrentTransport {
     }
 }
 
-/// The halves of a link without a transport, for datagrams of so many bytes at most before they are sealed. Everything
-/// arrives from `named`.
+/// Creates the halves of a link without a transport, for datagrams of up to `datagram_bytes` before
+/// encryption. All arrivals have the source `named`.
 pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError> {
     let cannot = |error: std::io::Error| {
         let mend = "raise the limit of open files (`ulimit -n`)";
@@ -140,12 +141,13 @@ pub fn muxed(datagram_bytes: usize, named: Endpoint) -> Result<Muxed, OpenError>
 }
 
 impl TransportSwitch {
-    /// Gives all halves this transport instead of the last one, which a later call or [`TransportSwitch::collect`] drops.
+    /// Gives all halves this transport; a later call or [`TransportSwitch::collect`] drops the old
+    /// one.
     pub fn exchange(&mut self, line: MuxedTransport) {
         self.transport.set(&line);
         let Self { sending, receiving, reports: [one, other], .. } = self;
         let [report, other_report] = line.reports;
-        // Receiving first: answers to what is sent are received.
+        // Receiving first, so that answers to sent packets are received.
         receiving.give(line.receiving);
         self.call.ring();
         sending.give(line.sending);
@@ -155,28 +157,29 @@ impl TransportSwitch {
         self.peer = line.peer;
     }
 
-    /// Sends packets and reports there from now on by the same UDP transport, and receives from there alone unless it
-    /// follows the newest. False of other transports, or without a transport.
+    /// Sends packets and reports to `to` from now on over the same UDP transport, and receives only
+    /// from there unless it follows the newest source. Returns `false` for other transports or
+    /// without one.
     pub fn redirect(&self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
-        // Only the receiving half writes too, seldom and briefly.
+        // The only other writer is the receiving half, rarely and briefly.
         while !peer.set(Some(to)) {
             std::thread::yield_now();
         }
         true
     }
 
-    /// Where the far end is, if the transport is of UDP and knows it.
+    /// The far end's address, if the transport is UDP and it is known.
     pub fn far_end(&self) -> Option<SocketAddr> {
         self.peer.as_ref()?.news(&mut 0)?
     }
 
-    /// What the link sends by, for any thread.
+    /// The current transport, for any thread.
     pub fn transport(&self) -> CurrentTransport {
         self.transport.clone()
     }
 
-    /// Drops the transports that are not used any more.
+    /// Drops transports that are no longer used.
     pub fn collect(&mut self) {
         self.sending.collect();
         self.receiving.collect();

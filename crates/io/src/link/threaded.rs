@@ -1,8 +1,9 @@
-//! Runs any link on a thread of its own, the *wire thread*: for periods of several packets, which it spaces by their
-//! departure times, and for device threads of foreign programs.
+//! Runs any link on its own thread, the *wire thread*: for periods of several packets, which it
+//! spaces by their departure times, and for device threads of foreign programs.
 //!
-//! Wait-free rings carry descriptions of packets and their bytes each way. The wire thread waits in `ppoll` for the
-//! next departure, a datagram or a hand-over; its timeout has the same high-resolution timer as `clock_nanosleep`.
+//! Wait-free rings carry packet headers and bytes each way. The wire thread waits in `ppoll` for
+//! the next departure, a datagram or a hand-over; the timeout has the same high-resolution timer as
+//! `clock_nanosleep`.
 
 mod waking;
 
@@ -33,24 +34,25 @@ const STAMPS: usize = 256;
 const CHANGES: usize = 4;
 const ETHERNET: usize = 1472;
 
-/// How a wire thread is run.
+/// Options of a wire thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireOptions {
-    /// Its scheduler: one priority below the device's thread ([`Scheduler::one_below`]).
+    /// Scheduler: one priority below the device's thread ([`Scheduler::one_below`]).
     pub scheduler: Scheduler,
-    /// Packets that may wait for their departure, and datagrams that may wait to be fetched.
+    /// Maximum number of packets waiting for departure, and of datagrams waiting to be read.
     pub ring_packets: usize,
-    /// How it spaces packets.
+    /// How the thread spaces packets.
     pub spacing: Spacing,
 }
 
 /// How a wire thread spaces packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spacing {
-    /// Packets that it hands over at once, none from two [`Link::flush`]es; `usize::MAX` for those that may leave
-    /// together as they are no burst.
+    /// Maximum packets handed over at once, never from two [`Link::flush`]es; `usize::MAX` for as
+    /// many as leave together without forming a burst.
     pub together: usize,
-    /// How long after it is due it hands a packet over: at least what the device's thread takes for a period's.
+    /// Delay from due time to hand-over: at least the time that the device's thread needs for a
+    /// period's packets.
     pub lead: Span,
 }
 
@@ -61,7 +63,7 @@ impl Default for Spacing {
 }
 
 impl WireOptions {
-    /// A thread one priority below `device`, with room for so many packets each way.
+    /// A thread one priority below `device`, with room for `ring_packets` each way.
     pub fn below(device: Scheduler, ring_packets: usize) -> Self {
         Self { scheduler: device.one_below(), ring_packets, spacing: Spacing::default() }
     }
@@ -71,7 +73,8 @@ impl WireOptions {
     }
 }
 
-/// A [`Pollable`] link on a wire thread. Dropping it joins the thread; packets that still wait are not sent.
+/// A [`Pollable`] link on a wire thread. Dropping it joins the thread; waiting packets are not
+/// sent.
 pub struct ThreadedLink {
     packets: Producer<QueuedPacket>,
     packet_bytes: ByteWriter,
@@ -100,7 +103,6 @@ struct QueuedPacket {
 }
 
 impl ThreadedLink {
-    /// Moves `link` to a wire thread if there are `wire` options.
     pub(crate) fn boxed<L: Pollable + 'static>(
         link: L,
         wire: Option<WireOptions>,
@@ -124,7 +126,7 @@ impl ThreadedLink {
         let counters = Arc::new(SharedCounters::default());
         let slots = wire.ring_packets.max(1);
         let datagram_bytes = link.datagram_bytes();
-        // Datagrams longer than an Ethernet frame carry more time and are fewer.
+        // Datagrams longer than an Ethernet frame cover more time, so fewer are queued.
         let ring_bytes = slots * datagram_bytes.min(ETHERNET) + 4 * datagram_bytes;
         let (packets, outgoing) = memory::ring(slots);
         let (landing, arrivals) = memory::ring(slots);
@@ -171,7 +173,7 @@ impl ThreadedLink {
         })
     }
 
-    /// How the wire thread runs.
+    /// Scheduling granted to the wire thread.
     pub const fn granted(&self) -> Granted {
         self.granted
     }
@@ -203,7 +205,7 @@ impl Link for ThreadedLink {
         }
     }
 
-    /// Packets that wait for their departure go to the new ones too.
+    /// Waiting packets go to the new destinations too.
     fn set_destinations(&mut self, destinations: &Destinations) -> bool {
         let taken = self.destinations.push(*destinations).is_ok();
         self.bell.ring();
@@ -211,7 +213,7 @@ impl Link for ThreadedLink {
     }
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
-        // Datagrams that come while this runs are left to the next call: the work is bounded.
+        // Leaves datagrams that arrive during the loop to the next call: bounded work.
         for _ in 0..self.arrivals.slots() {
             let Ok(landed) = self.arrivals.pop() else { return };
             self.arrival_bytes.read(landed.len, |datagram| {
@@ -246,7 +248,7 @@ impl Drop for ThreadedLink {
     fn drop(&mut self) {
         self.bell.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the wire thread is a bug that its own message has told already.
+            // A panic of the wire thread is a bug that has printed its own message.
             let _ = thread.join();
         }
     }
@@ -278,7 +280,7 @@ struct Landing {
 impl<L: Pollable> WireThread<L> {
     fn run(&mut self) {
         let _scope = scope();
-        // An absent descriptor is skipped; errors are reported whatever is asked for.
+        // poll(2) skips negative descriptors, and reports errors whatever events are requested.
         let second = self.link.second().map_or(-1, |second| second.as_raw_fd());
         let mut polled = [
             readable(self.bell.as_raw_fd()),
@@ -287,7 +289,7 @@ impl<L: Pollable> WireThread<L> {
         ];
         loop {
             let next = self.depart_all();
-            // Before the wait, or it would stay unknown until the next event.
+            // Before the wait, or the counters would stay unpublished until the next event.
             self.publish();
             {
                 let _permit = permit("waiting for its time is what the wire thread is for");
@@ -306,14 +308,14 @@ impl<L: Pollable> WireThread<L> {
         }
     }
 
-    /// Sends due packets. When to look again: if none waits, when the next is expected by the rhythm, or the bell
-    /// rings.
+    /// Sends due packets. Returns when to look again: when the next waiting packet is due, else
+    /// when the rhythm predicts the next, else never (the bell rings).
     fn depart_all(&mut self) -> LocalTime {
         let next = self.depart();
         if !next.is_never() {
             return next;
         }
-        // The device's thread has as long for it as packets are held back.
+        // Packets are held back for `lead`, and the device's thread has until then to queue them.
         let held = self.lead > Span::ZERO;
         if let Some(due) = self.rhythm.take_next().filter(|_| held) {
             return due + self.lead;
@@ -322,11 +324,12 @@ impl<L: Pollable> WireThread<L> {
         if self.outgoing.is_empty() && self.redirected.is_empty() && self.given.is_empty() {
             return LocalTime::NEVER;
         }
-        // Put there meanwhile without a ring: at once, but counters and arrivals have their turn.
+        // Queued meanwhile without a ring: look again at once, but let counters and arrivals have
+        // their turn.
         LocalTime::ZERO
     }
 
-    /// Sends every packet whose time has come, and those that may leave with it; returns the next one's time.
+    /// Sends every due packet and those that may leave with it; returns the next one's time.
     fn depart(&mut self) -> LocalTime {
         let mut next = LocalTime::NEVER;
         while let Ok(destinations) = self.redirected.pop() {
@@ -337,9 +340,9 @@ impl<L: Pollable> WireThread<L> {
         while let Ok(header) = self.outgoing.peek().copied() {
             self.take_teller();
             let due = header.instants.due + self.lead;
-            // With what leaves again, which is as long.
+            // Including the earlier packet sent again, which is as long.
             let len = header.len * (1 + usize::from(header.again.is_some()));
-            // A limit was computed for just those of one period.
+            // A limit was computed for the packets of a single period.
             let reckoned = self.most < usize::MAX;
             let is_full = count >= self.most || reckoned && header.begins_period;
             let goes_along = |together: &mut Together| reckoned || together.takes(due, len);
@@ -348,8 +351,9 @@ impl<L: Pollable> WireThread<L> {
                     next = due;
                     break;
                 }
-                // Late ones too leave so many at once, each time with its own instant: a queue that heeds launch times
-                // refuses packets that are late by the last one.
+                // Late packets also leave in groups of that size, each with its own hand-over time:
+                // a queue that heeds launch times refuses packets that are late relative to the
+                // last one.
                 if is_full {
                     self.link.flush();
                 }
@@ -364,7 +368,6 @@ impl<L: Pollable> WireThread<L> {
             let QueuedPacket { instants, handed_at, again, .. } = header;
             self.rhythm.follow(instants.due);
             self.link.queue(&Outgoing { datagram, instants, handed_at, again });
-            // Only this thread takes any.
             let _ = self.outgoing.pop();
         }
         self.link.flush();
@@ -382,7 +385,7 @@ impl<L: Pollable> WireThread<L> {
         self.link.receive(&mut |datagram| landing.put(&datagram));
         self.landed.ring();
         let left = &mut self.left;
-        // Stamps are samples: those without room are no loss.
+        // Timestamps are samples: losing some is harmless.
         let mut deliver = |stamp| {
             let _ = left.push(stamp);
         };
@@ -445,7 +448,8 @@ impl ByteReader {
     }
 }
 
-/// [`LinkCounters`] that one thread writes and another reads: each by itself, with no order between them.
+/// [`LinkCounters`] shared by one writer and one reader; the counters are independent, without
+/// ordering.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
     totals: [AtomicU64; TOTALS],

@@ -1,4 +1,4 @@
-//! How network cards gather packets before they interrupt (linux/ethtool.h).
+//! Interrupt moderation of network cards (linux/ethtool.h).
 
 use std::io;
 
@@ -6,25 +6,27 @@ use tautline_proto::time::Span;
 
 use crate::socket::interface;
 
-/// What a card waits for before it tells of packets that came.
+/// When a card raises an interrupt for received packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moderation {
-    /// At most so long after the first.
+    /// Maximum delay after the first packet.
     pub delay: Span,
-    /// Or for so many; 0 if it does not count.
+    /// Maximum number of packets; 0 for no limit.
     pub packets: u32,
-    /// Whether the driver changes these with the load.
+    /// Whether the driver adapts these to the load.
     pub adaptive: bool,
 }
 
 const GET_COALESCE: u32 = 0x0e;
-/// 32-bit words of `struct ethtool_coalesce`: the command and 22 figures, in the order of the header.
+/// Length of `struct ethtool_coalesce` in 32-bit words: the command and 22 figures, in the header's
+/// order.
 const WORDS: usize = 23;
 const RX_USECS: usize = 1;
 const RX_PACKETS: usize = 2;
 const ADAPTIVE_RX: usize = 10;
 
-/// What an interface does; an error if its driver reports nothing, as virtual interfaces' do.
+/// Interrupt moderation of an interface; an error if its driver reports none, as for virtual
+/// interfaces.
 pub fn moderation(interface: &str) -> io::Result<Moderation> {
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCE;
@@ -43,7 +45,8 @@ fn read(words: &[u32; WORDS]) -> Moderation {
 fn ask(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
     let mut request = interface::request(interface)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: an ifreq whose data, which lives through the call, is as long as the command in its first word asks for.
+    // SAFETY: an ifreq whose data outlives the call and is as long as the command in its first word
+    // requires.
     unsafe { interface::send_request(&mut request, libc::SIOCETHTOOL) }
 }
 

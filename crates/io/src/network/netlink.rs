@@ -1,14 +1,16 @@
-//! Questions to the kernel about its network, and how its answers are read (netlink(7), rtnetlink(7)).
+//! Netlink requests to the kernel about its network, and parsing of the answers (netlink(7),
+//! rtnetlink(7)).
 
 use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::system::owned;
 
-/// Of `struct nlmsghdr`: length, type, flags, sequence number, sender.
+/// Size of `struct nlmsghdr`: length, type, flags, sequence number, sender.
 pub(crate) const HEADER: usize = 16;
 
-/// Asks a question of this kind, and gives each answer to `take` until that says it was the last.
+/// Sends a request of this kind and passes each answer to `take`, until `take` reports the last
+/// one.
 pub(crate) fn ask(
     kind: u16,
     flags: libc::c_int,
@@ -25,7 +27,7 @@ pub(crate) fn ask(
     question.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
     question.extend([0; 8]);
     question.extend(body);
-    // SAFETY: the start and length of a live vector.
+    // SAFETY: start and length of a live vector.
     let sent =
         unsafe { libc::send(socket.as_raw_fd(), question.as_ptr().cast(), question.len(), 0) };
     if sent < 0 {
@@ -33,7 +35,7 @@ pub(crate) fn ask(
     }
     let mut answer = vec![0_u8; 64 << 10];
     loop {
-        // SAFETY: the start and length of a live vector, borrowed uniquely.
+        // SAFETY: start and length of a live vector, borrowed uniquely.
         let len =
             unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
         let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
@@ -43,8 +45,8 @@ pub(crate) fn ask(
     }
 }
 
-/// Gives kind and body of each message of an answer to `take`; whether it was the last one. Unreadable messages are
-/// skipped; an error is the kernel's own.
+/// Passes kind and body of each message in an answer to `take`; returns whether it was the last
+/// answer. Skips malformed messages; errors are the kernel's.
 pub(crate) fn each(mut answer: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<bool> {
     while let Some(length) = number(answer, 0).map(|length| length as usize) {
         let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {

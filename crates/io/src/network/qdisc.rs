@@ -1,4 +1,4 @@
-//! The queues that packets of each interface leave by (rtnetlink(7)).
+//! Queue disciplines of all interfaces (rtnetlink(7)).
 
 use std::io;
 
@@ -6,44 +6,45 @@ use tautline_proto::time::Span;
 
 use crate::network::netlink::{ask, attribute, each, number};
 
-/// One queue discipline.
+/// A queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueDiscipline {
-    /// Number of its interface.
+    /// Index of its interface.
     pub interface: u32,
-    /// As `tc` calls it, such as `fq_codel`.
+    /// Kind as in `tc`, such as `fq_codel`.
     pub kind: String,
     /// Where packets enter it.
     pub place: QdiscPlace,
-    /// What it is set to, of an `etf`.
+    /// Settings, if it is an `etf`.
     pub etf: Option<EtfSettings>,
 }
 
-/// How an `etf` is set (tc-etf(8)).
+/// Settings of an `etf` (tc-etf(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EtfSettings {
-    /// How long before its launch time it hands on a packet: one that it gets later is dropped.
+    /// Lead before the launch time at which a packet is dequeued; packets enqueued later are
+    /// dropped.
     pub delta: Span,
-    /// Whether it reads launch times as TAI.
+    /// Whether launch times are in TAI.
     pub by_tai: bool,
     /// Whether the card launches packets itself.
     pub offload: bool,
-    /// Whether launch times are deadlines, before which packets may leave.
+    /// Whether launch times are deadlines: packets may leave earlier.
     pub deadlines: bool,
 }
 
-/// Where packets enter a queue discipline.
+/// Position of a queue discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QdiscPlace {
-    /// From the protocols.
+    /// Root: packets enter from the protocols.
     Root,
-    /// From another, which hands on to it.
+    /// Child: packets enter from the parent queue discipline.
     Below,
-    /// From the wire.
+    /// Ingress: packets enter from the wire.
     Ingress,
 }
 
-/// Of `struct tcmsg`: family and padding, interface, handle, parent, information.
+/// Size of `struct tcmsg`: family and padding, interface, handle, parent, information.
 const QUEUE: usize = 20;
 const ROOT: u32 = 0xffff_ffff;
 const INGRESS: u32 = 0xffff_fff1;
@@ -55,15 +56,15 @@ const ETF: u16 = 1;
 const DEADLINES: u32 = 1 << 0;
 const OFFLOAD: u32 = 1 << 1;
 
-/// Those of all interfaces of this network namespace.
+/// Queue disciplines of all interfaces in this network namespace.
 pub fn queue_disciplines() -> io::Result<Vec<QueueDiscipline>> {
     let mut found = Vec::new();
     ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; QUEUE], |answer| read(answer, &mut found))?;
     Ok(found)
 }
 
-/// Takes in one answer of the kernel; whether it was the last. Unreadable parts are skipped; an error is the kernel's
-/// own.
+/// Parses one answer of the kernel; returns whether it was the last. Skips malformed parts; errors
+/// are the kernel's.
 pub fn read(answer: &[u8], found: &mut Vec<QueueDiscipline>) -> io::Result<bool> {
     each(answer, |kind, body| {
         if kind == libc::RTM_NEWQDISC {
@@ -101,12 +102,10 @@ mod tests {
     use super::*;
     use crate::network::netlink::HEADER;
 
-    /// A message of one queue: an attribute that means nothing here, then its kind.
     fn message(interface: u32, parent: u32, kind: &str) -> Vec<u8> {
         message_with(interface, parent, kind, &[])
     }
 
-    /// The same, and its settings.
     fn message_with(interface: u32, parent: u32, kind: &str, settings: &[u8]) -> Vec<u8> {
         let text: Vec<u8> = kind.bytes().chain([0]).collect();
         let mut body = vec![0; 4];

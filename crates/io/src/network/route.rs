@@ -1,4 +1,4 @@
-//! The interface by which a packet leaves, as the kernel would route it (rtnetlink(7)).
+//! The interface via which the kernel routes a packet (rtnetlink(7)).
 
 use std::io;
 use std::net::IpAddr;
@@ -7,11 +7,12 @@ use std::path::Path;
 use crate::network::netlink::{ask, attribute, each, number};
 use crate::socket::interface::{interface_index, interface_name};
 
-/// Of `struct rtmsg`: family, two prefix lengths, type of service, table, protocol, scope, type, flags.
+/// Size of `struct rtmsg`: family, two prefix lengths, type of service, table, protocol, scope,
+/// type, flags.
 const ROUTE: usize = 12;
 
-/// The interface by which a packet for `destination` leaves; for an own address the loopback. `by` is the interface
-/// that the sending socket is bound to, or sends groups by.
+/// Index of the interface via which a packet for `destination` leaves; the loopback for own
+/// addresses. `by` is the interface that the sending socket is bound to, or uses for multicast.
 pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
     let (family, address) = match destination {
         IpAddr::V4(four) => (libc::AF_INET, four.octets().to_vec()),
@@ -28,13 +29,13 @@ pub(crate) fn leaving(destination: IpAddr, by: Option<u32>) -> io::Result<u32> {
     }
     let mut found = None;
     ask(libc::RTM_GETROUTE, 0, &question, |answer| {
-        // One question has one answer.
+        // One request has one answer.
         read(answer, &mut found).map(|_| true)
     })?;
     found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENETUNREACH))
 }
 
-/// Takes in the kernel's answer: the interface of the route. An error is the kernel's own.
+/// Parses the kernel's answer: the interface of the route. Errors are the kernel's.
 pub fn read(answer: &[u8], found: &mut Option<u32>) -> io::Result<bool> {
     each(answer, |kind, body| {
         if kind == libc::RTM_NEWROUTE {
@@ -44,7 +45,7 @@ pub fn read(answer: &[u8], found: &mut Option<u32>) -> io::Result<bool> {
     })
 }
 
-/// The interface that hands on what is sent by this one, if there is one alone: a VLAN's card.
+/// The interface below this one, if there is exactly one, such as a VLAN's card.
 pub fn lower(interface: u32) -> Option<u32> {
     let name = interface_name(interface).ok()?;
     let place = Path::new("/sys/class/net").join(name.to_str().ok()?);
@@ -73,7 +74,6 @@ mod tests {
 
     #[test]
     fn a_way_that_there_is_not_is_the_kernels_own_error() {
-        // Class E is for nobody (RFC 1112 §4), and an interface that there is not leads nowhere.
         let group = "233.252.0.9".parse().expect("an address");
         let error = leaving(group, Some(1 << 30)).expect_err("no such interface");
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV), "{error}");

@@ -1,7 +1,9 @@
-//! A tap: every frame that the interfaces of this network namespace send and receive (packet(7)). Needs `CAP_NET_RAW`.
+//! A tap: captures all frames that the interfaces of this network namespace send and receive
+//! (packet(7)). Needs `CAP_NET_RAW`.
 //!
-//! The kernel copies the first [`SNAP`] bytes of each into a shared ring (`TPACKET_V3`,
-//! Documentation/networking/packet_mmap.rst) and wakes the reader once per block, so that watching costs little.
+//! The kernel copies the first [`SNAP`] bytes of each frame into a shared ring (`TPACKET_V3`,
+//! Documentation/networking/packet_mmap.rst) and wakes the reader once per block, which keeps the
+//! cost low.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -17,37 +19,39 @@ use crate::socket::interface;
 use crate::socket::timestamp::StampClock;
 use crate::system::checked;
 
-/// Bytes kept of a frame: all headers to RTP's with the extension of `taut`, behind two tags, IPv6 and an extension
-/// header.
+/// Bytes captured per frame: all headers including RTP's with `taut`'s extension, after two VLAN
+/// tags, IPv6 and an extension header.
 pub const SNAP: u32 = 128;
-/// A block is reported when it is full, or after so long.
+/// Maximum time before an incomplete block is passed on.
 pub const RETIRES: Span = Span::from_millis(50);
 
-/// A frame as an interface sent or received it; segments that a card or the kernel cuts or joins are one frame.
+/// A sent or received frame; segments cut or joined by a card or the kernel (GSO, GRO) are one
+/// frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TappedFrame<'a> {
-    /// The interface's number.
+    /// Interface index.
     pub interface: u32,
-    /// The kind of the interface (`ARPHRD_…`, linux/if_arp.h).
+    /// Interface type (`ARPHRD_…`, linux/if_arp.h).
     pub hardware: u16,
-    /// It was sent; else it came, for whomever.
+    /// Whether the frame was sent; otherwise it was received, for any destination.
     pub outgoing: bool,
-    /// On the monotonic clock; the time of reading if the kernel's stamp makes no sense.
+    /// Timestamp on the monotonic clock; the time of reading if the kernel's timestamp is
+    /// implausible.
     pub at: LocalTime,
-    /// Of the frame, with its link head, without its checksum.
+    /// Frame length in bytes, with link header, without checksum.
     pub bytes: usize,
-    /// Bytes of payload in each segment, where it is several that go or came together.
+    /// Payload bytes per segment, if the frame has several.
     pub segment: Option<u16>,
-    /// Its beginning.
+    /// The frame's first bytes.
     pub head: &'a [u8],
 }
 
-/// What came to a tap.
+/// Frame counts of a tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TapStatistics {
-    /// Frames that it has, or will have once their block is told of.
+    /// Captured frames, including those in blocks not passed on yet.
     pub seen: u64,
-    /// Frames for which the ring had no room.
+    /// Frames dropped because the ring was full.
     pub dropped: u64,
 }
 
@@ -61,10 +65,10 @@ pub struct FrameTap {
 }
 
 impl FrameTap {
-    /// From now on every frame is kept, in so many bytes of memory at least.
+    /// Opens a tap with a ring of at least `room` bytes; captures every frame from now on.
     pub fn open(room: usize) -> io::Result<Self> {
         let socket = Socket::for_frames()?;
-        // The kernel runs this program for each frame: it keeps the first bytes.
+        // The kernel runs this program for each frame: keep the first bytes.
         let keep = libc::sock_filter { code: RETURN_CONSTANT, jt: 0, jf: 0, k: SNAP };
         let program = libc::sock_fprog { len: 1, filter: (&raw const keep).cast_mut() };
         socket.set_plain(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -78,16 +82,16 @@ impl FrameTap {
         Ok(Self { ring, socket, stamps, statistics: TapStatistics::default(), sized })
     }
 
-    /// Whether it knows of frames that are several segments how long each is.
+    /// Whether the segment length of multi-segment frames is known.
     pub const fn knows_segments(&self) -> bool {
         self.sized
     }
 
-    /// Waits until a block can be read, for `most` at most.
+    /// Waits up to `most` for a readable block.
     pub fn wait(&self, most: Span) -> io::Result<()> {
         let mut asked = libc::pollfd { fd: self.socket.fd(), events: libc::POLLIN, revents: 0 };
         let most = crate::clock::limit(most);
-        // SAFETY: one pollfd and a time, both of which live through the call; no signal mask.
+        // SAFETY: one pollfd and a time, both of which outlive the call; no signal mask.
         let answer = unsafe { libc::ppoll(&raw mut asked, 1, &raw const most, core::ptr::null()) };
         match checked(answer) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -95,7 +99,7 @@ impl FrameTap {
         }
     }
 
-    /// Delivers what full blocks hold, without waiting.
+    /// Delivers the frames of all full blocks, without waiting.
     pub fn read(&mut self, deliver: &mut dyn FnMut(TappedFrame<'_>)) {
         let Self { ring, stamps, sized, .. } = self;
         let read = now();
@@ -104,9 +108,9 @@ impl FrameTap {
         while ring.take(&mut |bytes| frames(bytes, *sized, &mut at, deliver)) {}
     }
 
-    /// What came so far.
+    /// Frame counts since the tap was opened.
     pub fn statistics(&mut self) -> io::Result<TapStatistics> {
-        // The kernel counts from each reading on, with dropped frames among the seen ones.
+        // The kernel counts from one reading to the next, and includes dropped frames in the total.
         let level = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let libc::tpacket_stats_v3 { tp_packets, tp_drops, .. } =
             self.socket.plain(level.0, level.1)?;
@@ -116,11 +120,11 @@ impl FrameTap {
     }
 }
 
-/// `BPF_RET | BPF_K` (linux/filter.h): so many bytes are kept.
+/// `BPF_RET | BPF_K` (linux/filter.h): number of bytes to keep.
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older ones would hide such frames once asked
-/// to.
+/// Whether the kernel reports segment lengths of UDP frames: since 6.2. Older kernels hide such
+/// frames if this is requested.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
@@ -128,14 +132,14 @@ fn tells_segments() -> bool {
     (number(), number()) >= (Some(6), Some(2))
 }
 
-/// The name of an interface, while there is one of this number.
+/// Name of an interface, if one with this index exists.
 pub fn interface_name(number: u32) -> Option<String> {
     interface::interface_name(number).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// Bytes of a block: a multiple of every page size, and room for a thousand truncated frames.
+/// Block size in bytes: a multiple of every page size, with room for a thousand truncated frames.
 const BLOCK: usize = 1 << 18;
-/// The kernel wants to know this and, with blocks, does not use it.
+/// The kernel requires this, but ignores it with blocks.
 const FRAME: u32 = 2048;
 const STATUS: usize = core::mem::offset_of!(libc::tpacket_block_desc, hdr)
     + core::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
@@ -146,7 +150,7 @@ struct TapRing {
     next: usize,
 }
 
-// SAFETY: the memory is this value's alone, and the kernel's, whichever thread has it.
+// SAFETY: the memory belongs to this value, and to the kernel, on any thread.
 unsafe impl Send for TapRing {}
 
 impl TapRing {
@@ -164,7 +168,7 @@ impl TapRing {
         socket.set_plain(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let (length, access) = (blocks * BLOCK, libc::PROT_READ | libc::PROT_WRITE);
         let (anywhere, fd) = (core::ptr::null_mut(), socket.fd());
-        // SAFETY: a new mapping of what the kernel has just laid out for this socket.
+        // SAFETY: a new mapping of memory that the kernel has just allocated for this socket.
         let start = unsafe { libc::mmap(anywhere, length, access, libc::MAP_SHARED, fd, 0) };
         match NonNull::new(start.cast::<u8>()) {
             Some(found) if start != libc::MAP_FAILED => Ok(Self { start: found, blocks, next: 0 }),
@@ -172,9 +176,11 @@ impl TapRing {
         }
     }
 
-    /// Hands the next full block to `read` and gives it back to the kernel; false if none is full.
+    /// Passes the next full block to `read` and returns it to the kernel. Returns `false` if none
+    /// is full.
     fn take(&mut self, read: &mut dyn FnMut(&[u8])) -> bool {
-        // SAFETY: `next` is below the number of blocks; the status is aligned and only used as an atomic.
+        // SAFETY: `next` is less than the number of blocks; the status is aligned and accessed only
+        // as an atomic.
         let (block, status) = unsafe {
             let block = self.start.add(self.next * BLOCK);
             (block, AtomicU32::from_ptr(block.add(STATUS).as_ptr().cast()))
@@ -182,7 +188,8 @@ impl TapRing {
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        // SAFETY: a block that was handed over is not written until it is given back, below.
+        // SAFETY: the kernel does not write a block that it handed over until it is returned,
+        // below.
         read(unsafe { core::slice::from_raw_parts(block.as_ptr(), BLOCK) });
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % self.blocks;
@@ -192,7 +199,7 @@ impl TapRing {
 
 impl Drop for TapRing {
     fn drop(&mut self) {
-        // SAFETY: the very mapping that was made, into which nothing leads any more.
+        // SAFETY: exactly the mapping created above; no references into it remain.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.blocks * BLOCK) };
     }
 }
@@ -202,13 +209,14 @@ const COUNT: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST: usize = BLOCK_HEAD + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 const ADDRESS: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 const TAG: usize = 4;
-/// `struct virtio_net_hdr` (linux/virtio_net.h), right before a frame: whether it has segments, and their length.
+/// `struct virtio_net_hdr` (linux/virtio_net.h), directly before a frame: whether it has segments,
+/// and their length.
 const VIRTIO: usize = 10;
 const VIRTIO_PARTED: usize = 1;
 const VIRTIO_PIECE: usize = 4;
 
-/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps the wall clock's
-/// nanoseconds.
+/// Delivers every frame of a block, with a `virtio_net_hdr` before each if `sized`. `at` maps
+/// wall-clock nanoseconds.
 pub fn frames<'a>(
     block: &'a [u8],
     sized: bool,
@@ -276,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_datagram_is_seen_as_it_leaves_and_as_it_comes_with_its_length_and_its_instant() {
-        // Room for what the tests beside this one send meanwhile.
+        // Includes room for the traffic of concurrent tests.
         let mut tap = match FrameTap::open(8 << 20) {
             Ok(tap) => tap,
             Err(why) => {
@@ -284,7 +292,7 @@ mod tests {
                 return tautline_trial::skipped(tautline_trial::Lack::Privilege, &why);
             }
         };
-        // To within this the wall clock's stamps are known on the monotonic one, and never worse later.
+        // Uncertainty of wall-clock timestamps on the monotonic clock; it never grows.
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         let (_, unsure) = tap.stamps.localise(wall, now()).unwrap();
         let [sender, receiver] = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -298,7 +306,7 @@ mod tests {
             assert!(now() - sent < Span::from_secs(10), "{seen:?}");
             tap.wait(Span::from_millis(200)).unwrap();
             tap.read(&mut |frame| {
-                // Behind the link head and that of IPv4: this datagram and no other.
+                // UDP destination port after the link and IPv4 headers: this datagram only.
                 if frame.head.get(36..38) == Some(&port.to_be_bytes()) {
                     let (name, head) = (interface_name(frame.interface), frame.head.len());
                     seen.push((name, frame.outgoing, frame.bytes, head, frame.at));
@@ -306,7 +314,7 @@ mod tests {
             });
             read = now();
         }
-        // It leaves in the sender's call; whoever hands it to the receiver may be kept waiting after that.
+        // The datagram leaves during the sender's call; its delivery may be delayed.
         for (seen, (expected, latest)) in seen.into_iter().zip([(true, sent), (false, read)]) {
             let (name, outgoing, bytes, head, at) = seen;
             assert_eq!((name.as_deref(), outgoing), (Some("lo"), expected));
@@ -314,13 +322,13 @@ mod tests {
             let known = begun - unsure..=latest + unsure;
             assert!(known.contains(&at), "{at:?} {known:?}, +-{unsure}");
         }
-        // What it had no room for is the host's matter, as others send here too.
+        // Drops depend on the host, where other programs send too.
         let [first, second] = [0; 2].map(|_| tap.statistics().unwrap());
         assert!(first.seen >= 2 && second.seen >= first.seen, "{first:?} {second:?}");
         assert!(second.dropped >= first.dropped, "{first:?} {second:?}");
     }
 
-    /// A block of two frames: one that came, with a tag, and one of two segments that left.
+    /// A block of two frames: a received one with a tag, and a sent one of two segments.
     fn block() -> Vec<u8> {
         let mut block = vec![0; 1024];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);

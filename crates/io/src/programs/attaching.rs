@@ -1,4 +1,4 @@
-//! A program attaches to a device that another process has.
+//! Attaches a program to a device of another process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,30 +20,31 @@ use crate::local::{connect, is_of_our_user};
 use crate::shm::SharedFile;
 use crate::socket::forks;
 
-/// It answers at once; a host that freezes takes a good deal longer.
+/// Timeout for the answer, which normally comes at once; a frozen host takes much longer.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Why not.
+/// Reason why attaching failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Nobody has a device of this name.
+    /// No device has this name.
     #[error("nobody serves programs by this name")]
     Nobody,
-    /// Who has it said why not, with the mend.
+    /// The device's process refused, with a reason and its fix.
     #[error("{0}")]
     Refused(String),
-    /// Who has it is neither this user nor root, and would hear or say what is not theirs.
+    /// The device's process runs as neither this user nor root, and must not exchange this user's
+    /// audio.
     #[error("another user serves it; run taut serve as the user of the program")]
     Foreign,
-    /// What was said is no device's.
+    /// The answer is not from a device.
     #[error("{0}; run the same version of taut serve as of this PCM")]
     Strange(&'static str),
-    /// The system refused.
+    /// A system call failed.
     #[error("{0}; try again")]
     System(io::Error),
 }
 
-/// A device of another process, attached.
+/// An attached device of another process.
 #[derive(Debug)]
 pub struct Attachment {
     settings: Settings,
@@ -53,8 +54,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches to the device of this name, to play or to record: the first that is found in those of these folders
-    /// that are private to this user (anybody may make them in /tmp). Waits at most 0.7 s.
+    /// Attaches to the device `name`, for playback or recording. Tries `folders` in order, skipping
+    /// those not private to this user (any user can create them in /tmp). Waits up to 0.7 s.
     pub fn open<'a>(
         folders: impl IntoIterator<Item = &'a Path>,
         name: &ProgramsName,
@@ -69,7 +70,7 @@ impl Attachment {
             },
         });
         let stream = found.unwrap_or(Err(AttachError::Nobody))?;
-        // The folder's name proves nothing; the kernel knows who listens.
+        // The directory's name proves nothing; the kernel knows the listening user.
         if !is_of_our_user(&stream).map_err(AttachError::System)? {
             return Err(AttachError::Foreign);
         }
@@ -83,28 +84,28 @@ impl Attachment {
         }
     }
 
-    /// How the device runs.
+    /// Settings of the device.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// What lies between this program and its thread.
+    /// Buffer shared with the device's thread.
     pub fn buffer(&self) -> &Arc<ProgramBuffer> {
         &self.buffer
     }
 
-    /// Readable when the device's thread has come to where it was [wanted](ProgramBuffer::want).
+    /// Readable when the device's thread has reached the [wanted](ProgramBuffer::want) position.
     pub fn sign(&self) -> &WakeSign {
         &self.sign
     }
 
-    /// Has `waiter` wait for that, and for the end of the device.
+    /// Adds the wake-up and the end of the device to `waiter`.
     pub fn watched_by(&self, waiter: &Waiter) -> io::Result<()> {
         waiter.add(&self.sign, 0)?;
         waiter.add(&self.stream, 1)
     }
 
-    /// Whether the device is no more.
+    /// Whether the device is gone.
     pub fn is_over(&self) -> bool {
         has_hung_up(&self.stream)
     }
@@ -137,7 +138,7 @@ fn greeted(stream: &UnixStream) -> Result<Greeted, AttachError> {
     };
     let strange = AttachError::Strange("it hands over no memory");
     let Some([memory, sign]) = descriptors else { return Err(strange) };
-    // A file that can be cut short could end this program.
+    // Access to a truncated file would kill this program.
     if !is_sealed(memory.as_fd()) {
         return Err(strange);
     }

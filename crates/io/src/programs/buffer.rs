@@ -1,8 +1,8 @@
-//! Frames between a program and a device's thread, with a few words about them. Each word has one writer; writing is
-//! wait-free.
+//! Frames shared by a program and a device's thread, with a few control words. Each word has a
+//! single writer; writing is wait-free.
 //!
-//! Another process may write anything at any time: the device's thread bounds what it reads, and never reads its own
-//! words.
+//! Another process can write anything at any time: the device's thread bounds the values that it
+//! reads, and never reads its own words back.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::Arc;
@@ -11,72 +11,75 @@ use tautline_proto::time::{Frames, LocalTime, MediaTime, Span};
 
 use crate::shm::{SharedError, SharedFile, SharedMemory};
 
-/// What the device's thread is to do with the application's sound.
+/// What the device's thread does with the application's audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Mode {
-    /// Leave it alone: nothing was started, or all was dropped.
+    /// Nothing: not started, or everything was dropped.
     Stopped = 0,
-    /// Take from it, or put into it.
+    /// Plays or records it.
     Running = 1,
-    /// Leave it as it is for a while.
+    /// Nothing until resumed.
     Paused = 2,
 }
 
-/// What the application wants.
+/// The application's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// The how many-th time the PCM was prepared; positions count from 0 in each.
+    /// Number of PCM prepares so far; positions count from 0 in each.
     pub stint: u64,
-    /// What it is to do in that.
+    /// Requested mode.
     pub mode: Mode,
 }
 
-/// How far the device's thread is.
+/// Progress of the device's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceProgress {
-    /// The newest order that it has seen.
+    /// The newest stint that it has seen.
     pub stint: u64,
-    /// Frames of this stint that it has taken, silence included, or given.
+    /// Frames of this stint played (including silence) or recorded.
     pub position: MediaTime,
-    /// Frame of the card's clock at which frame 0 of the stint met it, as if it had run without a pause. Known once it
-    /// runs.
+    /// Card-clock frame at which frame 0 of the stint was played or recorded, had it run without a
+    /// pause. `None` until it runs.
     pub anchor: Option<i64>,
-    /// Of a recorder: frames that were put into the ring before this stint's.
+    /// Recording only: frames put into the ring before this stint.
     pub origin: u64,
 }
 
 const NO_ANCHOR: i64 = i64::MIN;
 
-/// A word of a buffer, by its index. Program and device have separate cache lines.
+/// Index of a control word. Program and device use separate cache lines.
 #[derive(Clone, Copy)]
 pub(super) enum BufferWord {
-    /// The program's: stint × 4 + mode.
+    /// Written by the program: stint × 4 + mode.
     Order = 0,
-    /// The program's: the position that follows the last frame to be played.
+    /// Written by the program: the position after the last frame to play.
     End = 1,
-    /// The program's: frames that it ever took.
+    /// Written by the program: total frames taken.
     Taken = 2,
-    /// The program's: frames that may lie there before it takes any.
+    /// Written by the program: maximum number of untaken frames.
     Room = 3,
-    /// The program's: the position from which on it is to be woken.
+    /// Written by the program: the position at which it is to be woken.
     Wanted = 4,
-    /// The device's: how often it reported its progress; the newest is in the slot of that number's parity.
+    /// Written by the device: number of progress reports; its parity selects the slot of the
+    /// newest.
     Told = 8,
-    /// The device's: frames that it ever gave.
+    /// Written by the device: total frames given.
     Given = 9,
-    /// The device's: from the card to the far end, in nanoseconds.
+    /// Written by the device: latency from the card's clock to the far end, or back, in
+    /// nanoseconds.
     Latency = 10,
-    /// The device's: when its frame 0 met the converter, in nanoseconds.
+    /// Written by the device: when its frame 0 met the converter, in nanoseconds.
     Start = 11,
-    /// The device's: the first of four words of progress.
+    /// Written by the device: the first of four progress words.
     Slot = 16,
-    /// The same of the other slot.
+    /// Written by the device: the first progress word of the other slot.
     OtherSlot = 24,
 }
 
 const LONGS: usize = 32;
-/// Samples of one: more than any program asks for, and memory that a machine has for many.
+/// Maximum samples per buffer: more than any program requests, and small enough to allow many
+/// buffers.
 pub const MOST_SAMPLES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -85,7 +88,7 @@ enum BufferMemory {
     Shared(SharedMemory),
 }
 
-/// What lies between a program and a device's thread.
+/// A buffer between a program and a device's thread.
 #[derive(Debug)]
 pub struct ProgramBuffer {
     held: BufferMemory,
@@ -94,7 +97,7 @@ pub struct ProgramBuffer {
 }
 
 impl ProgramBuffer {
-    /// Of so many frames of so many channels, one at least, in memory of this process.
+    /// Creates a buffer of at least one frame and one channel, in this process's memory.
     pub fn new(frames: usize, channels: usize) -> Self {
         let (frames, channels) = (frames.max(1), channels.max(1));
         let longs = (0..LONGS).map(|_| AtomicU64::new(0)).collect();
@@ -129,12 +132,12 @@ impl ProgramBuffer {
         self
     }
 
-    /// Frames that it holds.
+    /// Capacity in frames.
     pub const fn frames(&self) -> usize {
         self.frames
     }
 
-    /// Channels of a frame.
+    /// Channels per frame.
     pub const fn channels(&self) -> usize {
         self.channels
     }
@@ -167,12 +170,12 @@ impl ProgramBuffer {
         &self.longs()[first..first + 4]
     }
 
-    /// Orders.
+    /// Sets the request.
     pub fn order(&self, order: Order) {
         self.word(BufferWord::Order).store(order.stint << 2 | order.mode as u64, Ordering::Release);
     }
 
-    /// What is ordered.
+    /// The current request.
     pub fn ordered(&self) -> Order {
         let word = self.word(BufferWord::Order).load(Ordering::Acquire);
         let mode = match word & 3 {
@@ -189,7 +192,8 @@ impl ProgramBuffer {
     }
 
     fn note(&self, count: u64, standing: DeviceProgress) {
-        // A reader of what follows sees that the slot's own progress is not the newest any more.
+        // A reader that sees the following stores also sees that this slot's old progress is
+        // outdated.
         fence(Ordering::Release);
         let anchor = standing.anchor.unwrap_or(NO_ANCHOR) as u64;
         let words = [standing.stint, standing.position.as_frames() as u64, anchor, standing.origin];
@@ -197,8 +201,8 @@ impl ProgramBuffer {
         slot.zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
     }
 
-    /// The device's progress, as values that belong together. Never waits for the device's thread: reads again only if
-    /// that has come a period further meanwhile.
+    /// A consistent copy of the device's progress. Never waits for the device's thread: retries
+    /// only if that has advanced by a period meanwhile.
     pub fn standing(&self) -> DeviceProgress {
         loop {
             let newest = self.word(BufferWord::Told).load(Ordering::Acquire);
@@ -215,27 +219,27 @@ impl ProgramBuffer {
         }
     }
 
-    /// Tells how long it takes from the card's clock to the far end, or from there.
+    /// Sets the latency from the card's clock to the far end, or back.
     pub fn set_latency(&self, latency: Span) {
         self.word(BufferWord::Latency).store(latency.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// What was told of it.
+    /// The latency set by [`Self::set_latency`].
     pub fn latency(&self) -> Span {
         Span::from_nanos(self.word(BufferWord::Latency).load(Ordering::Relaxed) as i64)
     }
 
-    /// Tells when the card's frame 0 met the converter.
+    /// Sets when the card's frame 0 met the converter.
     pub fn set_start(&self, start: LocalTime) {
         self.word(BufferWord::Start).store(start.as_nanos() as u64, Ordering::Release);
     }
 
-    /// What was told of that; [`LocalTime::NEVER`] before.
+    /// The time set by [`Self::set_start`]; [`LocalTime::NEVER`] before.
     pub fn start(&self) -> LocalTime {
         LocalTime::from_nanos(self.word(BufferWord::Start).load(Ordering::Acquire) as i64)
     }
 
-    /// Asks to be woken when the device's thread stands at this position or beyond.
+    /// Requests a wake-up once the device's thread is at or past this position.
     pub fn want(&self, position: MediaTime) {
         self.word(BufferWord::Wanted).store(position.as_frames() as u64, Ordering::SeqCst);
     }
@@ -245,14 +249,15 @@ impl ProgramBuffer {
     }
 }
 
-/// A frame that is rewritten while it is read gives either sound, as on a card.
+/// A frame that is rewritten while it is read has the old or the new samples, as on a card.
 impl ProgramBuffer {
     fn frame(&self, position: MediaTime) -> &[AtomicU32] {
         let at = position.as_frames().rem_euclid(self.frames as i64) as usize * self.channels;
         &self.samples()[at..at + self.channels]
     }
 
-    /// Writes whole frames from this position on; they are played once [`Self::set_end`] includes them.
+    /// Writes whole frames from this position on; they are played once [`Self::set_end`] includes
+    /// them.
     pub fn put(&self, position: MediaTime, samples: &[f32]) {
         for (at, frame) in samples.chunks_exact(self.channels).enumerate() {
             let held = self.frame(position + Frames::from_len(at));
@@ -262,12 +267,13 @@ impl ProgramBuffer {
         }
     }
 
-    /// Sets where playing ends.
+    /// Sets the end of playback.
     pub fn set_end(&self, end: MediaTime) {
         self.word(BufferWord::End).store(end.as_frames() as u64, Ordering::Release);
     }
 
-    /// Copies the frames from this position on, and silence after the end. How many frames were there.
+    /// Copies frames from this position on, and silence after the end. Returns the number of frames
+    /// copied.
     pub fn copy(&self, position: MediaTime, block: &mut [f32]) -> usize {
         let end = self.word(BufferWord::End).load(Ordering::Acquire) as i64;
         let there = end.saturating_sub(position.as_frames()).max(0);
@@ -290,7 +296,7 @@ impl ProgramBuffer {
         &self.samples()[at..at + self.channels]
     }
 
-    /// Sets how many frames may wait: of those that nobody takes, the newest are lost.
+    /// Sets the maximum number of waiting frames; further new ones are lost.
     pub fn set_room(&self, frames: usize) {
         self.word(BufferWord::Room).store(frames as u64, Ordering::Relaxed);
     }
@@ -299,7 +305,7 @@ impl ProgramBuffer {
         let taken = self.word(BufferWord::Taken).load(Ordering::Acquire);
         let room = self.word(BufferWord::Room).load(Ordering::Relaxed).min(self.frames as u64);
         let frames = (block.len() / self.channels) as u64;
-        // A program may write anything into `Taken`.
+        // A program can write anything into `Taken`.
         if given.wrapping_sub(taken).saturating_add(frames) > room {
             return false;
         }
@@ -313,7 +319,7 @@ impl ProgramBuffer {
     }
 }
 
-/// The program's end of a buffer that it records by.
+/// The program's end of a recording buffer.
 #[derive(Debug)]
 pub struct RecordingEnd {
     buffer: Arc<ProgramBuffer>,
@@ -321,18 +327,18 @@ pub struct RecordingEnd {
 }
 
 impl RecordingEnd {
-    /// The only one of this buffer, from which nothing was taken yet.
+    /// Creates the only recording end of a buffer, before any frame is taken.
     pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
         Self { buffer, taken: 0 }
     }
 
-    /// Frames that are there.
+    /// Number of frames available.
     pub fn frames(&self) -> usize {
         let given = self.buffer.word(BufferWord::Given).load(Ordering::Acquire);
         given.wrapping_sub(self.taken).min(self.buffer.frames as u64) as usize
     }
 
-    /// Takes whole frames out as far as they are there; how many.
+    /// Takes available whole frames; returns their number.
     pub fn take(&mut self, samples: &mut [f32]) -> usize {
         let there = self.frames();
         let frames = samples.chunks_exact_mut(self.buffer.channels).take(there);

@@ -1,7 +1,7 @@
-//! The device's end of an application's sound, per period and direction.
+//! The device's end of an application's audio, per period and direction.
 //!
-//! Positions count the stint's frames on the card's clock. For late frames the card plays silence, and they are
-//! dropped: so a frame's position always determines when it meets the wire.
+//! Positions count the stint's frames on the card's clock. Late frames are dropped and the card
+//! plays silence instead, so a frame's position always determines its time on the wire.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tautline_proto::time::Frames;
 
 use super::buffer::{DeviceProgress, Mode, ProgramBuffer};
 
-/// Takes the application's sound for the wire.
+/// Plays the application's audio.
 pub struct Feeder {
     buffer: Arc<ProgramBuffer>,
     told: u64,
@@ -19,17 +19,17 @@ pub struct Feeder {
 }
 
 impl Feeder {
-    /// The only one of this buffer.
+    /// Creates the only feeder of a buffer.
     pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
         Self { buffer, told: 0, standing: DeviceProgress::default(), running: false }
     }
 
-    /// The card counts its frames anew.
+    /// Resets the position when the card restarts its frame count.
     pub fn begin_anew(&mut self) {
         self.running = false;
     }
 
-    /// How far it is.
+    /// Progress so far.
     pub fn standing(&self) -> DeviceProgress {
         self.standing
     }
@@ -64,7 +64,7 @@ impl Feeder {
     }
 }
 
-/// Gives the application the wire's sound.
+/// Records audio for the application.
 pub struct Giver {
     buffer: Arc<ProgramBuffer>,
     told: u64,
@@ -74,17 +74,18 @@ pub struct Giver {
 }
 
 impl Giver {
-    /// The only one of this buffer.
+    /// Creates the only giver of a buffer.
     pub fn new(buffer: Arc<ProgramBuffer>) -> Self {
         Self { buffer, told: 0, given: 0, standing: DeviceProgress::default(), running: false }
     }
 
-    /// How far it is.
+    /// Progress so far.
     pub fn standing(&self) -> DeviceProgress {
         self.standing
     }
 
-    /// Gives the block of this turn. Wait-free. A block without room is lost, and the next takes its position.
+    /// Records this turn's block. Wait-free. A block without room is lost, and the next takes its
+    /// position.
     // Stays a function in every build: scripts/check-realtime looks for it by name.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {
@@ -98,7 +99,7 @@ impl Giver {
         }
         self.running = order.mode == Mode::Running;
         if self.running {
-            // A pause since the last block moves all that follows.
+            // A pause since the last block shifts all following frames.
             self.standing.anchor = Some(turn.frame - self.standing.position.as_frames());
             if self.buffer.give(self.given, block) {
                 let frames = block.len() / self.buffer.channels();
@@ -132,20 +133,17 @@ mod tests {
         MediaTime::from_frames(position)
     }
 
-    /// A mono feeder of a track of 16 frames.
     fn scene() -> (Arc<ProgramBuffer>, Feeder) {
         let buffer = Arc::new(ProgramBuffer::new(16, 1));
         (Arc::clone(&buffer), Feeder::new(buffer))
     }
 
-    /// What it takes at the block that begins with `frame`.
     fn fed(feeder: &mut Feeder, frame: i64) -> Vec<f32> {
         let mut block = [9.0; P];
         feeder.feed(&turn(frame, 0), &mut block);
         block.to_vec()
     }
 
-    /// Frames from `position` on: these numbers.
     fn put(track: &ProgramBuffer, position: i64, range: core::ops::Range<u32>) {
         let samples: Vec<f32> = range.map(|number| number as f32).collect();
         let position = at(position);
@@ -172,7 +170,7 @@ mod tests {
         put(&shared, 0, 1..4);
         assert_eq!(fed(&mut feeder, 0), [1.0, 2.0, 3.0, 0.0]);
         assert_eq!(fed(&mut feeder, 4), [0.0; P]);
-        // Frames 4 to 8 of the stint are too late, 9 is in time.
+        // Frames 4 to 8 of the stint are late, 9 is in time.
         put(&shared, 3, 4..11);
         assert_eq!(fed(&mut feeder, 8), [9.0, 10.0, 0.0, 0.0]);
         assert_eq!(shared.standing().position, at(12));

@@ -1,4 +1,5 @@
-//! The only message between a program and the process that has the device, from the latter. Numbers are little-endian.
+//! The only message between a program and the device's process, sent by the latter. Numbers are
+//! little-endian.
 //!
 //! ```text
 //! "tautpcm" | version 1 | 0 | rate | channels | period | periods | frames     with two descriptors
@@ -19,22 +20,22 @@ const VERSION: u8 = 1;
 /// The message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Greeting {
-    /// A card, and the buffer that comes with it.
+    /// A device, with its buffer.
     Card {
-        /// The card's settings.
+        /// Settings of the device.
         settings: Settings,
-        /// Frames of the buffer.
+        /// Frames in the buffer.
         frames: usize,
     },
-    /// The reason why there is no card.
+    /// No device, with the reason.
     Refused(String),
 }
 
 impl Greeting {
-    /// Bytes of the longest message.
+    /// Maximum message size in bytes.
     pub const MAX_BYTES: usize = 512;
 
-    /// Encodes the message; cuts a reason that is too long.
+    /// Encodes the message; truncates a long reason.
     pub fn written(&self) -> Vec<u8> {
         let mut bytes = [NAME, &[VERSION]].concat();
         match self {
@@ -57,7 +58,8 @@ impl Greeting {
     /// Parses a message.
     ///
     /// # Errors
-    /// With the reason why the bytes are no greeting.
+    ///
+    /// Returns the reason why the bytes are not a greeting.
     pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let rest = bytes.strip_prefix(NAME).ok_or("it is no taut serve")?;
         let rest = rest.strip_prefix(&[VERSION]).ok_or("it is another version of taut")?;
@@ -82,7 +84,7 @@ impl Greeting {
         let frames = u32::from_le_bytes(frames) as usize;
         let samples = frames.checked_mul(settings.channels.count())?;
         let period = settings.period.as_len();
-        // A program's buffer holds at least two periods, and the card's half of it.
+        // A program's buffer holds at least two periods, plus the card's half.
         let fits = period > 0 && period.checked_mul(4)? <= frames && samples <= MOST_SAMPLES;
         let periods = (1..=1 << 16).contains(&settings.periods);
         (rest.is_empty() && fits && periods).then_some(Self::Card { settings, frames })
@@ -117,7 +119,6 @@ mod tests {
             assert!(Greeting::read(&whole[..length]).is_err(), "{length} bytes of it");
         }
         assert!(Greeting::read(&[&*whole, &[0]].concat()).is_err(), "a byte more");
-        // Every byte, as any other.
         for at in 0..whole.len() {
             for byte in 0..=u8::MAX {
                 let mut changed = whole.clone();

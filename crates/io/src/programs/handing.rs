@@ -1,4 +1,5 @@
-//! Memory for another process, handed over with what wakes it (memfd_create(2), `SCM_RIGHTS` of unix(7)).
+//! Shares memory with another process, together with a wake-up descriptor (memfd_create(2),
+//! `SCM_RIGHTS` of unix(7)).
 
 use core::mem::{MaybeUninit, zeroed};
 use std::io;
@@ -14,25 +15,25 @@ use crate::thread::halt::EventDescriptor;
 use crate::thread::realtime::permit;
 
 const DESCRIPTORS: usize = 2;
-/// Fixes the length. Pages can still be given back (`PUNCH_HOLE`) as zeros: a seal against writing would forbid the
-/// program's own writing too.
+/// Fixes the length. Pages can still be released (`PUNCH_HOLE`) as zeros: a write seal would also
+/// forbid the program's own writes.
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Memory without a name or length yet, which can be [sealed](seal).
+/// Creates unnamed memory without a length, which can be [sealed](seal).
 pub(super) fn unnamed() -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a C string, which is for people alone; the descriptor is new.
+    // SAFETY: a C string, used only for display; the descriptor is new.
     unsafe { owned(libc::memfd_create(c"taut-program".as_ptr(), flags)) }
 }
 
-/// Fixes its length: whoever has it mapped can rely on that.
+/// Fixes the length: processes that map the memory can rely on it.
 pub(super) fn seal(memory: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no pointers; the descriptor is open as long as it is borrowed.
+    // SAFETY: no pointers; the descriptor is open while borrowed.
     checked(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) }).map(drop)
 }
 
 pub(super) fn is_sealed(memory: BorrowedFd<'_>) -> bool {
-    // SAFETY: no pointers; the descriptor is open as long as it is borrowed.
+    // SAFETY: no pointers; the descriptor is open while borrowed.
     let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
     seals >= 0 && seals & SEALS == SEALS
 }
@@ -53,7 +54,8 @@ pub(super) fn say(
     if let Some(descriptors) = descriptors {
         let length = (DESCRIPTORS * size_of::<libc::c_int>()) as u32;
         message.msg_control = (&raw mut ancillary).cast();
-        // SAFETY: header and two descriptors take 24 of the 64 bytes of `ancillary`, which is aligned for the header.
+        // SAFETY: header and two descriptors take 24 of the 64 bytes of `ancillary`, which is
+        // aligned for the header.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(length) as _;
             let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -67,7 +69,7 @@ pub(super) fn say(
         }
     }
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: a whole message whose parts outlive the call.
+    // SAFETY: a complete message whose parts outlive the call.
     let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, flags) };
     match usize::try_from(sent) {
         Ok(sent) if sent == bytes.len() => Ok(()),
@@ -88,11 +90,12 @@ pub(super) fn hear(
     message.msg_control = (&raw mut ancillary).cast();
     message.msg_controllen = size_of::<RightsRoom>() as _;
     let flags = libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: a whole message whose parts are writable and outlive the call.
+    // SAFETY: a complete message whose parts are writable and outlive the call.
     let heard = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, flags) };
     let heard = usize::try_from(heard).map_err(|_| io::Error::last_os_error())?;
     let mut came = Vec::new();
-    // SAFETY: the kernel wrote whole headers; each descriptor of `SCM_RIGHTS` is new, and has no other owner.
+    // SAFETY: the kernel wrote complete headers; each `SCM_RIGHTS` descriptor is new, and has no
+    // other owner.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
@@ -115,10 +118,11 @@ pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
         && one[0].revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// The program's end: readable when the device's thread has rung.
+/// The program's end of the wake-up: readable after the device's thread has signalled.
 ///
-/// It is an epoll descriptor that watches the device's event descriptor, and not that one itself: the flags of an open
-/// file belong to all its descriptors (fcntl(2)), so a program could make it block and hold up the device's thread.
+/// It is an epoll descriptor that watches the device's event descriptor. The event descriptor
+/// itself is not shared, because file flags belong to all descriptors of an open file (fcntl(2)): a
+/// program could make it blocking and stall the device's thread.
 #[derive(Debug)]
 pub struct WakeSign(OwnedFd);
 
@@ -130,7 +134,7 @@ impl AsFd for WakeSign {
 
 pub(super) fn wake_pair() -> io::Result<(EventDescriptor, Waiter)> {
     let (event, sign) = (EventDescriptor::new()?, Waiter::new()?);
-    // Edge-triggered: each ring counts, though nobody reads the event.
+    // Edge-triggered: every signal counts, although the event is never read.
     let events = libc::EPOLLIN | libc::EPOLLET;
     sign.change(libc::EPOLL_CTL_ADD, &event, events, 0)?;
     Ok((event, sign))
@@ -141,11 +145,11 @@ impl WakeSign {
         Self(descriptor)
     }
 
-    /// Makes it unreadable until the device's thread rings again. Does not wait.
+    /// Makes it unreadable until the next signal. Does not wait.
     pub fn silence(&self) {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
         let _permit = permit("the call does not wait for what has not rung");
-        // SAFETY: room for one event.
+        // SAFETY: the array holds one event.
         unsafe { libc::epoll_wait(self.0.as_raw_fd(), &raw mut event, 1, 0) };
     }
 }

@@ -1,5 +1,6 @@
-//! Lets programs attach to a device, on an ordinary thread: each gets a buffer and what wakes it. The device's half
-//! goes to its thread by a wait-free ring, and comes back by another to be freed.
+//! Accepts programs that attach to a device, on an ordinary thread: each gets a buffer and a
+//! wake-up descriptor. The device's half goes to its thread via a wait-free ring, and returns via
+//! another to be freed.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::fs::{self, File, TryLockError};
@@ -29,47 +30,48 @@ use crate::shm::SharedFile;
 use crate::thread::halt::EventDescriptor;
 
 const FRAMES: usize = 96_000;
-/// How soon to look again for events without a sign: the card's first period, a program's last, a free descriptor.
+/// Polling interval for events without a descriptor: the card's first period, a program's last, a
+/// free descriptor.
 const SOON: Span = Span::from_millis(10);
 const LATER: Span = Span::from_secs(3600);
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
-/// Why programs cannot attach: one sentence with the mend.
+/// Reason why programs cannot attach, with its fix.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramsRefused {
     /// Another process has a device of this name.
     #[error("another taut serves programs by this name; end it, or use another name")]
     Taken,
-    /// The folder is somebody else's, or others may look into it.
+    /// Another user owns the directory or has access.
     #[error(
         "{} is no folder of this user's alone (mode 0700); remove it, or set XDG_RUNTIME_DIR to one",
         .0.display()
     )]
     Folder(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {error}; set XDG_RUNTIME_DIR to a folder of this user's alone", path.display())]
     System {
-        /// What was to be made.
+        /// Path that could not be created.
         path: PathBuf,
-        /// What it answered.
+        /// Error of the system call.
         error: io::Error,
     },
 }
 
-/// Programs may attach as long as this lives.
+/// Lets programs attach until it is dropped.
 #[derive(Debug)]
 pub struct ProgramsSocket {
     socket: PathBuf,
     stop: Arc<EventDescriptor>,
     thread: Option<JoinHandle<()>>,
-    /// Locked until it is closed, also if its process is killed.
+    /// Locked until closed, even if the process is killed.
     _lock: File,
 }
 
 impl ProgramsSocket {
-    /// Lets programs of this user attach to a device with these settings, to play or to record, by this name in this
-    /// folder, which is made if it is missing. The other half is the device's.
+    /// Lets this user's programs attach to a device with these settings, for playback or recording,
+    /// under `name` in `folder`, which is created if missing. Returns the device's half too.
     pub fn open(
         folder: &Path,
         name: &ProgramsName,
@@ -84,7 +86,7 @@ impl ProgramsSocket {
         let system = |error| ProgramsRefused::System { path: socket.clone(), error };
         let lock = locked(&socket).map_err(system)?;
         let lock = lock.ok_or(ProgramsRefused::Taken)?;
-        // A killed process left it: the holder of the lock is the only one.
+        // Left by a killed process: the lock has only one holder.
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
             _ => {}
@@ -117,17 +119,18 @@ impl ProgramsSocket {
 
 impl Drop for ProgramsSocket {
     fn drop(&mut self) {
-        // Another that begins now waits for the lock.
+        // Another process that starts now waits for the lock.
         let _ = fs::remove_file(&self.socket);
         self.stop.wake();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so on its own.
+            // A panic has printed its own message.
             let _ = thread.join();
         }
     }
 }
 
-/// The locked file beside this socket; `None` if another process has it. It stays: removed, two could have it.
+/// Locks the file next to this socket; `None` if another process holds the lock. The file stays: if
+/// it were removed, two processes could each lock one.
 fn locked(socket: &Path) -> io::Result<Option<File>> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -160,7 +163,7 @@ impl ProgramsThread {
         let mut open = false;
         let mut opens = LocalTime::ZERO;
         loop {
-            // Who comes before the card runs is let in when it does.
+            // Programs that connect before the card runs are accepted when it starts.
             if !open && self.start() != LocalTime::NEVER && now() >= opens {
                 open = self.waiter.add(&self.listener, LISTENER).is_ok();
             }
@@ -169,13 +172,14 @@ impl ProgramsThread {
             for number in self.waiter.wait(now() + patience) {
                 match number {
                     STOP => return,
-                    // It stays readable as long as a program waits: without a pause this would be a busy loop.
+                    // The socket stays readable while programs wait: without a pause this would be
+                    // a busy loop.
                     LISTENER => {
                         if !self.let_in() && self.waiter.remove(&self.listener).is_ok() {
                             (open, opens) = (false, now() + SOON);
                         }
                     }
-                    // Programs send nothing: it has hung up.
+                    // Programs send nothing, so this means a hang-up.
                     number => self.hang_up(number as usize),
                 }
             }
@@ -198,7 +202,7 @@ impl ProgramsThread {
         }
     }
 
-    /// Whether all that wait were let in: not if no descriptor is left.
+    /// Accepts all waiting programs; returns `false` if it runs out of descriptors.
     fn let_in(&mut self) -> bool {
         loop {
             let stream = match self.listener.accept() {
@@ -206,7 +210,7 @@ impl ProgramsThread {
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             };
             if let Err(why) = self.attach(&stream) {
-                // Who is gone already needs no answer.
+                // No answer is needed if the program is gone.
                 let _ = say(&stream, &Greeting::Refused(why).written(), None);
             }
         }
@@ -234,7 +238,7 @@ impl ProgramsThread {
             return Ok(()); // It has gone.
         }
         self.waiter.add(&kept, number as u64).map_err(cannot)?;
-        // There is room for as many as there may be.
+        // The ring has room for the maximum number of programs.
         if self.arrivals.push(program).is_ok() {
             self.attached[number] = Some(Attached { stream: Some(kept), gone });
         }
@@ -252,7 +256,7 @@ impl ProgramsThread {
         debug_assert!(is_sealed(memory.as_fd()), "the kernel said so");
         let buffer = buffer.ok_or("memory for it is shorter than was asked for; try again")?;
         if self.direction == Direction::Capture {
-            // A block is given the card's lead before it is due; for a program it counts from then.
+            // A block is handed over ahead of its due time by the card's lead; a program counts from then.
             buffer.set_latency(self.settings.playback_lead());
         }
         Ok((memory, Arc::new(buffer)))

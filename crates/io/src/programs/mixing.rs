@@ -1,4 +1,4 @@
-//! The device's end of all programs that are attached to it.
+//! The device's end of all attached programs.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::ends::{Feeder, Giver};
 use crate::thread::halt::EventDescriptor;
 use crate::thread::memory::push_within;
 
-/// Programs that may be attached at once to one direction of a device.
+/// Maximum number of programs attached to one direction of a device.
 pub const MOST_PROGRAMS: usize = 16;
 
 pub(super) enum ProgramEnd {
@@ -56,7 +56,8 @@ impl AttachedProgram {
         }
     }
 
-    /// Wakes it if what it waits for has come, by one system call per wish, which does not wait.
+    /// Wakes the program once its wanted position is reached: one non-blocking system call per
+    /// request.
     fn wake(&mut self) {
         let wanted = self.buffer.wanted();
         let DeviceProgress { stint, position, .. } = match &self.end {
@@ -72,7 +73,7 @@ impl AttachedProgram {
     }
 }
 
-/// Those that are attached, on the device's thread.
+/// The attached programs, on the device's thread.
 pub struct AttachedPrograms {
     attached: Vec<AttachedProgram>,
     coming: Consumer<AttachedProgram>,
@@ -92,7 +93,7 @@ impl AttachedPrograms {
         Self { attached: Vec::with_capacity(MOST_PROGRAMS), coming, going, start, block }
     }
 
-    /// The card begins, with its frame 0 then.
+    /// Starts the card, with its frame 0 at `start`.
     pub fn begin(&mut self, start: LocalTime) {
         self.start.store(start.as_nanos(), Ordering::Release);
         self.attached.iter_mut().for_each(|program| program.begin(start));
@@ -100,7 +101,7 @@ impl AttachedPrograms {
 
     fn turn_over(&mut self) {
         while let Ok(program) = self.coming.pop() {
-            // There is room for as many as may come.
+            // The vector has room for the maximum number of programs.
             if let Err(program) = push_within(&mut self.attached, program) {
                 let _ = self.going.push(program);
             }
@@ -109,7 +110,6 @@ impl AttachedPrograms {
         while at < self.attached.len() {
             if self.attached[at].is_gone() && self.going.slots() > 0 {
                 let program = self.attached.swap_remove(at);
-                // There is room, as was seen.
                 let _ = self.going.push(program);
             } else {
                 at += 1;
@@ -117,7 +117,8 @@ impl AttachedPrograms {
         }
     }
 
-    /// Fills a block of this turn, at most one period, with the sum of all that play. Real-time.
+    /// Fills this turn's block, at most one period, with the sum of all playing programs.
+    /// Real-time.
     // Stays a function in every build: scripts/check-realtime looks for it by name.
     #[inline(never)]
     pub fn mix(&mut self, turn: &Turn, block: &mut [f32]) {
@@ -127,14 +128,14 @@ impl AttachedPrograms {
             let ProgramEnd::Plays(feeder) = &mut program.end else { continue };
             let Some(heard) = self.block.get_mut(..block.len()) else { continue };
             feeder.feed(turn, heard);
-            // Whatever one plays must not hide the others.
+            // Non-finite or huge samples of one program must not silence the others.
             bound(heard);
             add(block, heard);
             program.wake();
         }
     }
 
-    /// Gives a block of this turn to all that record. Real-time.
+    /// Passes this turn's block to all recording programs. Real-time.
     // Stays a function in every build: scripts/check-realtime looks for it by name.
     #[inline(never)]
     pub fn give(&mut self, turn: &Turn, block: &[f32]) {

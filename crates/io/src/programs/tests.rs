@@ -1,4 +1,4 @@
-//! Programs and a card, by real sockets and shared memory, the card's time made by hand.
+//! Programs and a card with real sockets and shared memory, and simulated card time.
 
 use tautline_trial::snapshot;
 
@@ -32,7 +32,6 @@ fn settings() -> Settings {
     Settings { rate, channels, period: Frames::from_len(PERIOD), periods: 2 }
 }
 
-/// A card that runs, and its folder.
 struct Card {
     folder: PathBuf,
     direction: Direction,
@@ -75,7 +74,6 @@ impl Card {
         self.programs.give(&turn, &[sample; PERIOD]);
     }
 
-    /// Goes on until this program's order is seen.
     fn meets(&mut self, program: &Attachment) {
         let until = now() + PATIENCE;
         while program.buffer().standing().stint != program.buffer().ordered().stint {
@@ -100,7 +98,6 @@ fn order(program: &Attachment, stint: u64, mode: Mode) {
     program.buffer().order(Order { stint, mode });
 }
 
-/// A program that is about to play these frames.
 fn player(card: &mut Card, frames: &[f32]) -> Attachment {
     let program = card.attach().unwrap();
     order(&program, 1, Mode::Stopped);
@@ -135,7 +132,6 @@ fn what_programs_play_is_mixed_and_one_alone_is_heard_bit_for_bit() {
 #[test]
 fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_next() {
     let mut card = Card::new("gone", Direction::Playback);
-    // A second and more; the others play for as long.
     let frames: Vec<f32> = (0..1400 * PERIOD).map(|at| (at % 4096) as f32 / 32_768.0).collect();
     let others = vec![0.5; frames.len()];
     let mut all: Vec<_> = (1..MOST_PROGRAMS).map(|_| player(&mut card, &others)).collect();
@@ -144,7 +140,6 @@ fn a_program_that_is_no_more_leaves_the_others_as_they_are_and_its_place_to_the_
     snapshot!(refused);
     all.iter().chain([&stays]).for_each(|program| order(program, 1, Mode::Running));
     let mut expected = frames.chunks(PERIOD);
-    // With how many others it is heard.
     let mut with = |card: &mut Card| {
         let others: Vec<f32> =
             card.mixes().iter().zip(expected.next().unwrap()).map(|(a, b)| (a - b) * 2.0).collect();
@@ -236,7 +231,7 @@ fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
     let program = player(&mut card, &ramp(1));
     order(&program, 1, Mode::Running);
     let handed = program.sign().as_fd().as_raw_fd();
-    // An event descriptor would block whoever rings it, once it is full.
+    // A full event descriptor would block its writer.
     let full = (u64::MAX - 1).to_ne_bytes();
     // SAFETY: an open descriptor, and eight bytes that outlive the call.
     let wrote = unsafe {
@@ -245,10 +240,10 @@ fn a_program_cannot_hold_up_the_cards_thread_by_what_wakes_it() {
     };
     let (ended, ends) = std::sync::mpsc::channel();
     program.buffer().want(MediaTime::from_frames(PERIOD as i64));
-    // The card goes with the thread, which is left where it stands if it is held up.
+    // The thread owns the card, and is abandoned if it blocks.
     std::thread::spawn(move || {
         card.mixes();
-        // Who waits no longer has failed.
+        // The receiver is gone only after the test failed.
         let _ = ended.send(card);
     });
     let _card = ends.recv_timeout(std::time::Duration::from_secs(5)).expect("it is held up");
@@ -269,7 +264,7 @@ fn a_name_is_one_cards_as_long_as_that_lives_and_what_a_killed_one_left_is_taken
     card.listening = None;
     assert!(program.is_over(), "it is told");
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
-    // A socket at which nobody listens, as of one that was killed.
+    // A socket without a listener, as left by a killed process.
     drop(UnixListener::bind(folder.join("programs-taut.play")).unwrap());
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
     let (_listening, mut programs) = again().unwrap();
@@ -316,7 +311,7 @@ fn memory_that_was_handed_over_stays_as_long_as_it_is() {
     }
 }
 
-/// A user other than the one of the tests, where that is root.
+/// A user other than the tests' user, if that is root.
 const ANOTHER: u32 = 65_534;
 
 #[test]
@@ -334,7 +329,6 @@ fn a_folder_that_is_not_this_users_alone_is_passed_over_by_programs() {
     }
     chown(&card.folder, Some(ANOTHER), None).unwrap();
     assert!(matches!(card.attach(), Err(AttachError::Nobody)));
-    // What is found behind it is what is meant.
     let own = Card::new("own", Direction::Playback);
     let folders = [&card.folder, &own.folder].map(PathBuf::as_path);
     Attachment::open(folders, &ProgramsName::default(), Direction::Playback).unwrap();
@@ -349,9 +343,11 @@ fn who_listens_as_another_user_is_no_device_of_this_ones() {
     card.listening = None;
     let listener = UnixListener::bind(card.folder.join("programs-taut.play")).unwrap();
     let as_another = || {
-        // SAFETY: no pointers. The system call itself, and not its wrapper, acts on this thread alone, which ends.
+        // SAFETY: no pointers. The raw system call, unlike its wrapper, affects only this thread,
+        // which ends.
         let answer = unsafe { libc::syscall(libc::SYS_setresuid, -1, ANOTHER, -1) };
-        // SAFETY: the descriptor is open; who listens is whoever said so last (unix(7)).
+        // SAFETY: the descriptor is open; `SO_PEERCRED` reports the last caller of `listen`
+        // (unix(7)).
         (answer, unsafe { libc::listen(listener.as_raw_fd(), 1) })
     };
     let listens = std::thread::scope(|threads| threads.spawn(as_another).join().unwrap());

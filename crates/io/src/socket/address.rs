@@ -1,4 +1,4 @@
-//! Socket addresses as the kernel writes them.
+//! Socket addresses in the kernel's format.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -28,7 +28,7 @@ impl From<SocketAddr> for RawAddress {
                     sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
                     sin_zero: [0; 8],
                 };
-                // SAFETY: sockaddr_storage is larger than, and aligned for, every address.
+                // SAFETY: sockaddr_storage is larger than every address, and aligned for it.
                 unsafe { start.cast::<libc::sockaddr_in>().write(raw) };
                 size_of_val(&raw)
             }
@@ -40,7 +40,7 @@ impl From<SocketAddr> for RawAddress {
                     sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
                     sin6_scope_id: v6.scope_id(),
                 };
-                // SAFETY: sockaddr_storage is larger than, and aligned for, a sockaddr_in6 too.
+                // SAFETY: sockaddr_storage is larger than a sockaddr_in6 too, and aligned for it.
                 unsafe { start.cast::<libc::sockaddr_in6>().write(raw) };
                 size_of_val(&raw)
             }
@@ -60,7 +60,7 @@ impl RawAddress {
         }
     }
 
-    /// An Ethernet address at the interface with this index, for this ethertype (packet(7)).
+    /// An Ethernet address on the interface with this index, for this ethertype (packet(7)).
     pub(crate) fn of_ethernet(address: [u8; 6], network: u32, ethertype: u16) -> Self {
         // SAFETY: all zeros are a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
@@ -75,7 +75,7 @@ impl RawAddress {
                 address[0], address[1], address[2], address[3], address[4], address[5], 0, 0,
             ],
         };
-        // SAFETY: sockaddr_storage is larger than, and aligned for, every address.
+        // SAFETY: sockaddr_storage is larger than every address, and aligned for it.
         unsafe { (&raw mut storage).cast::<libc::sockaddr_ll>().write(raw) };
         Self { storage, len: size_of_val(&raw) as libc::socklen_t }
     }
@@ -114,7 +114,7 @@ pub(crate) fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Any address of this host, of IPv6 or of IPv4.
+/// The unspecified address, of IPv6 or IPv4.
 pub const fn any(six: bool) -> IpAddr {
     if six { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }

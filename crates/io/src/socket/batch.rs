@@ -1,4 +1,5 @@
-//! Packets that leave together. Each is finished here, once, however often and by whatever networks it leaves.
+//! Packets that are sent together. Each is finalised here once, however often and on however many
+//! networks it is sent.
 
 use tautline_proto::ledger::Departure;
 use tautline_proto::packet::handed_bytes;
@@ -83,7 +84,8 @@ impl Batch {
         true
     }
 
-    /// The place of the next packet of up to `most` bytes, if there is room; [`Self::written`] queues it.
+    /// Buffer for the next packet of up to `most` bytes, if there is room; [`Self::written`] queues
+    /// it.
     pub(crate) fn place(&mut self, most: usize) -> Option<&mut [u8]> {
         let room = self.queued + self.wanted < self.packets.len() && most <= self.datagram_bytes;
         let at = self.queued * self.slot;
@@ -95,8 +97,8 @@ impl Batch {
         self.queued += 1;
     }
 
-    /// Writes the hand-over and the launch of each packet that wants them, and seals it. Repeats come last, as they
-    /// left first.
+    /// Writes hand-over and launch time into each packet that carries them, and encrypts it.
+    /// Repeats come last, as their originals left first.
     pub(crate) fn finish(
         &mut self,
         handed: LocalTime,
@@ -126,7 +128,7 @@ impl Batch {
         }
     }
 
-    /// Repeats the packet that left so many before the last that was finished.
+    /// Repeats the packet sent `before` packets before the last finished one.
     fn send_again(&mut self, before: usize, now: Departure) {
         let Departure { due, handed, launched, .. } = now;
         let Some((datagram, instants)) = self.repeats.again(before, due) else { return };

@@ -1,4 +1,4 @@
-//! A UDP socket as the kernel knows it, with its options in Rust's types.
+//! A kernel socket, with its options as Rust types.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -34,7 +34,7 @@ plain!(libc::iovec, libc::mmsghdr, libc::timeval, libc::sockaddr_storage, libc::
 plain!(libc::sock_fprog, libc::packet_mreq, libc::sock_txtime, libc::tcp_info, libc::ucred);
 plain!(libc::tpacket_stats_v3);
 
-/// `getsockopt` of a structure; what an older kernel does not know of it is zero.
+/// `getsockopt` for a structure; fields that an older kernel does not know are zero.
 pub(crate) fn option<T: Plain>(
     socket: impl AsFd,
     level: libc::c_int,
@@ -45,7 +45,7 @@ pub(crate) fn option<T: Plain>(
     let (fd, start) = (socket.as_fd().as_raw_fd(), value.as_mut_ptr().cast());
     // SAFETY: `value` has the `len` bytes that the call may write.
     checked(unsafe { libc::getsockopt(fd, level, name, start, &raw mut len) })?;
-    // SAFETY: all zeros are a valid value of it, and so is what the call wrote of one of the kernel's.
+    // SAFETY: all zeros are a valid value, and so is the structure that the kernel wrote.
     Ok(unsafe { value.assume_init() })
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn set_option<T: Plain>(
     value: &[T],
 ) -> io::Result<()> {
     let (fd, len) = (socket.as_fd().as_raw_fd(), size_of_val(value) as libc::socklen_t);
-    // SAFETY: start and length of values that live through the call.
+    // SAFETY: start and length of values that outlive the call.
     checked(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), len) }).map(drop)
 }
 
@@ -73,7 +73,8 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A socket of the family of `address`; of IPv6 alone at first, so that no source is a mapped IPv4 address.
+    /// A socket of the address family of `address`; IPv6-only at first, so that no source is a
+    /// mapped IPv4 address.
     pub(crate) fn for_family_of(address: &SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let socket = Self::of(family, libc::SOCK_DGRAM)?;
@@ -105,7 +106,7 @@ impl Socket {
 
     pub(crate) fn adopt(descriptor: OwnedFd) -> io::Result<Self> {
         let fd = descriptor.as_raw_fd();
-        // SAFETY: no pointers; the flags are those that the socket has, and one more.
+        // SAFETY: no pointers; the flags are the socket's own plus one.
         unsafe {
             let flags = checked(libc::fcntl(fd, libc::F_GETFL))?;
             checked(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
@@ -141,7 +142,7 @@ impl Socket {
     }
 
     pub(crate) fn block(&self, patience: Span) -> io::Result<()> {
-        // SAFETY: no pointers; the flags are those that the socket has, less one.
+        // SAFETY: no pointers; the flags are the socket's own minus one.
         unsafe {
             let flags = checked(libc::fcntl(self.fd(), libc::F_GETFL))?;
             checked(libc::fcntl(self.fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK))?;
@@ -175,7 +176,7 @@ impl Socket {
         checked(unsafe {
             libc::getsockname(self.fd(), storage.as_mut_ptr().cast(), &raw mut len)
         })?;
-        // SAFETY: zeroed before and an address now.
+        // SAFETY: zero-initialised, and now holds an address.
         decode(unsafe { storage.assume_init_ref() })
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
     }
@@ -187,19 +188,20 @@ impl Socket {
     pub(crate) fn send_raw(&self, datagram: &[u8], to: &RawAddress) -> io::Result<()> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let (name, start) = ((&raw const to.storage).cast(), datagram.as_ptr().cast());
-        // SAFETY: both pointers with their lengths are of values that live through the call.
+        // SAFETY: both pointers and lengths are of values that outlive the call.
         let sent = unsafe { libc::sendto(self.fd(), start, datagram.len(), flags, name, to.len) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
-/// Packets held of a stream that has so many a second: a quarter of a second of them, at least two batches.
+/// Packets to buffer for a stream of this packet rate: 250 ms, at least two batches and 64 packets.
 pub(crate) fn buffered_packets(per_second: u32, batch: usize) -> usize {
     (per_second as usize / 4).max(2 * batch).max(64)
 }
 
-/// The bytes of a buffer for so many datagrams, at most 64 MiB. The kernel allocates the next power of two above a
-/// packet's bytes, headers and `struct skb_shared_info` (together under 512), and 256 for its `struct sk_buff`.
+/// Buffer size in bytes for this many datagrams, at most 64 MiB. The kernel allocates the next
+/// power of two above a packet's bytes, headers and `struct skb_shared_info` (together under 512),
+/// plus 256 for its `struct sk_buff`.
 pub(crate) fn buffer_bytes(datagram_bytes: usize, packets: usize) -> usize {
     let packet = (datagram_bytes + 512).next_power_of_two() + 256;
     packets.saturating_mul(packet).min(64 << 20)
@@ -211,15 +213,16 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
     socket.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Beyond `net.core.rmem_max` if privileged.
+/// Can exceed `net.core.rmem_max` with privilege.
 fn set_one(socket: &Socket, force: i32, ask: i32, bytes: usize) -> io::Result<()> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // The kernel doubles the value for its book-keeping, which `bytes` holds already.
+    // The kernel doubles the value for its overhead, which `bytes` already includes.
     let half = bytes / 2;
     socket.set(libc::SOL_SOCKET, force, half).or_else(|_| socket.set(libc::SOL_SOCKET, ask, half))
 }
 
-/// An array that never moves and to which kernel structures point. Unlike a boxed slice it claims no uniqueness.
+/// An array that never moves and that kernel structures can point to. Unlike a boxed slice it
+/// claims no uniqueness.
 pub(crate) struct Fixed<T: Plain> {
     start: NonNull<T>,
     len: usize,
@@ -227,7 +230,7 @@ pub(crate) struct Fixed<T: Plain> {
 
 impl<T: Plain> Fixed<T> {
     pub(crate) fn zeroed(len: usize) -> Self {
-        // SAFETY: `Plain` promises that all zeros are a valid value.
+        // SAFETY: `Plain` guarantees that all zeros are a valid value.
         let zero: T = unsafe { core::mem::zeroed() };
         let mut boxed = vec![zero; len].into_boxed_slice();
         prefault(&mut boxed);
@@ -248,7 +251,7 @@ impl<T: Plain> Fixed<T> {
 impl<T: Plain> Drop for Fixed<T> {
     fn drop(&mut self) {
         let slice = core::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
-        // SAFETY: leaked from a box of this very length by `zeroed`, and freed once.
+        // SAFETY: leaked from a box of exactly this length by `zeroed`, and freed once.
         drop(unsafe { Box::from_raw(slice) });
     }
 }
@@ -257,7 +260,8 @@ pub(crate) const fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits for the events asked for until `until`; false if none came. Signals do not end it.
+/// Waits until `until` for the requested events; returns `false` on timeout. Signals do not end the
+/// wait.
 pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
     loop {
         let left = timespec((until - now()).as_nanos());
@@ -268,7 +272,7 @@ pub(crate) fn poll(polled: &mut [libc::pollfd], until: LocalTime) -> bool {
         if ready > 0 {
             return true;
         }
-        // Other errors end at `until` too.
+        // Other errors also last until `until`.
         if now() >= until {
             return false;
         }

@@ -1,31 +1,33 @@
-//! Sockets of a process that forks. While the fork lives, its copies keep UDP ports taken and groups joined, and it has
-//! none of the threads that use them.
+//! Closes sockets in forks of this process. A fork's copies would keep UDP ports in use and groups
+//! joined, although the fork has none of the threads that use them.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-/// Sockets that are known; a fork keeps those opened beyond.
+/// Maximum number of tracked sockets; a fork keeps any further ones.
 const MOST: usize = 1024;
 const NONE: RawFd = -1;
 
 static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 
-/// From now on a fork of this process closes its copies. The caller is never unloaded.
+/// Makes future forks of this process close their copies. The calling library must never be
+/// unloaded.
 pub fn leave_sockets() -> std::io::Result<()> {
     static LEFT: AtomicBool = AtomicBool::new(false);
-    // SAFETY: the handler calls what a signal's handler may, and stays.
+    // SAFETY: the handler only makes async-signal-safe calls, and is never unloaded.
     unsafe { at_forks(&LEFT, leave) }
 }
 
-/// Has every fork of this process call `handler`, once in each; `registered` remembers that.
+/// Registers `handler` to run once in every fork of this process; `registered` prevents a second
+/// registration.
 ///
 /// # Safety
-/// `handler` does only what a signal's handler may, and is never unloaded.
+/// `handler` is async-signal-safe and never unloaded.
 pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std::io::Result<()> {
     if registered.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: the signature fits; the caller vouches for the rest.
+    // SAFETY: the signature matches; the caller guarantees the rest.
     let answer = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
     if answer == 0 {
         return Ok(());
@@ -34,12 +36,13 @@ pub unsafe fn at_forks(registered: &AtomicBool, handler: extern "C" fn()) -> std
     Err(std::io::Error::from_raw_os_error(answer))
 }
 
-/// In the fork. Nothing there uses or drops their owners: those belonged to threads that are not there.
+/// Runs in the fork. The sockets' owners are not used or dropped there: their threads do not exist
+/// in the fork.
 extern "C" fn leave() {
     for known in &OPEN {
         let fd = known.swap(NONE, Ordering::Relaxed);
         if fd != NONE {
-            // SAFETY: a descriptor of the list, forgotten before its owner closes it.
+            // SAFETY: a descriptor from the list, which its owner removes before closing.
             unsafe { libc::close(fd) };
         }
     }

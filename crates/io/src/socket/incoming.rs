@@ -1,4 +1,4 @@
-//! The receiving half of a socket, media or control.
+//! The receiving half of a media or control socket.
 
 use tautline_proto::endpoint::{Arrival, Endpoint, Host};
 use tautline_proto::time::Span;
@@ -12,7 +12,8 @@ use crate::socket::{Datagram, LinkCounters};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// Full batches that one [`Incoming::receive`] fetches, so that a flood cannot hold a real-time thread for ever.
+/// Maximum number of full batches per [`Incoming::receive`], so that a flood cannot occupy a
+/// real-time thread forever.
 const RECEIVE_ROUNDS: usize = 64;
 
 pub(crate) struct Incoming {
@@ -58,7 +59,8 @@ impl Incoming {
         left
     }
 
-    /// The same of a socket that blocks: waits for the first datagram and fetches one batch. How many came.
+    /// Reads one batch from a blocking socket, after waiting for the first datagram. Returns the
+    /// number of datagrams.
     pub(crate) fn receive_blocked(
         &mut self,
         socket: &Socket,
@@ -126,7 +128,7 @@ pub(crate) struct ReceiveBatch {
     datagram_bytes: usize,
 }
 
-// SAFETY: the raw pointers lead into arrays that the batch alone owns.
+// SAFETY: the raw pointers point into arrays that only the batch owns.
 unsafe impl Send for ReceiveBatch {}
 
 pub(crate) struct ReceivedMessage<'a> {
@@ -150,7 +152,8 @@ impl ReceiveBatch {
         };
         for index in 0..capacity {
             let vector = batch.vectors.at(index);
-            // SAFETY: `at` yields places inside arrays that live and stay as long as the batch.
+            // SAFETY: `at` returns pointers into arrays that live as long as the batch and do not
+            // move.
             unsafe {
                 (*vector).iov_base = batch.bytes.at(index * datagram_bytes).cast();
                 (*vector).iov_len = datagram_bytes;
@@ -171,7 +174,7 @@ impl ReceiveBatch {
 
     pub(crate) fn rearm(&self, count: usize) {
         for index in 0..count {
-            // SAFETY: `at` yields a place inside the array.
+            // SAFETY: `at` returns a pointer into the array.
             unsafe {
                 let header = &raw mut (*self.messages.at(index)).msg_hdr;
                 (*header).msg_namelen = STORAGE_LEN;
@@ -192,15 +195,15 @@ impl ReceiveBatch {
     fn read(&mut self, socket: &Socket, flags: libc::c_int) -> Result<usize, i32> {
         let (messages, count) = (self.messages.at(0), self.capacity as libc::c_uint);
         let no_timeout = core::ptr::null_mut();
-        // SAFETY: all `capacity` messages are laid out and what they point to lives.
+        // SAFETY: all `capacity` messages are set up and the memory they point to is alive.
         let answer = unsafe { libc::recvmmsg(socket.fd(), messages, count, flags, no_timeout) };
         if answer < 0 { Err(errno()) } else { Ok(answer as usize) }
     }
 
-    /// The message at `index`, which must be one of those that [`Self::receive`] counted last.
+    /// The message at `index`, which must be within the count last returned by [`Self::receive`].
     pub(crate) fn message(&mut self, index: usize) -> ReceivedMessage<'_> {
-        // SAFETY: the kernel has filled the message; `at` yields places inside the arrays; the
-        // length is cut to the slot, and nobody else reads or writes while `self` is borrowed.
+        // SAFETY: the kernel has filled the message; `at` returns pointers into the arrays; the
+        // length is limited to the slot, and nothing else reads or writes while `self` is borrowed.
         unsafe {
             let message = &*self.messages.at(index);
             let len = (message.msg_len as usize).min(self.datagram_bytes);

@@ -1,4 +1,4 @@
-//! Network interfaces, by name, number and address.
+//! Network interfaces by name, index and address.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,7 +17,7 @@ pub(crate) fn interface_index(name_or_address: &str) -> io::Result<u32> {
 }
 
 fn index_of_name(name: &CStr) -> io::Result<u32> {
-    // SAFETY: `name` ends with a zero byte.
+    // SAFETY: `name` is zero-terminated.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
@@ -26,23 +26,23 @@ fn index_of_name(name: &CStr) -> io::Result<u32> {
 
 fn index_of_address(wanted: IpAddr) -> io::Result<u32> {
     let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
-    // SAFETY: `list` is writable; what it then points to is freed below.
+    // SAFETY: `list` is writable; the list it then points to is freed below.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let mut entry = list;
     let mut found = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
     while !entry.is_null() {
-        // SAFETY: a non-null entry of the list that getifaddrs made and nobody has freed.
+        // SAFETY: a non-null entry of the list created by getifaddrs, not freed yet.
         let this = unsafe { &*entry };
         if ip_of(this.ifa_addr) == Some(wanted) {
-            // SAFETY: every entry has a name that ends with a zero byte.
+            // SAFETY: every entry has a zero-terminated name.
             found = index_of_name(unsafe { CStr::from_ptr(this.ifa_name) });
             break;
         }
         entry = this.ifa_next;
     }
-    // SAFETY: made by getifaddrs above, freed once.
+    // SAFETY: created by getifaddrs above, freed once.
     unsafe { libc::freeifaddrs(list) };
     found
 }
@@ -54,12 +54,12 @@ fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: not null, and every sockaddr begins with its family.
     match libc::c_int::from(unsafe { (*address).sa_family }) {
         libc::AF_INET => {
-            // SAFETY: the family says that it is a sockaddr_in.
+            // SAFETY: the family identifies a sockaddr_in.
             let raw = unsafe { &*address.cast::<libc::sockaddr_in>() };
             Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr))))
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that it is a sockaddr_in6.
+            // SAFETY: the family identifies a sockaddr_in6.
             let raw = unsafe { &*address.cast::<libc::sockaddr_in6>() };
             Some(IpAddr::V6(Ipv6Addr::from(raw.sin6_addr.s6_addr)))
         }
@@ -80,13 +80,13 @@ pub(crate) fn request(interface: &str) -> io::Result<libc::ifreq> {
 }
 
 /// # Safety
-/// The request is filled as the kernel expects for this `command`.
+/// The request contains the data that the kernel expects for this `command`.
 pub(crate) unsafe fn send_request(
     request: &mut libc::ifreq,
     command: libc::c_ulong,
 ) -> io::Result<()> {
     let socket = Socket::for_questions()?;
-    // SAFETY: the caller vouches for the request, which lives through the call.
+    // SAFETY: the caller guarantees the request's content; it outlives the call.
     checked(unsafe { libc::ioctl(socket.fd(), command as _, core::ptr::from_mut(request)) })
         .map(drop)
 }
@@ -98,7 +98,7 @@ pub(crate) fn ask(interface: &str, command: libc::c_ulong) -> io::Result<libc::i
     Ok(request)
 }
 
-/// The name of the interface with this index, for people; its number where it has none any more.
+/// Name of the interface with this index, for display; its index if the interface is gone.
 pub fn interface_label(index: u32) -> String {
     let named = interface_name(index).map(|name| name.to_string_lossy().into_owned());
     named.unwrap_or_else(|_| index.to_string())
@@ -110,7 +110,7 @@ pub(crate) fn interface_name(index: u32) -> io::Result<CString> {
     if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call succeeded, so the name ends with a zero byte inside the buffer.
+    // SAFETY: the call succeeded, so the name is zero-terminated within the buffer.
     Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_owned())
 }
 

@@ -1,4 +1,5 @@
-//! Launch times (`SO_TXTIME`, socket(7)), for queues that heed them: tc-etf(8) by TAI, tc-fq(8) by the monotonic clock.
+//! Launch times (`SO_TXTIME`, socket(7)) for queues that heed them: tc-etf(8) in TAI, tc-fq(8) in
+//! monotonic time.
 
 use std::io;
 
@@ -10,44 +11,44 @@ use crate::socket::descriptor::Fixed;
 use crate::socket::descriptor::Socket;
 use crate::thread::memory::prefault;
 
-/// The clock on which the queue reads launch times.
+/// Clock of the queue's launch times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchClock {
-    /// `CLOCK_TAI`, as ETF wants. Needs `CAP_NET_ADMIN`.
+    /// `CLOCK_TAI`, for ETF. Needs `CAP_NET_ADMIN`.
     Tai,
-    /// `CLOCK_MONOTONIC`, as fq wants.
+    /// `CLOCK_MONOTONIC`, for fq.
     Monotonic,
 }
 
-/// How packets of a link are launched.
+/// How a link's packets are launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchOptions {
-    /// Of the queue.
+    /// Clock of the queue.
     pub clock: LaunchClock,
-    /// How long after it is due each packet is launched: the time for handing it over.
+    /// Delay from due time to launch, for the hand-over.
     pub lead: Span,
-    /// How long before its launch the queue wants a packet, or drops it; late ones are launched later instead.
+    /// Minimum time between hand-over and launch: the queue drops later packets, so those are
+    /// launched later.
     pub least: Span,
-    /// How much earlier than its launch time the queue sends a packet.
+    /// How much earlier than the launch time the queue sends a packet.
     pub ahead: Span,
 }
 
 impl LaunchOptions {
-    /// When a packet is launched that is due then and handed over at `handed`.
+    /// Launch time of a packet with this due time, handed over at `handed`.
     pub fn launch(&self, due: LocalTime, handed: LocalTime) -> LocalTime {
         (due + self.lead).max(handed + self.least)
     }
 }
 
-/// Age at which the offset of TAI is read again.
 const REFRESH_AFTER: Span = Span::from_millis(10);
-/// Asks the kernel to heed the launch times of what the socket sends.
+/// Enables launch times on a socket.
 pub(crate) fn ask(options: LaunchOptions, socket: &Socket) -> io::Result<()> {
     let clockid = match options.clock {
         LaunchClock::Tai => libc::CLOCK_TAI,
         LaunchClock::Monotonic => libc::CLOCK_MONOTONIC,
     };
-    // What the queue drops comes back by the error queue.
+    // Packets dropped by the queue are reported on the error queue.
     let asked = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TXTIME, &asked)
 }
@@ -68,7 +69,7 @@ struct Launched {
     dropped: bool,
 }
 
-/// A time that no queue reports: the kernel's are signed.
+/// Contains a time that no queue reports, as the kernel's are signed.
 const NOTHING: Launched = Launched { time: u64::MAX, media: MediaTime::ZERO, dropped: false };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub(crate) enum Dropped {
     Unknown,
 }
 
-/// Packets whose launch times are kept, to identify dropped ones: half a second of class A.
+/// Number of launch times kept to identify dropped packets: 500 ms of class A.
 const KEPT: usize = 4096;
 
 impl Launcher {
@@ -107,9 +108,10 @@ impl Launcher {
         nanos
     }
 
-    /// The packet that the queue dropped with this launch time. Several share one if they were handed over too late.
+    /// The packet that the queue dropped with this launch time. Packets handed over too late can
+    /// share one.
     pub(crate) fn dropped(&mut self, nanos: u64) -> Dropped {
-        // The newest first: dropped packets were handed over a moment ago.
+        // Newest first: dropped packets are recent.
         let (newer, older) = self.launched.split_at_mut(self.next);
         let mut found = Dropped::Unknown;
         for packet in newer.iter_mut().rev().chain(older.iter_mut().rev()) {
@@ -132,23 +134,22 @@ impl Launcher {
     }
 }
 
-/// TAI's offset from the monotonic clock, by the known one and a reading. Both run at one rate: a reading that agrees
-/// with what was known would only add its error.
+/// TAI − monotonic clock, from the known value and a new reading. Both clocks run at the same rate,
+/// so a reading that agrees would only add its error.
 fn kept(known: Span, reading: Bracket) -> Span {
     let nanos = known.as_nanos();
     if (reading.least..=reading.most).contains(&nanos) { known } else { reading.offset() }
 }
 
-/// Words of a control message that holds a launch time.
 pub(crate) const LAUNCH_WORDS: usize = 3;
 
-/// Control messages (cmsg(3)) of `words` words each: a packet's launch time, and room for `behind`.
+/// Control messages (cmsg(3)) with each packet's launch time, followed by a copy of `behind`.
 pub(crate) fn launch_messages(packets: usize, behind: &[u64]) -> Fixed<u64> {
     let words = LAUNCH_WORDS + behind.len();
     let messages = Fixed::<u64>::zeroed(packets * words);
     for packet in 0..packets {
-        // SAFETY: `at` yields places inside the array, whose words are aligned for a cmsghdr; three of them hold
-        // its head and one word of data (CMSG_SPACE(8)).
+        // SAFETY: `at` returns pointers into the array, whose words are aligned for a cmsghdr;
+        // three of them hold its header and one word of data (CMSG_SPACE(8)).
         unsafe {
             let control = messages.at(packet * words).cast::<libc::cmsghdr>();
             (*control).cmsg_level = libc::SOL_SOCKET;
@@ -204,7 +205,7 @@ mod tests {
             assert_eq!(launcher.dropped(*time), Dropped::Again, "as of each destination");
         }
         assert!(gone.iter().all(|(time, _)| launcher.dropped(*time) == Dropped::Unknown));
-        // Launch times that are told again, as of a clock that was set back, are of the newest packet.
+        // Repeated launch times, as after setting back the clock, identify the newest packet.
         launcher.tai = launcher.tai - Span::from_micros(125).times(10);
         let (time, media) = handed(&mut launcher, all);
         assert_eq!(time, times[times.len() - 10].0);

@@ -1,4 +1,4 @@
-//! A socket that sends, with arrays for `sendmmsg` that are laid out once.
+//! A sending socket with preallocated arrays for `sendmmsg`.
 
 use tautline_proto::endpoint::Endpoint;
 
@@ -22,7 +22,7 @@ pub(crate) struct Outlet {
     messages: Fixed<libc::mmsghdr>,
     names: Fixed<libc::sockaddr_storage>,
     sample_request: Fixed<u64>,
-    /// Launch times, each followed by a request for a sample, if packets are launched.
+    /// Launch times, each followed by a timestamp request, if launch times are used.
     launches: Option<Fixed<u64>>,
     capacity: usize,
     destinations: usize,
@@ -31,12 +31,13 @@ pub(crate) struct Outlet {
     samples: bool,
 }
 
-// SAFETY: the raw pointers lead into arrays that the outlet alone owns, or to packets, and are then set before each
-// use.
+// SAFETY: the raw pointers point into arrays that only the outlet owns, or to packets, and those
+// are set before each use.
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// Room for batches of `capacity` packets, each to `destinations` or up to `most` later ones.
+    /// Allocates room for batches of `capacity` packets, each to `destinations` or up to `most`
+    /// later ones.
     pub(crate) fn new(
         socket: Socket,
         capacity: usize,
@@ -65,10 +66,10 @@ impl Outlet {
 
     pub(crate) fn launch_all(&mut self) {
         let (request, words) = (&self.sample_request, self.sample_request.len());
-        // SAFETY: `at` yields places inside the array, which are written already.
+        // SAFETY: `at` returns pointers into the array, which is initialised.
         let request: Vec<u64> = (0..words).map(|word| unsafe { *request.at(word) }).collect();
         self.launches = Some(launch_messages(self.capacity, &request));
-        // Segments of one message leave together.
+        // Segments of one message cannot be launched separately.
         self.segments = Segments::new(false);
         for packet in 0..self.capacity {
             (0..self.destinations)
@@ -79,7 +80,8 @@ impl Outlet {
     pub(crate) fn launch(&self, packet: usize, nanos: u64) {
         let Some(launches) = &self.launches else { return };
         let data = packet * self.launch_words() + LAUNCH_WORDS - 1;
-        // SAFETY: `at` yields a place inside the array: the data of the packet's first control message.
+        // SAFETY: `at` returns a pointer into the array: the data of the packet's first control
+        // message.
         unsafe { launches.at(data).write(nanos) };
     }
 
@@ -114,7 +116,7 @@ impl Outlet {
         }
         self.destinations = count;
         for (index, raw) in destinations.filter_map(|to| RawAddress::of(&to)).enumerate() {
-            // SAFETY: `at` yields a place inside the array.
+            // SAFETY: `at` returns a pointer into the array.
             unsafe { self.names.at(index).write(raw.storage) };
             for packet in 0..self.capacity {
                 self.lay_out(packet, index, raw.len);
@@ -126,7 +128,8 @@ impl Outlet {
     fn lay_out(&self, packet: usize, destination: usize, length: libc::socklen_t) {
         let vector = self.vectors.at(packet);
         let message = self.messages.at(packet * self.destinations + destination);
-        // SAFETY: `at` yields places inside arrays that live and stay as long as the outlet.
+        // SAFETY: `at` returns pointers into arrays that live as long as the outlet and do not
+        // move.
         unsafe {
             let header = &raw mut (*message).msg_hdr;
             (*header).msg_name = self.names.at(destination).cast();
@@ -134,7 +137,7 @@ impl Outlet {
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
         }
-        // Clears what another destination may have asked for.
+        // Clears a timestamp request for an earlier destination.
         self.set_control(packet, destination, false);
     }
 
@@ -154,15 +157,17 @@ impl Outlet {
 
     fn set_control(&self, packet: usize, destination: usize, sampled: bool) {
         let message = self.messages.at(packet * self.destinations + destination);
-        // SAFETY: `at` yields a place inside the array; control messages live as long as the outlet.
+        // SAFETY: `at` returns a pointer into the array; control messages live as long as the
+        // outlet.
         unsafe {
             let header = &raw mut (*message).msg_hdr;
             ((*header).msg_control, (*header).msg_controllen) = self.control(packet, sampled);
         }
     }
 
-    /// Hands everything to the kernel. A refused datagram is left out and the rest goes on, unless the kernel has no
-    /// room. Of launched packets, `dropped` counts one that the queue reported as dropped, and tells whether it was.
+    /// Sends everything. A refused datagram is skipped and the rest is sent, unless the kernel has
+    /// no room. With launch times, `dropped` counts a packet that the queue reported as dropped and
+    /// returns whether it did.
     pub(crate) fn send(
         &mut self,
         batch: &Batch,
@@ -172,8 +177,8 @@ impl Outlet {
         for packet in 0..queued {
             let datagram = batch.datagram(packet);
             let vector = self.vectors.at(packet);
-            // SAFETY: `at` yields a place inside the array. The kernel only reads what the vector
-            // leads to, and no more than the batch is borrowed for.
+            // SAFETY: `at` returns a pointer into the array. The kernel only reads the memory that
+            // the vector points to, while the batch is borrowed.
             unsafe {
                 (*vector).iov_base = datagram.as_ptr().cast_mut().cast();
                 (*vector).iov_len = datagram.len();
@@ -200,31 +205,33 @@ impl Outlet {
     fn launch_time(&self, packet: usize) -> Option<u64> {
         let launches = self.launches.as_ref()?;
         let data = packet * self.launch_words() + LAUNCH_WORDS - 1;
-        // SAFETY: `at` yields a place inside the array, which was zeroed.
+        // SAFETY: `at` returns a pointer into the array, which was zero-initialised.
         Some(unsafe { *launches.at(data) })
     }
 
-    /// Hands the packets to the kernel as one message; false, with nothing sent, if that is impossible or refused.
+    /// Sends the packets as one segmented message; returns `false`, with nothing sent, if that is
+    /// impossible or refused.
     fn send_segmented(&mut self, batch: &Batch, queued: usize) -> bool {
-        // A stamp is that of one datagram.
+        // A timestamp belongs to a single datagram.
         if self.destinations != 1 || self.samples || !self.segments.may_hold(batch, queued) {
             return false;
         }
-        // SAFETY: `at` yields a place inside the array. The first packet's message says where to, and the
-        // vectors of all lie one after the other from its own on.
+        // SAFETY: `at` returns a pointer into the array. The first packet's message has the
+        // destination, and the vectors of all packets are contiguous from its own on.
         let header = unsafe { (*self.messages.at(0)).msg_hdr };
         let header = libc::msghdr { msg_iovlen: queued, ..header };
         self.segments.send(&self.socket, header, batch.datagram(0).len())
     }
 
-    /// Hands `count` datagrams from `next` on to the kernel; how many it took, or a negative number. A single one goes
-    /// by `sendto`: `sendmmsg` copies its arrays first, a tenth of a datagram's cost.
+    /// Passes `count` datagrams from `next` on to the kernel; returns the number accepted, or a
+    /// negative number. A single one uses `sendto`: `sendmmsg` copies its arrays first, at a tenth
+    /// of a datagram's cost.
     fn hand_over(&self, next: usize, count: usize) -> isize {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let message = self.messages.at(next);
         let _permit = permit("the socket is non-blocking");
-        // SAFETY: `count` laid-out messages begin at `next`, each of one vector and a name, and all
-        // they point to lives: the packets, as `send` has just written where they are.
+        // SAFETY: `count` initialised messages begin at `next`, each with one vector and a name,
+        // and all the memory they point to is alive: `send` has just set the packets' pointers.
         unsafe {
             let header = &(*message).msg_hdr;
             if count == 1 && header.msg_controllen == 0 {
@@ -250,8 +257,9 @@ fn send_all(
             outcome.sent += taken as u64;
             next += taken;
         }
-        // An ETF refuses late packets with ENOBUFS and reports them on the error queue too (net/sched/sch_etf.c); after
-        // others of one call the errno is lost (sendmmsg(2)). Sending it again would count it twice.
+        // An ETF queue refuses late packets with ENOBUFS and also reports them on the error queue
+        // (net/sched/sch_etf.c); if the call sent other packets before, the errno is lost
+        // (sendmmsg(2)). Sending the packet again would count it twice.
         if matches!(answer, Ok(_) | Err(libc::ENOBUFS))
             && next < total
             && dropped.as_mut().is_some_and(|dropped| dropped(next))
@@ -265,7 +273,7 @@ fn send_all(
         };
         outcome.last_error = errno;
         let refused = match errno {
-            // Of a queue that heeds launch times.
+            // From a queue that heeds launch times: only this packet.
             libc::ENOBUFS if dropped.is_some() => 1,
             libc::EAGAIN | libc::ENOBUFS => total - next,
             _ => 1,
@@ -286,13 +294,14 @@ fn sample_request() -> Fixed<u64> {
     request
 }
 
-/// A control message (cmsg(3)) with room for a `T`, which is zero.
+/// A control message (cmsg(3)) with zeroed room for a `T`.
 fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
     let len = size_of::<T>() as u32;
     // SAFETY: arithmetic on a length.
     let space = unsafe { libc::CMSG_SPACE(len) } as usize;
     let message = Fixed::<u64>::zeroed(space.div_ceil(8));
-    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE gave the room for it and the data behind it.
+    // SAFETY: an array of u64 is aligned for a cmsghdr, and CMSG_SPACE includes room for it and its
+    // data.
     unsafe {
         let control = message.at(0).cast::<libc::cmsghdr>();
         ((*control).cmsg_level, (*control).cmsg_type) = (level, kind);
@@ -301,10 +310,11 @@ fn control_message<T>(level: libc::c_int, kind: libc::c_int) -> Fixed<u64> {
     message
 }
 
-/// Segments that the oldest kernel with this option takes in one message.
+/// Maximum segments per message in the oldest kernel with this option.
 const MOST: usize = 64;
 const MOST_BYTES: usize = 65_535 - 48;
-/// Segments are never fragmented: what every path carries whole (RFC 8200 §5), less headers.
+/// Maximum segment size, as segments are never fragmented: the IPv6 minimum MTU (RFC 8200 §5) minus
+/// headers.
 const LONGEST: usize = 1280 - 48;
 
 pub(crate) struct Segments {
@@ -327,8 +337,8 @@ impl Segments {
         alike && last <= segment && segment <= LONGEST && queued * segment <= MOST_BYTES
     }
 
-    /// Sends the header's vectors in segments of so many bytes. False if the system refuses; if it refuses segments as
-    /// such, it is not asked again.
+    /// Sends the header's vectors in segments of `segment` bytes. Returns `false` if the kernel
+    /// refuses; if it does not support segmentation, that is not tried again.
     pub(crate) fn send(
         &mut self,
         socket: &Socket,
@@ -339,7 +349,8 @@ impl Segments {
         header.msg_controllen = self.request.len() * size_of::<u64>();
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let _permit = permit("the socket is non-blocking");
-        // SAFETY: the request has room for a u16 and is borrowed uniquely; what the header points to lives.
+        // SAFETY: the request has room for a u16 and is borrowed uniquely; the memory that the
+        // header points to is alive.
         let sent = unsafe {
             libc::CMSG_DATA(self.request.at(0).cast()).cast::<u16>().write(segment as u16);
             libc::sendmsg(socket.fd(), &raw const header, flags)
@@ -359,7 +370,8 @@ mod tests {
 
     use super::*;
 
-    /// A kernel that refuses some datagrams, as `sendmmsg` does; the calls for each of them.
+    /// A fake kernel that refuses some datagrams, as `sendmmsg` does; also returns the calls per
+    /// datagram.
     fn send(
         total: usize,
         refuses: impl Fn(usize, usize) -> Option<i32>,
@@ -403,7 +415,7 @@ mod tests {
         let refuses = |message, _| [2, 5].contains(&message).then_some(libc::ENOBUFS);
         let (outcome, _) = send(8, refuses, Some(&mut |_| false));
         assert_eq!(outcome, Sent { sent: 6, refused: 2, last_error: libc::ENOBUFS });
-        // Without launch times nobody but a full queue answers so.
+        // Without launch times, only a full queue returns this.
         let (outcome, _) = send(8, refuses, None);
         assert_eq!(outcome, Sent { sent: 2, refused: 6, last_error: libc::ENOBUFS });
     }

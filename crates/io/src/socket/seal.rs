@@ -1,21 +1,23 @@
-//! Encryption of datagrams as they leave and arrive.
+//! Encryption and decryption of datagrams.
 
 use std::io;
 
-/// Protects datagrams that leave by a link, and opens those that arrive.
+/// Encrypts sent datagrams and decrypts received ones.
 ///
-/// A packet is sealed once, after its hand-over was written into it; all networks and repeats get the same bytes. So
-/// the same bytes may arrive twice, and are no reason to refuse them here (offload's seal refuses them: there each
-/// datagram is sealed again). One value opens the datagrams of all senders of a link. Both calls are real-time: bounded
-/// work, no allocation, lock or blocking call.
+/// A packet is encrypted once, after its hand-over time was written into it; all networks and
+/// repeats carry the same bytes. So duplicates are normal here and must not be refused (offload's
+/// seal refuses them, as it encrypts each datagram separately). One value decrypts the datagrams of
+/// all senders of a link. Both calls are real-time: bounded work, no allocation, lock or blocking
+/// call.
 pub trait Seal: Send {
-    /// The most bytes that it adds to a datagram.
+    /// Maximum number of bytes added to a datagram.
     fn room(&self) -> usize;
 
-    /// Seals the first `len` bytes of `bytes`, behind which there is room; returns the new length.
+    /// Encrypts the first `len` bytes of `bytes`, which has room after them; returns the new
+    /// length.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize;
 
-    /// The datagram that was sealed to `bytes`, or `None`: then the link drops it and counts it
+    /// Decrypts a datagram. On `None` the link drops and counts it
     /// ([`LinkCounters::unopened`](crate::socket::LinkCounters::unopened)).
     fn open<'a>(&mut self, bytes: &'a mut [u8]) -> Option<&'a [u8]>;
 }
@@ -24,8 +26,8 @@ pub(crate) fn room(seal: Option<&dyn Seal>) -> usize {
     seal.map_or(0, Seal::room)
 }
 
-/// Seals a datagram in `copy`, for ordinary threads. An error if the seal makes nothing of it: it must not leave
-/// unsealed.
+/// Encrypts a datagram into `copy`, for ordinary threads. An error if encryption fails: the
+/// datagram must not be sent in clear.
 pub(crate) fn sealed_copy<'a>(
     seal: &mut dyn Seal,
     datagram: &[u8],

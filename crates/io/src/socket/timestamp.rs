@@ -1,10 +1,11 @@
-//! Kernel time stamps, brought to the monotonic clock at the edge.
+//! Kernel timestamps, converted to the monotonic clock.
 //!
-//! Software stamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is constant but for steps (NTP
-//! slews both alike): each reading of both narrows it, until one disagrees, after a step.
+//! Software timestamps are readings of `CLOCK_REALTIME`. Its offset from `CLOCK_MONOTONIC` is
+//! constant except for steps (NTP slews both alike). Each reading of both clocks narrows the
+//! offset, until a step makes one disagree.
 //!
-//! `SO_TIMESTAMPING` is never used with `SO_TIMESTAMPNS`: the kernel would answer under the other's name
-//! (`Documentation/networking/timestamping.rst`, §1.4).
+//! `SO_TIMESTAMPING` is never combined with `SO_TIMESTAMPNS`: the kernel would answer under the
+//! other's name (`Documentation/networking/timestamping.rst`, §1.4).
 
 use std::io;
 
@@ -13,15 +14,15 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::clock::{BRACKETS, Bracket, nanos_of};
 use crate::socket::descriptor::Socket;
 
-/// Age at which the offset is read again: a step spoils the stamps of at most this long.
+/// Maximum age of the offset: a step invalidates the timestamps of this period at most.
 const REFRESH_AFTER: Span = Span::from_millis(10);
-/// How long after a step a queue may still hold older stamps.
+/// How long after a step queues may still hold older timestamps.
 const STEP_MEMORY: Span = Span::from_secs(1);
-/// What rounding to whole nanoseconds can make of a constant offset.
+/// Maximum error of a constant offset due to rounding to nanoseconds.
 const ROUNDING: i64 = 2;
-/// Stamps this far ahead of the reading clock do not fit the mapping.
+/// Timestamps further ahead of the reading time do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// Older stamps are no arrival: some kernels give a group's own loopback its launch time.
+/// Older timestamps are not arrivals: some kernels give looped-back multicast its launch time.
 const PAST: Span = Span::from_secs(10);
 
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
@@ -32,14 +33,15 @@ pub(crate) fn enable(socket: &Socket) -> io::Result<()> {
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
 }
 
-/// Starts the numbers of transmit stamps at 0 again: the kernel does when the option is set anew.
+/// Restarts the numbering of transmit timestamps at 0, which the kernel does when the option is set
+/// again.
 pub(crate) fn restart_numbers(socket: &Socket) -> io::Result<()> {
     let without = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     socket.set_plain(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &without)?;
     enable(socket)
 }
 
-/// Maps stamps of `CLOCK_REALTIME` to [`LocalTime`].
+/// Maps `CLOCK_REALTIME` timestamps to [`LocalTime`].
 #[derive(Debug, Clone)]
 pub(crate) struct StampClock {
     offset: Bracket,
@@ -63,15 +65,17 @@ impl StampClock {
         Self { offset, learned, step: None }
     }
 
-    /// Reads the clocks again if the last reading is old; an interrupted reading is wide and changes nothing.
+    /// Reads the clocks again if the last reading is old; an interrupted reading is wide and
+    /// changes nothing.
     pub(crate) fn refresh(&mut self, now: LocalTime) {
         if now - self.learned >= REFRESH_AFTER {
             self.learn(Bracket::tightest(1), now);
         }
     }
 
-    /// `stamp` (nanoseconds of `CLOCK_REALTIME`) on the monotonic clock, with its uncertainty, for a datagram read at
-    /// `read`. `None` if the stamp makes no sense even after reading the clocks again.
+    /// Maps `stamp` (nanoseconds of `CLOCK_REALTIME`) to the monotonic clock, with its uncertainty,
+    /// for a datagram read at `read`. `None` if it is implausible even after reading the clocks
+    /// again.
     pub(crate) fn localise(&mut self, stamp: i64, read: LocalTime) -> Option<(LocalTime, Span)> {
         let found = self.map(stamp, read).or_else(|| {
             self.learn(Bracket::tightest(BRACKETS), crate::clock::now());
@@ -119,34 +123,34 @@ impl StampClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Ancillary {
     pub(crate) stamp: Option<i64>,
-    /// Datagrams that this socket dropped for want of room, modulo 2³².
+    /// Datagrams dropped by this socket for want of room, modulo 2³².
     pub(crate) overflow: Option<u32>,
-    /// Number of the sent datagram of the stamp (`SOF_TIMESTAMPING_OPT_ID`).
+    /// Number of the sent datagram that the timestamp belongs to (`SOF_TIMESTAMPING_OPT_ID`).
     pub(crate) transmit_id: Option<u32>,
     pub(crate) unlaunched: Option<u64>,
-    /// Interface by which the datagram came; 0 if unknown.
+    /// Index of the arrival interface; 0 if unknown.
     pub(crate) interface: u32,
 }
 
-/// 8-byte words for the control messages of one datagram: a stamp of three times, an overflow count, the interface, and
-/// an extended error with an IPv6 address.
+/// Size of one datagram's control messages in 8-byte words: a timestamp of three times, an overflow
+/// count, the interface, and an extended error with an IPv6 address.
 pub(crate) const CONTROL_WORDS: usize = 24;
 
 /// `SO_EE_ORIGIN_TXTIME` (linux/errqueue.h): both halves of a launch time.
 const ORIGIN_LAUNCH: u8 = 6;
-/// `PACKET_TX_TIMESTAMP` (linux/if_packet.h): what the error queue of a packet socket tells.
+/// `PACKET_TX_TIMESTAMP` (linux/if_packet.h): type of a packet socket's error-queue messages.
 pub(crate) const PACKET_TX_TIMESTAMP: libc::c_int = 16;
 
-/// Reads the control messages that came with `header`.
+/// Reads the control messages received with `header`.
 ///
 /// # Safety
 /// `header` has been filled by `recvmsg` or `recvmmsg` and its control buffer is still alive.
 pub(crate) unsafe fn ancillary(header: &libc::msghdr) -> Ancillary {
     let mut told = Ancillary::default();
-    // SAFETY: the caller promises that the header describes a live control buffer.
+    // SAFETY: the caller guarantees that the header describes a live control buffer.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !control.is_null() {
-        // SAFETY: the macros yield only headers that lie wholly in the control buffer, and the
+        // SAFETY: the macros return only headers that lie wholly in the control buffer, and the
         // kernel writes each with its data.
         unsafe {
             read_control(&mut told, &*control, libc::CMSG_DATA(control));
@@ -159,10 +163,10 @@ pub(crate) unsafe fn ancillary(header: &libc::msghdr) -> Ancillary {
 /// Reads one control message, whose data begins at `data`.
 ///
 /// # Safety
-/// `data` points at the data that `control` announces.
+/// `data` points to the data that `control` describes.
 unsafe fn read_control(told: &mut Ancillary, control: &libc::cmsghdr, data: *const u8) {
-    // SAFETY: each type is read only under the level and kind that the kernel gives it, and only if
-    // the announced length holds it; control data may be unaligned for it, hence `read_unaligned`.
+    // SAFETY: each type is read only under the level and type that the kernel uses for it, and only
+    // if the given length holds it; control data may be unaligned for it, hence `read_unaligned`.
     unsafe {
         let holds = |len: usize| control.cmsg_len >= libc::CMSG_LEN(len as u32) as usize;
         match (control.cmsg_level, control.cmsg_type) {
@@ -265,7 +269,6 @@ pub(crate) mod tests {
         assert!(clock.step.is_none());
     }
 
-    /// What the kernel tells by one control message, read as it writes it.
     pub(crate) fn told(
         level: libc::c_int,
         kind: libc::c_int,
@@ -289,7 +292,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What an ETF queue tells of a packet that it dropped (net/sched/sch_etf.c).
+    /// An ETF queue's report of a dropped packet (net/sched/sch_etf.c).
     pub(crate) const fn dropped(launch: u64, ee_code: u8, errno: i32) -> libc::sock_extended_err {
         libc::sock_extended_err {
             ee_errno: errno.unsigned_abs(),
@@ -304,7 +307,6 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_queue_dropped_is_told_by_both_halves_of_its_launch_time_on_every_kind_of_socket() {
-        // By TAI, beyond what one half holds.
         const LAUNCH: u64 = 1_700_000_037_123_456_789;
         /// `SO_EE_CODE_TXTIME_INVALID_PARAM` and `SO_EE_CODE_TXTIME_MISSED` (linux/errqueue.h), with the `errno`s that
         /// go with them (net/sched/sch_etf.c).
@@ -319,7 +321,6 @@ pub(crate) mod tests {
                 let dropped = dropped(LAUNCH, ee_code, errno);
                 let expected = Ancillary { unlaunched: Some(LAUNCH), ..Ancillary::default() };
                 assert_eq!(told(level, kind, dropped), expected, "{level} {ee_code}");
-                // Whatever else an error queue tells is no drop.
                 let stamp = libc::sock_extended_err {
                     ee_errno: libc::ENOMSG.unsigned_abs(),
                     ee_origin: libc::SO_EE_ORIGIN_TIMESTAMPING,

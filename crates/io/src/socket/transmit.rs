@@ -1,5 +1,6 @@
-//! Transmit stamps: when a sampled packet left the network stack. The kernel returns them on the error queue, without
-//! the packet and numbered in the order of requests (`SOF_TIMESTAMPING_OPT_TSONLY`, `SOF_TIMESTAMPING_OPT_ID`).
+//! Transmit timestamps: when a sampled packet left the network stack. The kernel returns them on
+//! the error queue, without the packet and numbered in request order
+//! (`SOF_TIMESTAMPING_OPT_TSONLY`, `SOF_TIMESTAMPING_OPT_ID`).
 
 use core::mem::MaybeUninit;
 
@@ -16,9 +17,9 @@ use crate::thread::realtime::permit;
 
 const OUTSTANDING: usize = 64;
 pub(crate) const AT_ONCE: usize = 64;
-/// The same right after a packet was refused, as the reason waits there.
+/// Maximum reads directly after a refused packet, as the reason is queued there.
 pub(crate) const AT_ONCE_EARLY: usize = 512;
-/// Vain readings of the error queue before a sample is lost: at a period of 1 ms a quarter of a second.
+/// Empty reads of the error queue before a sample counts as lost: 250 ms at a 1 ms period.
 const PATIENCE: u32 = 256;
 
 pub(crate) struct TransmitSampler {
@@ -27,18 +28,18 @@ pub(crate) struct TransmitSampler {
     next_id: u32,
     samples: [Option<(u32, Departure)>; OUTSTANDING],
     marked: bool,
-    /// Readings left to samples without a stamp: each is a system call, and the queue is mostly empty.
+    /// Remaining reads for outstanding samples: each is a system call, and the queue is mostly
+    /// empty.
     patience: u32,
     waiting: u32,
-    /// Stamps that were read before they were asked for; those without room are no loss.
+    /// Timestamps read before they were requested; dropped without harm if there is no room.
     early: Vec<TransmitStamp>,
 }
 
 pub(crate) struct ErrorReading<'a> {
     pub(crate) clock: &'a mut StampClock,
-    /// Read even if no stamp is expected: where packets are launched, dropped ones come back there too.
+    /// Read even if no timestamp is expected: with launch times, drops are reported there too.
     pub(crate) always: bool,
-    /// Takes the launch times of dropped packets.
     pub(crate) dropped: &'a mut dyn FnMut(u64),
 }
 
@@ -95,7 +96,7 @@ impl TransmitSampler {
         }
     }
 
-    /// Reads the error queue empty, within bounds, if anything can be in it.
+    /// Drains the error queue, within bounds, if it may contain anything.
     pub(crate) fn collect(
         &mut self,
         socket: &Socket,
@@ -117,7 +118,8 @@ impl TransmitSampler {
         }
     }
 
-    /// The same right after a refusal; the next [`Self::collect`] delivers the stamps.
+    /// Drains the error queue directly after a refusal; the next [`Self::collect`] delivers the
+    /// timestamps.
     pub(crate) fn collect_early(&mut self, socket: &Socket, mut reading: ErrorReading<'_>) {
         for _ in 0..AT_ONCE_EARLY {
             let Some(told) = read_error_queue(socket) else { return };
@@ -127,7 +129,7 @@ impl TransmitSampler {
         }
     }
 
-    /// The stamp that the kernel reported, if any; reports a dropped packet.
+    /// Returns the kernel's timestamp, if this is one; reports a dropped packet.
     pub(crate) fn take(
         &mut self,
         told: &Ancillary,
@@ -142,7 +144,7 @@ impl TransmitSampler {
         self.waiting = self.waiting.saturating_sub(1);
         let (left, uncertainty) = reading.clock.localise(stamp, now())?;
         let Departure { media, handed, .. } = departure;
-        // A stamp from before the packet was handed over belongs to an earlier count.
+        // A timestamp from before the hand-over belongs to an earlier numbering.
         let left_then = left + uncertainty >= handed;
         left_then.then(|| TransmitStamp { media, handed, left: left.max(handed), uncertainty })
     }
@@ -158,7 +160,8 @@ pub(crate) fn read_dropped(socket: &Socket, most: usize, dropped: &mut dyn FnMut
 fn read_error_queue(socket: &Socket) -> Option<Ancillary> {
     let mut control = [0u64; CONTROL_WORDS];
     let mut header = MaybeUninit::<libc::msghdr>::zeroed();
-    // SAFETY: zeros are a valid msghdr; the control buffer lives through the calls, aligned and of the length given.
+    // SAFETY: zeros are a valid msghdr; the control buffer outlives the calls, and is aligned and
+    // of the given length.
     unsafe {
         let header = header.assume_init_mut();
         header.msg_control = control.as_mut_ptr().cast();

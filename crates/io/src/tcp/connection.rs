@@ -1,4 +1,4 @@
-//! A connection as its users share it.
+//! A connection, shared by its users.
 
 use core::fmt;
 use std::io;
@@ -19,14 +19,14 @@ use crate::thread::realtime::permit;
 use crate::thread::sentence;
 use try_lock::TryLock;
 
-/// Why a connection is no more.
+/// Reason why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionLost {
     /// The far end closed it.
     Ended,
-    /// The system gave it up with this `errno`.
+    /// The system failed it with this `errno`.
     Error(i32),
-    /// The far end announced a frame of so many bytes, more than expected: foreign, or out of step.
+    /// The far end announced a frame of this size, over the maximum: foreign, or out of sync.
     TooLong(usize),
 }
 
@@ -57,7 +57,8 @@ pub(super) struct Connection {
     lost: AtomicU64,
 }
 
-/// A sending link that flushed within this time sends the reports too, so that no two threads want to at once.
+/// A sending link that flushed within this time also sends the reports, so that two threads do not
+/// contend.
 const FLUSHES: Span = Span::from_millis(100);
 
 impl Connection {
@@ -70,7 +71,8 @@ impl Connection {
         let socket = Socket::adopt(stream.into())?;
         let tcp = libc::IPPROTO_TCP;
         socket.set(tcp, libc::TCP_NODELAY, 1)?;
-        // The kernel queues no more than this: other packets wait here, where they can be dropped.
+        // The kernel queues no more than this: further packets wait here, where they can be
+        // dropped.
         socket.set(tcp, libc::TCP_NOTSENT_LOWAT, i32::try_from(frame_bytes).unwrap_or(i32::MAX))?;
         socket.set(tcp, libc::TCP_USER_TIMEOUT, millis(GIVEN_UP))?;
         socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
@@ -78,7 +80,7 @@ impl Connection {
         socket.set(tcp, libc::TCP_KEEPIDLE, seconds)?;
         socket.set(tcp, libc::TCP_KEEPINTVL, seconds / 2)?;
         socket.set(tcp, libc::TCP_KEEPCNT, ASKED)?;
-        // Few packets are on their way: no exponential back-off.
+        // With few packets in flight: no exponential back-off.
         socket.set(tcp, libc::TCP_THIN_LINEAR_TIMEOUTS, 1)?;
         let class = i32::from(options.dscp) << 2;
         match peer.is_ipv4() {
@@ -161,7 +163,7 @@ fn millis(span: Span) -> i32 {
     i32::try_from(span.as_nanos() / 1_000_000).unwrap_or(i32::MAX)
 }
 
-/// Sees when a connection is lost: the end of an ordinary thread.
+/// Detects the loss of a connection; used on an ordinary thread.
 pub struct TcpWatch(pub(super) Arc<Connection>);
 
 impl TcpWatch {
@@ -173,13 +175,13 @@ impl TcpWatch {
         libc::pollfd { fd: self.0.socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 }
     }
 
-    /// Why the connection is lost, if it is.
+    /// The reason for the loss, if the connection is lost.
     pub fn lost(&self) -> Option<ConnectionLost> {
         if let Some(lost) = self.0.lost() {
             return Some(lost);
         }
         let mut polled = [self.polled()];
-        // A reader would find out, but only after the data before.
+        // A reader would notice, but only after reading the remaining data.
         if !crate::socket::descriptor::poll(&mut polled, LocalTime::ZERO) {
             return None;
         }
@@ -187,12 +189,12 @@ impl TcpWatch {
         Some(if error == 0 { ConnectionLost::Ended } else { ConnectionLost::Error(error) })
     }
 
-    /// When something came by it last.
+    /// Time of the last data received.
     pub fn heard(&self) -> LocalTime {
         self.0.heard()
     }
 
-    /// The far end.
+    /// Address of the far end.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
     }

@@ -1,4 +1,5 @@
-//! Keeps a stream's connection: connects, or lets one sender in, on an ordinary thread, again after each loss.
+//! Maintains a stream's connection on an ordinary thread: connects, or accepts one sender, again
+//! after each loss.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,17 +28,17 @@ use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
 use try_lock::TryLock;
 
-/// Timeouts for an answer: the first, while a user waits, and later ones.
+/// Timeouts for connecting: the first, while a user waits, and later ones.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(1);
 const AGAIN: Span = Span::from_millis(250);
-/// A sender silent for so long gives way to another: its connection may be dead.
+/// A sender silent this long is replaced by another: its connection may be dead.
 const SILENT: Span = Span::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Connects to `to` and sends a stream there, from the calling thread or a wire thread below `device`. Reconnects by
-/// itself; meanwhile packets are dropped. `seal` makes what seals packets and reports, and counts on across
-/// connections.
+/// Connects to `to` and sends a stream there, from the calling thread or a wire thread below
+/// `device`. Reconnects automatically; until then packets are dropped. `seal` creates the
+/// encryption of packets and reports, whose counters continue across connections.
 pub fn connect_stream(
     to: SocketAddr,
     options: &TcpOptions,
@@ -61,13 +62,12 @@ pub fn connect_stream(
         keep_connected((to, options, seals), (switch, watch), stop);
     })?;
     let link = ThreadedLink::boxed(sending, device.map(|device| wire(device, &options)))?;
-    // Only reports come.
     let control = KeptControl { control, receiving: Some(receiving), _keeper: keeper };
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local: None })
 }
 
-/// Lets one sender at a time in at `at`, and receives it on the calling thread or a wire thread below `device`. Others
-/// are turned away, unless nothing that `seal` opened came for a second.
+/// Accepts one sender at a time at `at`, and receives on the calling thread or a wire thread below
+/// `device`. Others are rejected, unless nothing authentic was received for a second.
 pub fn listen_stream(
     at: SocketAddr,
     options: &TcpOptions,
@@ -77,7 +77,7 @@ pub fn listen_stream(
     let seals = StreamSeals::of_receiver(seal);
     let listener = listen(at).map_err(|error| not_listening(at, &error))?;
     let port = listener.local_addr().map_or(at.port(), |local| local.port());
-    // All senders have one name, also after coming again from another port.
+    // All senders have one name, even when reconnecting from another port.
     let named = Endpoint::Connection(port.into());
     let Muxed { receiving, controls: [_, control], switch, .. } =
         muxed(options.datagram_bytes, named)?;
@@ -97,11 +97,11 @@ pub fn listen_stream(
 }
 
 fn wire(device: Scheduler, options: &TcpOptions) -> WireOptions {
-    // A quarter of a second, as a socket of UDP has room for.
+    // 250 ms, like the room of a UDP socket.
     WireOptions::below(device, (options.packets_per_second as usize / 4).max(4 * options.batch))
 }
 
-/// Connects, for `patience` at most.
+/// Connects, waiting up to `patience`.
 pub fn connect(to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&to, patience)
 }
@@ -167,7 +167,7 @@ impl Drop for ConnectionKeeper {
     fn drop(&mut self) {
         self.stop.request();
         if let Some(thread) = self.thread.take() {
-            // A panic of it is a bug that its own message has told already.
+            // A panic is a bug that has printed its own message.
             let _ = thread.join();
         }
     }
@@ -195,7 +195,7 @@ fn keep_connected(
             Some((line, newer)) => {
                 switch.exchange(line);
                 watch = newer;
-                // One that is turned away tries again, but not at once.
+                // A rejected sender retries, but not at once.
                 made = now();
             }
             None => wait(stop, &[], now() + AGAIN),
@@ -216,14 +216,14 @@ fn keep_listening(
         polled.extend(held.as_ref().map(TcpWatch::polled));
         wait(stop, &polled, LocalTime::NEVER);
         let Ok((stream, _)) = listener.accept() else { continue };
-        // The first may have gone meanwhile.
+        // The first may have ended meanwhile.
         if held.as_ref().is_some_and(|held| held.lost().is_none() && now() - held.heard() < SILENT)
         {
             continue;
         }
         if let Ok((line, watch)) = MuxedTransport::tcp(stream, &options, seals.lend()) {
             switch.exchange(line);
-            // A silent sender that is alive comes again.
+            // A silent sender that is alive reconnects.
             held.iter().for_each(TcpWatch::close);
             held = Some(watch);
         }
@@ -249,15 +249,15 @@ impl Control for KeptControl {
 
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         if let Some(receiving) = &mut self.receiving {
-            // Packets are sent here by mistake.
+            // Discards packets sent here by mistake.
             receiving.receive(&mut |_| ());
         }
         self.control.receive(deliver);
     }
 }
 
-/// A seal for one connection after the other. Their halves change lines on the thread that uses them, so that no two
-/// ever want it at once: the second would go without.
+/// A seal lent to one connection after another. Its halves switch transports on the thread that
+/// uses them, so two never need it at once; the second would get nothing.
 #[derive(Clone)]
 struct LentSeal {
     seal: Arc<TryLock<Box<dyn Seal>>>,
@@ -280,7 +280,7 @@ impl Seal for LentSeal {
         self.room
     }
 
-    /// Nothing is sent while another has the seal, rather than unsealed.
+    /// While another user has the seal nothing is sent, rather than in clear.
     fn seal(&mut self, bytes: &mut [u8], len: usize) -> usize {
         self.seal.try_lock().map(|mut seal| seal.seal(bytes, len)).unwrap_or(0)
     }

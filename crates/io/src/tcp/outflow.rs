@@ -1,4 +1,4 @@
-//! Frames that leave by a connection, none of them cut short.
+//! Sends frames over a connection, always completing a frame it began.
 
 use rtrb::{Consumer, Producer};
 use tautline_proto::time::LocalTime;
@@ -13,7 +13,8 @@ const AT_ONCE: usize = 16;
 pub(super) const REPORT_BYTES: usize = 1500;
 const REPORTS: usize = 8;
 
-/// Null packets (RFC 4571) in a segment longer than 536 bytes, which a receiver acknowledges at once (RFC 9293).
+/// Null packets (RFC 4571), in a segment longer than 536 bytes, which a receiver acknowledges at
+/// once (RFC 9293).
 const NULL_PACKETS: [u8; 300 * LENGTH_BYTES] = [0; 300 * LENGTH_BYTES];
 
 #[derive(Clone, Copy)]
@@ -52,7 +53,8 @@ impl Outflow {
         (Self { rest, from: 0, until: 0, reports: [one, other] }, [one_in, other_in])
     }
 
-    /// Finishes the frame that has begun, and sends the reports that wait; the `errno` if the connection is lost.
+    /// Completes the current frame, and sends waiting reports; returns the `errno` if the
+    /// connection is lost.
     pub(super) fn settle(&mut self, socket: &Socket) -> Result<SendProgress, i32> {
         while self.from < self.until {
             match send(socket, &[&self.rest[self.from..self.until]])? {
@@ -70,7 +72,7 @@ impl Outflow {
                 let Some(count) = send(socket, &[&length, frame])? else {
                     return Ok(SendProgress::Some);
                 };
-                // Only the holder of the outflow takes any.
+                // Only the holder of the outflow pops.
                 let _ = self.reports[index].pop();
                 if !self.keep_rest(&length, frame, count) {
                     return Ok(SendProgress::Some);
@@ -94,7 +96,7 @@ impl Outflow {
                 (*place, count) = (length, ahead + 1);
             }
             if count == 0 {
-                // A length that cannot be encoded: none such is queued.
+                // Defensive: frames of an invalid length are never queued.
                 waiting.pop();
                 continue;
             }
@@ -130,7 +132,8 @@ impl Outflow {
         Ok(())
     }
 
-    /// Keeps what follows the first `count` bytes of a frame; whether there is nothing left.
+    /// Keeps the remainder of a frame after its first `count` bytes; returns whether nothing
+    /// remains.
     fn keep_rest(&mut self, length: &[u8], frame: &[u8], count: usize) -> bool {
         let whole = length.len() + frame.len();
         (self.from, self.until) = (count, whole);
@@ -142,7 +145,7 @@ impl Outflow {
     }
 }
 
-/// Sends these bytes in a row: how many were taken, `None` without room, or the `errno`.
+/// Sends these bytes in sequence: returns the number accepted, `None` without room, or the `errno`.
 fn send(socket: &Socket, parts: &[&[u8]]) -> Result<Option<usize>, i32> {
     let mut vectors = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; 2 * AT_ONCE];
     for (vector, part) in vectors.iter_mut().zip(parts) {
@@ -155,7 +158,7 @@ fn send(socket: &Socket, parts: &[&[u8]]) -> Result<Option<usize>, i32> {
     loop {
         let taken = {
             let _permit = permit("MSG_DONTWAIT: the call does not wait");
-            // SAFETY: the vectors lead to borrowed bytes, which the kernel only reads.
+            // SAFETY: the vectors point to borrowed bytes, which the kernel only reads.
             unsafe { libc::sendmsg(socket.fd(), &raw const message, flags) }
         };
         if taken >= 0 {

@@ -1,4 +1,4 @@
-//! A connection as a [`MuxedTransport`]: frames of RFC 4571 that hold RTP and RTCP.
+//! A connection as a [`MuxedTransport`]: RFC 4571 frames with RTP and RTCP.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -29,13 +29,13 @@ use crate::socket::seal::{Seal, room};
 use crate::system::errno;
 use crate::thread::realtime::permit;
 
-/// Bytes of one read: more than a period's packets.
+/// Bytes per read: more than a period's packets.
 const READ_BYTES: usize = 64 << 10;
-/// Reads of one [`Link::receive`], so that a flood cannot hold a real-time thread for ever.
+/// Maximum reads per [`Link::receive`], so that a flood cannot occupy a real-time thread forever.
 const ROUNDS: usize = 16;
 
 impl MuxedTransport {
-    /// A connection, set up for sound, and what reports its loss.
+    /// Creates a transport from a connection, configured for audio, and a watch for its loss.
     pub fn tcp(
         stream: TcpStream,
         options: &TcpOptions,
@@ -84,8 +84,8 @@ impl MuxedTransport {
     }
 }
 
-/// Frames packets. Those that the connection does not take wait here, and the oldest are dropped after a time, so that
-/// the delay never grows. A frame that has begun is finished.
+/// Frames packets. Packets that the connection does not accept wait here, and the oldest are
+/// dropped after a time, so that the delay never grows. A frame once begun is completed.
 struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,
@@ -114,7 +114,8 @@ impl TcpSender {
         self.batch.clear();
     }
 
-    /// Sends null packets instead of waiting ones until the window is wide enough; whether it is.
+    /// Sends null packets instead of waiting ones until the window is wide enough; returns whether
+    /// it is.
     fn grow(&mut self, now: LocalTime) -> Result<bool, i32> {
         let Some(growth) = &mut self.growth else { return Ok(true) };
         self.packets += self.waiting.len() as u64;
@@ -132,7 +133,7 @@ impl TcpSender {
 }
 
 impl Drop for TcpSender {
-    /// Finishes a frame that has begun, and reports; drops what waits.
+    /// Completes a frame once begun and sends reports; drops waiting packets.
     fn drop(&mut self) {
         self.connection.unsent.store(true, Ordering::Relaxed);
         let Connection { socket, outflow, .. } = &*self.connection;
@@ -188,7 +189,7 @@ impl Link for TcpSender {
                 counters.let_go += waiting.clear();
                 connection.lose(ConnectionLost::Error(errno));
             }
-            // A report is being sent: packets go with the next flush.
+            // A report is being sent: packets follow with the next flush.
             None => {}
         }
     }
@@ -216,8 +217,8 @@ impl Half for TcpSender {
     }
 }
 
-/// Takes frames apart. Arrivals have the time of their reading: the kernel stamps segments, and one may have waited for
-/// a lost one before it, with a stamp from before anybody could have it.
+/// Parses frames. Arrival time is the time of reading: kernel timestamps are per segment, and a
+/// segment that waited for an earlier, lost one has a timestamp from before it could be read.
 struct TcpReceiver {
     reader: FrameReader,
     datagram_bytes: usize,
@@ -233,7 +234,7 @@ impl TcpReceiver {
         let answer = {
             let _permit = permit("MSG_DONTWAIT: the call does not wait");
             let fd = self.connection.socket.fd();
-            // SAFETY: the room is writable and of this length.
+            // SAFETY: the buffer is writable and of this length.
             unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), libc::MSG_DONTWAIT) }
         };
         match answer {
@@ -340,13 +341,13 @@ impl Half for TcpReceiver {
     }
 }
 
-/// Reports by the same connection: sent by the sending link as it flushes, or else here.
+/// Reports on the same connection: sent when the sending link flushes, or else here.
 struct TcpReports {
     reports: Producer<QueuedReport>,
     connection: Arc<Connection>,
 }
 
-/// Retries while another thread sends a report: the time of a system call.
+/// Retries while another thread sends a report, which takes one system call.
 const TRIES: usize = 100;
 
 impl Speak for TcpReports {

@@ -1,8 +1,8 @@
-//! Which cores a thread runs on (`sched_setaffinity(2)`).
+//! Selects the cores that a thread runs on (`sched_setaffinity(2)`).
 
 use std::io;
 
-/// The cores that the current thread may use, in rising order.
+/// Cores that the current thread may use, in ascending order.
 pub fn usable_cores() -> Vec<usize> {
     // SAFETY: all zeros are a valid, empty set, which the call fills.
     let set = unsafe {
@@ -16,12 +16,12 @@ pub fn usable_cores() -> Vec<usize> {
     (0..CORES).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
 }
 
-/// Keeps the current thread on `core`. Refused, it runs where it did.
+/// Pins the current thread to `core`. On error its affinity is unchanged.
 pub fn pin_to(core: usize) -> io::Result<()> {
     if core >= CORES {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: all zeros are a valid, empty set; `core` lies within its bits.
+    // SAFETY: all zeros are a valid, empty set; `core` is within its bits.
     let answer = unsafe {
         let mut set: libc::cpu_set_t = core::mem::zeroed();
         libc::CPU_SET(core, &mut set);

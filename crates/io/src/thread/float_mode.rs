@@ -1,26 +1,27 @@
-//! How the processor handles *denormals*: offloaded code must compute as its host does, or the bits differ.
+//! How the processor handles *denormals*: offloaded code must compute like its host, or the bits
+//! differ.
 
 use core::marker::PhantomData;
 
-/// What becomes of denormals, on one thread.
+/// Denormal handling of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FloatMode {
-    /// A result that would be one is zero (x86 calls it FTZ).
+    /// Denormal results become zero (FTZ on x86).
     pub flush_to_zero: bool,
-    /// An operand that is one is taken for zero (DAZ). Arm has one switch for both.
+    /// Denormal operands are treated as zero (DAZ). Arm has one switch for both.
     pub denormals_are_zero: bool,
 }
 
 impl FloatMode {
-    /// Denormals as IEEE 754 has them: what threads begin with.
+    /// Denormals per IEEE 754: the default of new threads.
     pub const EXACT: Self = Self { flush_to_zero: false, denormals_are_zero: false };
 
-    /// That of the current thread; `None` for a processor that this does not know.
+    /// Mode of the current thread; `None` on unknown processors.
     pub fn current() -> Option<Self> {
         register::read().map(register::decode)
     }
 
-    /// The current thread computes so until the guard is dropped; no effect on an unknown processor.
+    /// Sets the current thread's mode until the guard is dropped; no effect on unknown processors.
     pub fn set(self) -> FloatModeGuard {
         let before = register::read();
         if let Some(before) = before {
@@ -33,7 +34,7 @@ impl FloatMode {
     }
 }
 
-/// Restores what the thread had before.
+/// Restores the thread's previous mode when dropped.
 #[derive(Debug)]
 #[must_use = "the mode ends when this is dropped"]
 pub struct FloatModeGuard {
@@ -49,7 +50,7 @@ impl Drop for FloatModeGuard {
     }
 }
 
-/// MXCSR (Intel SDM volume 1, 10.2.3): bit 15 flushes results, bit 6 takes operands for zero.
+/// MXCSR (Intel SDM volume 1, 10.2.3): bit 15 is FTZ, bit 6 is DAZ.
 #[cfg(target_arch = "x86_64")]
 mod register {
     use super::FloatMode;
@@ -60,7 +61,7 @@ mod register {
 
     pub(super) fn read() -> Option<Word> {
         let mut word: Word = 0;
-        // SAFETY: stores 32 bits where there is room for them.
+        // SAFETY: stores 32 bits into a variable of that size.
         unsafe {
             core::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags));
         }
@@ -68,8 +69,9 @@ mod register {
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: loads a word that was read before but for the two bits, none of which is reserved. What runs
-        // under another mode is other people's code, called through a pointer: nothing of ours that computes.
+        // SAFETY: loads a word that was read before, except for two bits, none of which is
+        // reserved. Only foreign code, called through a pointer, runs under another mode; none of
+        // this program's arithmetic does.
         unsafe {
             core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
         }
@@ -100,14 +102,14 @@ mod register {
 
     pub(super) fn read() -> Option<Word> {
         let word: Word;
-        // SAFETY: reads a register.
+        // SAFETY: only reads a register.
         unsafe { core::arch::asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack)) };
         Some(word)
     }
 
     pub(super) fn write(word: Word) {
-        // SAFETY: a word that was read before but for one bit. What runs under another mode is other people's
-        // code, called through a pointer: nothing of ours that computes.
+        // SAFETY: a word that was read before, except for one bit. Only foreign code, called
+        // through a pointer, runs under another mode; none of this program's arithmetic does.
         unsafe { core::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack)) };
     }
 

@@ -1,4 +1,4 @@
-//! Descriptors by which one thread wakes or ends another.
+//! Descriptors with which one thread wakes or stops another.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -26,35 +26,37 @@ impl EventDescriptor {
     pub(crate) fn wake(&self) {
         let one = 1u64.to_ne_bytes();
         let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight bytes, as an event descriptor wants. It refuses only if it is readable already.
+        // SAFETY: eight bytes, as an event descriptor requires. The write fails only if it is
+        // readable already.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
     pub(crate) fn silence(&self) {
         let mut count = [0u8; 8];
         let _permit = permit("the event descriptor is non-blocking");
-        // SAFETY: eight writable bytes. It refuses only if it is unreadable already.
+        // SAFETY: eight writable bytes. The read fails only if it is unreadable already.
         unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }
 
-/// Asks a thread to end, once and for all; clones are the same one. Its descriptor is readable from then on.
+/// A permanent stop request for a thread; clones share it. Its descriptor is readable once
+/// requested.
 #[derive(Debug, Clone)]
 pub struct Halt(Arc<(AtomicBool, EventDescriptor)>);
 
 impl Halt {
-    /// Not asked for yet.
+    /// Creates a stop flag that is not set.
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new((AtomicBool::new(false), EventDescriptor::new()?))))
     }
 
-    /// Asks whoever waits to end.
+    /// Requests the stop.
     pub fn request(&self) {
         self.0.0.store(true, Ordering::Release);
         self.0.1.wake();
     }
 
-    /// Whether it was asked for.
+    /// Whether the stop was requested.
     pub fn is_requested(&self) -> bool {
         self.0.0.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! What the system lets this process have, and how fine its timers are.
+//! Resource limits of this process, and its timer precision.
 
 use core::mem::MaybeUninit;
 use std::ffi::CString;
@@ -9,28 +9,28 @@ use tautline_proto::time::Span;
 
 use crate::clock::nanos_of;
 
-/// A resource limit (getrlimit(2)): what holds now, and up to what the process may raise it.
+/// A resource limit (getrlimit(2)): the current value, and the maximum that the process may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// What holds; `None` if there is no limit.
+    /// Current (soft) limit; `None` if unlimited.
     pub now: Option<u64>,
-    /// What it may be raised to; `None` if there is no limit.
+    /// Maximum (hard) limit; `None` if unlimited.
     pub most: Option<u64>,
 }
 
-/// The limits that matter to sound.
+/// The limits relevant to audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceLimits {
-    /// The highest real-time priority (`RLIMIT_RTPRIO`).
+    /// Maximum real-time priority (`RLIMIT_RTPRIO`).
     pub priority: Limit,
-    /// Bytes of memory that may be locked (`RLIMIT_MEMLOCK`).
+    /// Maximum bytes of locked memory (`RLIMIT_MEMLOCK`).
     pub locked_bytes: Limit,
-    /// Files that may be open, sockets among them (`RLIMIT_NOFILE`).
+    /// Maximum number of open files, including sockets (`RLIMIT_NOFILE`).
     pub files: Limit,
 }
 
 impl ResourceLimits {
-    /// Those of this process.
+    /// Reads this process's limits.
     pub fn read() -> Self {
         Self {
             priority: limit(libc::RLIMIT_RTPRIO),
@@ -48,27 +48,29 @@ fn limit(resource: libc::__rlimit_resource_t) -> Limit {
     Limit { now: value(limit.rlim_cur), most: value(limit.rlim_max) }
 }
 
-/// Whether this user may read and write a file, without opening it: a sound card may wait for its user.
+/// Whether this user may read and write a file. Does not open it, as opening a sound card can
+/// block.
 pub fn may_use(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: a text with its end, alive through the call.
+    // SAFETY: a zero-terminated string that outlives the call.
     let answer = unsafe {
         libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::R_OK | libc::W_OK, libc::AT_EACCESS)
     };
     answer == 0
 }
 
-/// How late timers of the current thread may be, to end together with others (`PR_GET_TIMERSLACK`).
+/// Maximum delay that the kernel adds to the current thread's timers to batch them
+/// (`PR_GET_TIMERSLACK`).
 pub fn timer_slack() -> Span {
     // SAFETY: no pointers.
     let nanos = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Span::from_nanos(nanos.into())
 }
 
-/// Resolution of `CLOCK_MONOTONIC` timers: 1 ns if they are high-resolution, else a tick of the kernel.
+/// Resolution of `CLOCK_MONOTONIC` timers: 1 ns if high-resolution, else a kernel tick.
 pub fn timer_resolution() -> Span {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: `time` is a writable timespec, and all zeros are one should the call not fill it.
+    // SAFETY: `time` is a writable timespec, and all zeros are valid if the call does not fill it.
     let time = unsafe {
         libc::clock_getres(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
         time.assume_init()
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn timers_have_a_resolution() {
         let resolution = timer_resolution();
-        // From a nanosecond to a tick of the slowest kernel, HZ=100.
+        // From a nanosecond to the longest kernel tick, HZ=100.
         assert!((1..=10_000_000).contains(&resolution.as_nanos()), "{resolution}");
     }
 }

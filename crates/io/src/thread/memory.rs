@@ -1,4 +1,4 @@
-//! Memory that is there when it is needed.
+//! Locked and prefaulted memory.
 
 use core::fmt;
 use std::io;
@@ -28,10 +28,10 @@ impl fmt::Display for LockRefused {
 
 impl std::error::Error for LockRefused {}
 
-/// Keeps every page that the process touches from now on, or has touched, in memory until it ends.
+/// Locks all pages that the process has touched or will touch into memory.
 ///
-/// Pages are locked when first touched (`MCL_ONFAULT`), so unused stacks and heaps cost nothing: [`prefault`] what
-/// real-time code will touch.
+/// Pages are locked on first touch (`MCL_ONFAULT`), so unused stacks and heaps cost nothing:
+/// [`prefault`] memory used by real-time code.
 pub fn lock() -> Result<(), LockRefused> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: no pointers; locking changes no contents.
@@ -44,14 +44,15 @@ pub fn lock() -> Result<(), LockRefused> {
     }
 }
 
-/// Returns memory that only the start needed: free heap, and unmodified pages of the program's file, which the kernel
-/// maps again when used. From then on blocks of 128 kB and more return to the kernel when they are freed. Call it before
-/// [`lock`], and not in a process that runs other programs' code.
+/// Releases memory that only the start needed: free heap, and unmodified pages of the program's
+/// file, which the kernel maps again on use. From then on, freed blocks of 128 kB and more return
+/// to the kernel. Call it before [`lock`], and not in a process that runs other programs' code.
 pub fn release_start() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it changes only memory that is free, and where new blocks lie.
+    // SAFETY: affects only free memory and the placement of new blocks.
     unsafe {
-        // By default the threshold grows with what is freed, and the buffers of an ended call stay in the heap.
+        // By default the threshold grows with freed sizes, which would keep an ended call's buffers
+        // in the heap.
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
         libc::malloc_trim(0);
     }
@@ -61,7 +62,8 @@ pub fn release_start() {
         return;
     };
     for (from, length) in maps.lines().filter_map(|line| never_written(line, &program)) {
-        // SAFETY: pages of a private mapping of a file that were never written: reading them again gives the same.
+        // SAFETY: pages of a private file mapping that were never written: reading them again gives
+        // the same contents.
         unsafe {
             let start = core::ptr::with_exposed_provenance_mut(from);
             libc::madvise(start, length, libc::MADV_DONTNEED);
@@ -69,8 +71,8 @@ pub fn release_start() {
     }
 }
 
-/// Address and length of an unwritten mapping of the program: code, or the constants before it, which have no
-/// relocations. `line` is of /proc/PID/maps (proc(5)).
+/// Address and length of an unwritten mapping of the program: code, or the constants before it,
+/// which have no relocations. `line` is from /proc/PID/maps (proc(5)).
 fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
@@ -84,7 +86,7 @@ fn never_written(line: &str, program: &Path) -> Option<(usize, usize)> {
     Some((from?, to?.checked_sub(from?)?))
 }
 
-/// A wait-free ring whose every page is in memory before the first value is pushed.
+/// Creates a wait-free ring with all pages already in memory.
 pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
     let (mut producer, consumer) = RingBuffer::new(slots);
     if let Ok(mut chunk) = producer.write_chunk_uninit(slots) {
@@ -97,23 +99,24 @@ pub fn ring<T>(slots: usize) -> (Producer<T>, Consumer<T>) {
     (producer, consumer)
 }
 
-/// Adds a value within the capacity, or returns it: no memory is asked for.
+/// Pushes a value without allocating; returns it if the capacity is exhausted.
 pub fn push_within<T>(items: &mut Vec<T>, item: T) -> Result<(), T> {
     let Some(free) = items.spare_capacity_mut().first_mut() else { return Err(item) };
     free.write(item);
-    // SAFETY: the place behind the last value is within the capacity and holds a value since the line before.
+    // SAFETY: the slot after the last value is within the capacity and was initialised by the line
+    // before.
     unsafe { items.set_len(items.len() + 1) };
     Ok(())
 }
 
-/// Brings every page of `slice` into memory, writable, by writing back a byte of each.
+/// Brings every page of `slice` into memory, writable, by rewriting a byte of each.
 pub fn prefault<T>(slice: &mut [T]) {
     const PAGE: usize = 4096;
     let bytes = size_of_val(slice);
     let start = slice.as_mut_ptr().cast::<core::mem::MaybeUninit<u8>>();
     for offset in (0..bytes).step_by(PAGE).chain(bytes.checked_sub(1)) {
-        // SAFETY: inside the slice, which is borrowed uniquely; the very byte that was there is
-        // written back, whether or not it is padding.
+        // SAFETY: inside the slice, which is borrowed uniquely; the same byte is written back,
+        // whether or not it is padding.
         unsafe {
             let place = start.add(offset);
             place.write_volatile(place.read_volatile());

@@ -1,12 +1,12 @@
-//! Marks real-time code for the real-time sanitizer. Both guards cost nothing unless built with
-//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`; then an allocation, a lock or a blocking system call inside
-//! a [`Scope`] ends the program with a stack trace.
+//! Marks real-time code for the real-time sanitizer. Both guards are free unless built with
+//! `RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`; then an allocation, a lock or a
+//! blocking system call inside a [`Scope`] aborts the program with a stack trace.
 
 use core::marker::PhantomData;
 
 #[cfg(tautline_rtsan)]
 mod runtime {
-    // The entry points of LLVM's real-time sanitizer (compiler-rt `rtsan/rtsan.h`).
+    // Entry points of LLVM's real-time sanitizer (compiler-rt `rtsan/rtsan.h`).
     unsafe extern "C" {
         pub(super) safe fn __rtsan_realtime_enter();
         pub(super) safe fn __rtsan_realtime_exit();
@@ -15,7 +15,7 @@ mod runtime {
     }
 }
 
-/// The current thread is in real-time context until this is dropped. Scopes nest.
+/// Keeps the current thread in real-time context until dropped. Scopes nest.
 #[derive(Debug)]
 #[must_use = "the scope ends when this is dropped"]
 pub struct Scope(PhantomData<*const ()>);
@@ -36,12 +36,13 @@ impl Drop for Scope {
     }
 }
 
-/// The sanitizer looks away on the current thread until this is dropped. Permits nest.
+/// Disables the sanitizer on the current thread until dropped. Permits nest.
 #[derive(Debug)]
 #[must_use = "the permit ends when this is dropped"]
 pub struct Permit(PhantomData<*const ()>);
 
-/// Permits a call that only looks blocking to the sanitizer, for the `reason` (such as a non-blocking socket).
+/// Permits a call that only appears blocking to the sanitizer, for the given `reason` (such as a
+/// non-blocking socket).
 #[inline]
 pub fn permit(reason: &'static str) -> Permit {
     let _ = reason;
@@ -51,7 +52,8 @@ pub fn permit(reason: &'static str) -> Permit {
 }
 
 impl Permit {
-    /// Runs our own code, called back from a permitted call, under the sanitizer again. Only within a single permit.
+    /// Runs tautline's own code, called back from a permitted call, under the sanitizer again. Only
+    /// valid within a single permit.
     #[inline]
     pub fn lifted<T>(&self, ours: impl FnOnce() -> T) -> T {
         #[cfg(tautline_rtsan)]
@@ -63,7 +65,7 @@ impl Permit {
     }
 }
 
-/// Calls foreign code that counts as blocking, for the `reason`.
+/// Calls foreign code that counts as blocking, for the given `reason`.
 #[inline]
 pub fn permitted<T>(reason: &'static str, foreign: impl FnOnce() -> T) -> T {
     let _permit = permit(reason);

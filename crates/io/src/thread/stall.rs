@@ -1,5 +1,6 @@
-//! Tells a frozen host from a late program: a high-priority thread on each watched core notes when it woke late. Stalls
-//! of all at once are the host's, unless this program was stopped (SIGSTOP, Ctrl-Z).
+//! Distinguishes a frozen host from a late program: a high-priority thread on each watched core
+//! records late wake-ups. Stalls of all cores at once are the host's, unless this program was
+//! stopped (SIGSTOP, Ctrl-Z).
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -17,27 +18,28 @@ use crate::thread::affinity::{pin_to, usable_cores};
 use crate::thread::limits::ResourceLimits;
 use crate::thread::{Granted, Scheduler, spawn};
 
-/// A wake-up as late as this is a stall.
+/// Minimum lateness of a wake-up to count as a stall.
 pub const LATE: Span = Span::from_millis(1);
-/// Between two looks at a core while nothing stalls: 0.3 % of a core in all for two of them.
+/// Wake-up interval per core without stalls: costs 0.3 % of a core for two cores together.
 const COARSE: Span = Span::from_millis(10);
-/// The same after a stall: of a freeze of 3 ms, what is due within its first 2 ms is at least [`LATE`].
+/// Wake-up interval after a stall: in a 3 ms freeze, a wake-up due in its first 2 ms is at least
+/// [`LATE`].
 const CLOSE: Span = Span::from_millis(2);
 const CLOSE_FOR: Span = Span::from_secs(30);
-/// The same where stalls are what is measured.
+/// Wake-up interval when stalls themselves are measured.
 const DENSE: Span = Span::from_millis(1);
 const ENOUGH: usize = 2;
-/// Stalls that one core can note between two calls of [`StallMonitor::poll`].
+/// Maximum number of stalls per core between two calls of [`StallMonitor::poll`].
 const RING: usize = 1024;
-/// Stalls remembered of each core, and of all.
+/// Maximum number of stalls remembered per core, and for all cores together.
 const REMEMBERED: usize = 1024;
 
-/// A time in which a core did not run what it should have.
+/// A period in which a core did not run a due thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// When the core was to wake.
+    /// When the thread was due to wake.
     pub from: LocalTime,
-    /// When it did.
+    /// When it woke.
     pub to: LocalTime,
 }
 
@@ -47,13 +49,13 @@ impl Stall {
         (from < to).then_some(Self { from, to })
     }
 
-    /// How long it lasted.
+    /// Duration of the stall.
     pub fn length(&self) -> Span {
         self.to - self.from
     }
 }
 
-/// The stalls of every core, and what they have in common. Pure: stalls are recorded in any order.
+/// Stalls of each core, and those common to all. Does no I/O; accepts stalls in any order.
 #[derive(Debug, Clone)]
 pub struct StallLog {
     cores: Vec<VecDeque<Stall>>,
@@ -63,7 +65,7 @@ pub struct StallLog {
 }
 
 impl StallLog {
-    /// An empty log for so many cores.
+    /// Creates an empty log for this many cores.
     pub fn new(cores: usize) -> Self {
         Self {
             cores: (0..cores).map(|_| VecDeque::with_capacity(REMEMBERED)).collect(),
@@ -73,7 +75,7 @@ impl StallLog {
         }
     }
 
-    /// Notes a stall of `core`, one of the log's; counts outlast forgotten stalls.
+    /// Records a stall of `core`, an index into the log; counts include forgotten stalls.
     pub fn record(&mut self, core: usize, stall: Stall) {
         let mut pieces = vec![stall];
         for (other, stalls) in self.cores.iter().enumerate() {
@@ -89,12 +91,12 @@ impl StallLog {
         remember(&mut self.cores[core], stall);
     }
 
-    /// The times in which all cores stalled, in the order in which they became known.
+    /// Periods in which all cores stalled, in the order of detection.
     pub fn seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
         self.common.iter().copied()
     }
 
-    /// Stalls of one core that are mostly not shared by all, of [`LATE`] or more, core by core.
+    /// Stalls of one core, at least [`LATE`], that are mostly not common to all; core by core.
     pub fn seen_by_one(&self) -> impl Iterator<Item = Stall> + '_ {
         let alone = move |stall: &Stall| {
             let common = self.common.iter().filter_map(|all| all.common(stall));
@@ -104,23 +106,23 @@ impl StallLog {
         self.cores.iter().flatten().copied().filter(alone)
     }
 
-    /// Whether all cores stalled at once at some time between `from` and `to`.
+    /// Whether all cores stalled at once at any time between `from` and `to`.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.common.iter().rev().any(|stall| stall.from <= to && from <= stall.to)
     }
 
-    /// Stalls noted for each core.
+    /// Number of stalls per core.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Stalls that all cores saw.
+    /// Number of stalls common to all cores.
     pub const fn total(&self) -> u64 {
         self.common_count
     }
 }
 
-/// The intersections of `pieces` with `stalls`, which do not overlap, as one core's stalls do not.
+/// Intersections of `pieces` with `stalls`; the latter do not overlap, as they are one core's.
 fn meet(pieces: &[Stall], stalls: &VecDeque<Stall>) -> Vec<Stall> {
     let common = |piece: &Stall| {
         let piece = *piece;
@@ -136,8 +138,9 @@ fn remember(stalls: &mut VecDeque<Stall>, stall: Stall) {
     stalls.push_back(stall);
 }
 
-/// Watches cores that this process may use, until dropped. Each wake-up takes 10 to 14 µs on a virtual machine
-/// (docs/decisions/0026-the-stall-witness.md), so measurements of processor time leave it out.
+/// Watches cores that this process may use, until dropped. Each wake-up takes 10 to 14 µs on a
+/// virtual machine (docs/decisions/0026-the-stall-witness.md), so measurements of processor time
+/// run without it.
 pub struct StallMonitor {
     log: StallLog,
     watches: Vec<StallWatch>,
@@ -153,16 +156,18 @@ struct StallWatch {
 }
 
 impl StallMonitor {
-    /// Sees every freeze of 11 ms, one in five of 3 ms, and every one of 3 ms for 30 s after any: two cores stand for
-    /// all, each looked at 100 times a second, or 500 times after a stall.
+    /// Starts the monitor: detects all freezes of 11 ms, one in five of 3 ms, and all of 3 ms for
+    /// 30 s after any freeze. Two cores represent all; each is sampled 100 times per second, or 500
+    /// times after a stall.
     ///
-    /// Its threads run at `fifo:99`, or as high as a limit leaves. Without the privilege they run as any thread, and a
-    /// busy program looks like a stalled host ([`StallMonitor::trust`]).
+    /// Its threads run at `fifo:99`, or as high as a limit permits. Without the privilege they run
+    /// at normal priority, and a busy program looks like a stalled host ([`StallMonitor::trust`]).
     pub fn start() -> Self {
         Self::watching(&enough(usable_cores()), Pace { calm: COARSE, alarmed: CLOSE })
     }
 
-    /// Sees every freeze of 2 ms on every core, for twice the price on each.
+    /// Starts a denser monitor: detects all freezes of 2 ms on every core, at twice the cost per
+    /// core.
     pub fn start_dense() -> Self {
         Self::watching(&usable_cores(), Pace { calm: DENSE, alarmed: DENSE })
     }
@@ -177,19 +182,20 @@ impl StallMonitor {
         Self { log, watches, stop, went_on, stopped: None }
     }
 
-    /// A witness of nothing, for runs that do without: no thread, no stall.
+    /// A disabled monitor: no threads, no stalls.
     pub fn idle() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (log, watches) = (StallLog::new(0), Vec::new());
         Self { log, watches, stop, went_on: WentOn::deaf(), stopped: None }
     }
 
-    /// Takes in the threads' notes; best on the main thread, which learns first that a stopped program goes on.
+    /// Reads the threads' records; best called on the main thread, which is the first to learn that
+    /// a stopped program continues.
     pub fn poll(&mut self) {
         for (core, watch) in self.watches.iter_mut().enumerate() {
             while let Ok(stall) = watch.stalls.pop() {
                 if self.went_on.ended(&stall) {
-                    // Each core notes the same stop.
+                    // Each core records the same stop.
                     let before = self.stopped.filter(|(stop, _)| stop.common(&stall).is_some());
                     self.stopped = before.or(Some((stall, false)));
                 } else {
@@ -199,28 +205,28 @@ impl StallMonitor {
         }
     }
 
-    /// When this program was stopped, if it was since this was last asked.
+    /// When this program was stopped, if it was since the last call.
     pub fn take_stopped(&mut self) -> Option<Stall> {
         let (stall, told) = self.stopped.as_mut()?;
         (!core::mem::replace(told, true)).then_some(*stall)
     }
 
-    /// The times in which all cores stalled, among the latest 1024, as of the last poll.
+    /// Periods in which all cores stalled, the latest 1024, as of the last poll.
     pub fn stalls_seen_by_all(&self) -> impl Iterator<Item = Stall> + '_ {
         self.log.seen_by_all()
     }
 
-    /// Whether all cores stalled at once at some time between `from` and `to`, as of the last poll.
+    /// Whether all cores stalled at once at any time between `from` and `to`, as of the last poll.
     pub fn overlaps(&self, from: LocalTime, to: LocalTime) -> bool {
         self.log.overlaps(from, to)
     }
 
-    /// Everything noted.
+    /// All recorded stalls.
     pub const fn log(&self) -> &StallLog {
         &self.log
     }
 
-    /// Whether a stall is the host's for certain. Its `Display` is the sentence for the report.
+    /// Whether stalls are certainly the host's. Its `Display` is the sentence for the report.
     pub fn trust(&self) -> Trust {
         Trust { refused: self.watches.iter().map(|w| w.granted).find(|g| !g.is_granted()) }
     }
@@ -230,16 +236,16 @@ impl Drop for StallMonitor {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for thread in self.watches.iter_mut().filter_map(|watch| watch.thread.take()) {
-            // A watch does nothing that could panic; if it did, there is nothing left to undo.
+            // The thread's code cannot panic; if it did, there would be nothing to undo.
             let _ = thread.join();
         }
     }
 }
 
-/// How far the witness's word goes.
+/// How reliable the monitor is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trust {
-    /// The refusal, if the witness runs without priority.
+    /// The refusal, if the monitor runs without priority.
     pub refused: Option<Granted>,
 }
 
@@ -258,10 +264,10 @@ impl fmt::Display for Trust {
 fn highest() -> Scheduler {
     const TOP: Scheduler = Scheduler::Fifo(99);
     let Some(limit @ 1..99) = ResourceLimits::read().priority.now else { return TOP };
-    // With CAP_SYS_NICE no limit counts.
+    // With CAP_SYS_NICE no limit applies.
     match spawn("taut-stall", TOP, 0, || ()) {
         Ok((thread, granted)) => {
-            // It does nothing that could panic.
+            // The thread's code cannot panic.
             let _ = thread.join();
             if granted.is_granted() { TOP } else { Scheduler::Fifo(limit as u8) }
         }
@@ -278,7 +284,7 @@ fn watch(
     let (mut noted, stalls) = RingBuffer::new(RING);
     let (stop, alarm) = (Arc::clone(stop), Arc::clone(alarm));
     let (thread, granted) = spawn(&format!("taut-stall-{core}"), scheduler, 0, move || {
-        // Refused, it still sees what its core stalled.
+        // If refused, it still sees stalls of the core it runs on.
         let _ = pin_to(core);
         look(&stop, pace, &alarm, &mut noted);
     })?;
@@ -290,7 +296,7 @@ fn look(stop: &AtomicBool, pace: Pace, alarm: &Alarm, noted: &mut Producer<Stall
     while !stop.load(Ordering::Acquire) {
         sleep_until(heartbeat.due);
         if let Some(stall) = heartbeat.beat(now(), alarm) {
-            // If the ring is full, nobody reads it.
+            // A full ring means that nothing reads it.
             let _ = noted.push(stall);
         }
     }
@@ -347,18 +353,19 @@ fn enough(cores: Vec<usize>) -> Vec<usize> {
 
 const NEVER: i64 = i64::MIN;
 
-/// When this program was last told to go on.
+/// When this program last received SIGCONT.
 pub struct WentOn {
     at: Arc<AtomicI64>,
     handler: Option<SigId>,
 }
 
 impl WentOn {
-    /// The cores' threads run up to so much before the signal is handled, by a thread without priority: all that waited
-    /// for the program wants a core then. It was more than 50 ms on a busy machine.
+    /// How much earlier than the signal handler the cores' threads may run. The handler runs on a
+    /// thread without priority, when everything that waited for the program wants a core; 50 ms
+    /// were exceeded on a busy machine.
     const AFTER: Span = Span::from_secs(1);
 
-    /// Listens from now on, if the system lets it.
+    /// Registers the signal handler, if the system permits.
     pub fn listen() -> Self {
         let at = Arc::new(AtomicI64::new(NEVER));
         let heard = Arc::clone(&at);
@@ -372,7 +379,7 @@ impl WentOn {
         Self { at: Arc::new(AtomicI64::new(NEVER)), handler: None }
     }
 
-    /// Whether the program itself was stopped then.
+    /// Whether the program itself was stopped during this stall.
     pub fn ended(&self, stall: &Stall) -> bool {
         match self.at.load(Ordering::Acquire) {
             NEVER => false,
@@ -492,14 +499,13 @@ mod tests {
         assert_eq!(enough(vec![3]), [3]);
     }
 
-    /// What two cores see of freezes of all within a second, and how often they woke. They are looked at from these
-    /// phases on.
+    /// Log and number of wake-ups of two cores with these phases, for freezes of both within a
+    /// second.
     fn seen(freezes: &[Stall], phases: [Span; 2]) -> (StallLog, u32) {
         let (mut log, mut wakes) = (StallLog::new(2), 0);
         let pace = Pace { calm: COARSE, alarmed: CLOSE };
         let alarm = Alarm::silent();
         let mut cores = phases.map(|phase| Heartbeat { due: at(0) + phase, pace });
-        // The core that wakes next, as both share the alarm.
         while let Some(core) = (0..2).min_by_key(|core| cores[*core].due)
             && cores[core].due < at(1000)
         {
@@ -517,7 +523,7 @@ mod tests {
         Stall { from, to: from + Span::from_millis(millis) }
     }
 
-    /// Beginnings within the longest interval between two looks, with phases of the two cores.
+    /// Freeze starts spread over the longest wake-up interval, with phases of the two cores.
     fn beginnings() -> impl Iterator<Item = (LocalTime, [Span; 2])> {
         let phases = |step| [Span::ZERO, Span::from_micros(7 * step)];
         (0..200).map(move |step| (at(500) + Span::from_micros(50 * step), phases(step)))
@@ -553,7 +559,7 @@ mod tests {
     fn before_a_stall_some_short_freezes_are_seen() {
         let found: u64 =
             beginnings().map(|(from, _)| seen(&[freeze(from, 3)], [Span::ZERO; 2]).0.total()).sum();
-        // The last of 3 ms is no stall yet, of 10 ms.
+        // The last of 3 ms is not a stall yet, of 10 ms.
         assert!((38..=42).contains(&found), "{found} of 200");
     }
 

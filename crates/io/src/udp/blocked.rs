@@ -1,4 +1,4 @@
-//! A socket whose read blocks: for measuring, as no link does so.
+//! A blocking socket, only for measurements: no link blocks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use crate::socket::descriptor::Socket;
 use crate::socket::incoming::Incoming;
 use crate::udp::open::{UdpOptions, open};
 
-/// Receives by a `recvmmsg` that waits for the first datagram.
+/// Receives with a `recvmmsg` that waits for the first datagram.
 pub struct BlockedUdp {
     socket: Socket,
     local: SocketAddr,
@@ -19,7 +19,7 @@ pub struct BlockedUdp {
 }
 
 impl BlockedUdp {
-    /// Opens the socket; each call of [`Self::receive`] waits for `patience` at most.
+    /// Opens the socket; each [`Self::receive`] waits up to `patience`.
     pub fn open(options: &UdpOptions, patience: Span) -> Result<Self, OpenError> {
         let socket = open(options)?;
         socket.block(patience).map_err(|error| {
@@ -34,12 +34,13 @@ impl BlockedUdp {
         })
     }
 
-    /// The address that the socket is bound to.
+    /// Address that the socket is bound to.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Waits for datagrams and delivers one call's; false if none came in time. Other errors are counted and returned.
+    /// Waits for datagrams and delivers those of one call; returns `false` on timeout. Other errors
+    /// are counted and returned.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> io::Result<bool> {
         match self.incoming.receive_blocked(&self.socket, &mut self.counters, deliver) {
             Ok(count) => Ok(count > 0),
@@ -51,7 +52,7 @@ impl BlockedUdp {
         }
     }
 
-    /// What was counted so far.
+    /// Counters since the socket was opened.
     pub const fn counters(&self) -> LinkCounters {
         self.counters
     }

@@ -14,7 +14,7 @@ use tautline_proto::endpoint::Endpoint;
 
 const BATCH: usize = 4;
 
-/// A socket for RTCP. Sends do not block; arrivals carry kernel stamps.
+/// A non-blocking socket for RTCP; arrivals have kernel timestamps.
 pub struct ControlSocket {
     socket: Socket,
     local: SocketAddr,
@@ -26,13 +26,13 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens a socket with the addresses, groups and marks of `options`.
+    /// Opens a socket with the addresses, groups and DSCP in `options`.
     pub fn open(options: &UdpOptions) -> Result<Self, OpenError> {
         Self::open_sealed(options, None)
     }
 
-    /// The same with a seal on every datagram, if there is one. Datagrams that do not open are counted
-    /// ([`LinkCounters::unopened`]).
+    /// Opens a socket, with encryption of every datagram if `seal` is given. Datagrams that cannot
+    /// be opened are counted ([`LinkCounters::unopened`]).
     pub fn open_sealed(
         options: &UdpOptions,
         seal: Option<Box<dyn Seal>>,
@@ -53,13 +53,13 @@ impl ControlSocket {
         })
     }
 
-    /// The address that the socket is bound to.
+    /// Address that the socket is bound to.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Sends one datagram, sealed once, to a group by every network it was opened for. A refusal is counted and
-    /// returned.
+    /// Sends one datagram, encrypted once; to a group, via every network that the socket was opened
+    /// for. Errors are counted and returned.
     pub fn send_to(&mut self, datagram: &[u8], to: impl Into<Endpoint>) -> io::Result<()> {
         let Some(seal) = &mut self.seal else { return self.send_as_it_is(datagram, to.into()) };
         let mut sealed = std::mem::take(&mut self.sealed);
@@ -99,7 +99,7 @@ impl ControlSocket {
         answer
     }
 
-    /// Delivers every datagram that has arrived, oldest first. Does not wait.
+    /// Delivers all received datagrams, oldest first. Does not wait.
     pub fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         let seal = self.seal.as_deref_mut();
         let errno = self.incoming.receive(&self.socket, &mut self.counters, seal, deliver);
@@ -108,7 +108,7 @@ impl ControlSocket {
         }
     }
 
-    /// What was counted so far.
+    /// Counters since the socket was opened.
     pub const fn counters(&self) -> LinkCounters {
         self.counters
     }

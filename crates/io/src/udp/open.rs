@@ -1,4 +1,4 @@
-//! Opens UDP sockets: what may be asked for, and the sentence when it cannot be had.
+//! Opens UDP sockets: options, and error messages.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,91 +17,96 @@ use crate::socket::launch::LaunchOptions;
 use crate::socket::timestamp;
 use crate::thread::limits::{Limit, ResourceLimits};
 
-/// Start of an [`OpenError`]'s mend if another socket has the UDP port: a caller may choose another port.
+/// Start of an [`OpenError`]'s fix if another socket has the UDP port: the caller may choose
+/// another port.
 pub const PORT_HELD: &str = "another program holds UDP port";
 
-/// Whether a datagram longer than the path's MTU may be sent.
+/// Whether datagrams longer than the path MTU may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FragmentPolicy {
-    /// In several IP fragments, all of which must arrive.
+    /// As several IP fragments, all of which must arrive.
     #[default]
     Allow,
-    /// Not at all: the kernel refuses it (`EMSGSIZE`, a send error) and sets "don't fragment".
+    /// Not at all: the kernel refuses them (`EMSGSIZE`, a send error) and sets "don't fragment".
     Never,
 }
 
-/// Assured Forwarding 41 (RFC 2597), which AES67 §6.2 gives media.
+/// Assured Forwarding 41 (RFC 2597): the class of media in AES67 §6.2.
 pub const DSCP_MEDIA: u8 = 34;
 
-/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h), the first band of `pfifo_fast` and the highest without privileges. The
-/// kernel would read DSCP 34 as the bulk of RFC 1349, which goes last.
+/// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of `pfifo_fast`, and the highest
+/// without privileges. The kernel itself would map DSCP 34 to bulk traffic (RFC 1349), which is
+/// sent last.
 const PRIORITY: u8 = 6;
 
-/// The largest RTCP compound: what fits an Ethernet frame.
+/// Maximum RTCP compound packet: the payload of an Ethernet frame.
 const CONTROL_BYTES: usize = 1472;
 
-/// How a UDP link is opened.
+/// Options of a UDP link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Local address and UDP port (0: a free one). Unspecified with [`Self::join`], it binds to the group, so that
-    /// nothing else arrives. A receiver at `[::]` receives IPv4 too.
+    /// Local address and UDP port (0: any free port). If unspecified with [`Self::join`], the
+    /// socket binds to the group, so that nothing else is received. A receiver at `[::]` receives
+    /// IPv4 too.
     pub bind: SocketAddr,
-    /// Where every packet goes: unicast addresses and groups, of the same family as `bind`.
+    /// Destinations of every packet: unicast addresses and groups, of the same family as `bind`.
     pub destinations: Vec<SocketAddr>,
-    /// Room for so many destinations if they are changed while sending, and at least for those given.
+    /// Room for this many destinations if they change while sending; at least the number given.
     pub most_destinations: usize,
-    /// Interface by name or address. A unicast socket uses it alone; a multicast one joins and sends there.
+    /// Interface name or address. A unicast socket uses only this interface; a multicast one joins
+    /// and sends there.
     pub interface: Option<String>,
-    /// More interfaces to join a group on and to send its reports by. A unicast socket with some receives by every
-    /// interface.
+    /// Further interfaces for joining a group and sending its reports. A unicast socket with any of
+    /// these receives on all interfaces.
     pub also_heard_at: Vec<String>,
-    /// Everything is sent by these options too: over a second network.
+    /// Options of a second network, on which everything is sent too.
     pub also: Option<Box<UdpOptions>>,
-    /// Routers that a multicast datagram may pass, plus one; 1 stays on the local network.
+    /// Multicast TTL: routers that a datagram may pass, plus one; 1 stays on the local network.
     pub ttl: u8,
-    /// Whether what is sent to a group is also heard on this host.
+    /// Whether sent multicast is also received on this host.
     pub loopback: bool,
-    /// The group to join.
+    /// Group to join.
     pub join: Option<IpAddr>,
-    /// The only sources to receive, or all if empty: joined source-specifically (RFC 4607) with `join`; other datagrams
-    /// count as foreign.
+    /// Accepted sources; empty for all. With `join`, a source-specific join (RFC 4607); other
+    /// datagrams count as foreign.
     pub sources: Vec<IpAddr>,
-    /// Differentiated services code point of everything sent, 0 to 63.
+    /// DSCP of everything sent, 0 to 63.
     pub dscp: u8,
-    /// `SO_PRIORITY`: the queue of this host that packets leave by.
+    /// `SO_PRIORITY`: selects this host's transmit queue.
     pub priority: u8,
-    /// The largest datagram in bytes, UDP payload; longer ones arrive truncated.
+    /// Maximum datagram size in bytes of UDP payload; longer ones arrive truncated.
     pub datagram_bytes: usize,
-    /// Packets per second that are expected one way, for the socket's buffers.
+    /// Expected packets per second in one direction, which size the socket buffers.
     pub packets_per_second: u32,
-    /// Packets that one system call sends, and datagrams that one fetches.
+    /// Maximum number of packets per system call, each way.
     pub batch: usize,
-    /// What happens to datagrams longer than the path's MTU.
+    /// Whether to send datagrams longer than the path MTU.
     pub fragment: FragmentPolicy,
-    /// Every how many packets one is sampled for its transmit stamp; 0 for none.
+    /// Every Nth packet is sampled for its transmit timestamp; 0 for none.
     pub transmit_stamp_every: u32,
-    /// How the kernel launches packets, if it is to.
+    /// Launch times for the kernel, if used.
     pub launch: Option<LaunchOptions>,
-    /// How a wire thread spaces its packets.
+    /// How a wire thread spaces packets.
     pub spacing: Spacing,
-    /// Replaces a socket of this program at the same address, which [`yield_address`] shares meanwhile.
+    /// Whether this socket replaces one of this program at the same address, shared by
+    /// [`yield_address`].
     pub succeeds: bool,
 }
 
-/// Lets a succeeding UDP socket bind this one's address. That one gets new packets, and this one keeps older ones: none
-/// is lost. An error if `socket` is no socket.
+/// Allows a successor to bind this UDP socket's address. The successor receives new packets, and
+/// this socket keeps older ones: none is lost. An error if `socket` is not a socket.
 pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1 as libc::c_int])
 }
 
 impl UdpOptions {
-    /// Sends to `destinations` from a free UDP port.
+    /// Options to send to `destinations` from a free UDP port.
     pub fn sender(destinations: Vec<SocketAddr>) -> Self {
         let six = destinations.first().is_some_and(SocketAddr::is_ipv6);
         Self { bind: SocketAddr::new(any(six), 0), destinations, ..Self::default() }
     }
 
-    /// Receives at `address`; if that is a group, joins it.
+    /// Options to receive at `address`, joining it if it is a group.
     pub fn receiver(address: SocketAddr) -> Self {
         let join = address.ip().is_multicast().then_some(address.ip());
         Self { bind: address, join, ..Self::default() }
@@ -117,7 +122,7 @@ impl UdpOptions {
         options.datagram_bytes = CONTROL_BYTES;
         options.packets_per_second = 100;
         options.transmit_stamp_every = 0;
-        // An ETF, for the priority of class A, would drop packets without a launch time.
+        // With class A priority, an ETF would drop packets without a launch time.
         (options.launch, options.priority) = (None, Self::default().priority);
         match options.also.take().and_then(|also| also.interface) {
             Some(other) if self.sends_to_groups() => options.also_heard_at.push(other),
@@ -142,7 +147,7 @@ impl UdpOptions {
         Outbound { destinations, networks, datagram_bytes: self.datagram_bytes, ringed }
     }
 
-    /// Packets that wait at a wire thread at most: a quarter of a second of them.
+    /// Maximum number of packets that wait at a wire thread: 250 ms, at least 64 and two batches.
     pub fn ring_packets(&self) -> usize {
         buffered_packets(self.packets_per_second, self.batch)
     }
@@ -172,14 +177,14 @@ impl UdpOptions {
         self.destinations.iter().any(|to| to.ip().is_multicast())
     }
 
-    /// The bytes that each of the socket's two buffers is asked for: a quarter of a second of the stream.
+    /// Requested size in bytes of each socket buffer: 250 ms of the stream.
     pub fn buffer_bytes(&self) -> usize {
         buffer_bytes(self.datagram_bytes, self.ring_packets())
     }
 }
 
 impl Default for UdpOptions {
-    /// A free UDP port of IPv4, datagrams that fit an Ethernet frame, and 1000 of them a second.
+    /// A free IPv4 UDP port, datagrams of up to an Ethernet frame, and 1000 per second.
     fn default() -> Self {
         Self {
             bind: SocketAddr::new(any(false), 0),
@@ -223,7 +228,7 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     })?;
     bind(&socket, options, index)?;
     if options.succeeds && !options.is_multicast() {
-        // No other program may take the address from here on.
+        // No other program may share the address from here on.
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 0).map_err(|error| {
             let tried = format!("keeping UDP {} to this program", options.bind);
             OpenError::new(tried, &error, "this is a fault of tautline: please report it")
@@ -244,7 +249,7 @@ pub(crate) fn open(options: &UdpOptions) -> Result<Socket, OpenError> {
     Ok(socket)
 }
 
-/// Takes over a bound UDP socket, and configures it as `options` say but for the address.
+/// Takes over a bound UDP socket, and applies `options` except for the address.
 pub(crate) fn adopt(descriptor: OwnedFd, options: &UdpOptions) -> Result<Socket, OpenError> {
     let cannot = |error: io::Error| {
         let tried = "taking over a socket that was handed over".to_owned();
@@ -300,7 +305,6 @@ fn find_interface(name: &str) -> Result<u32, OpenError> {
 }
 
 fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::Result<()> {
-    // Several programs on one host may hear the same group.
     if options.is_multicast() || options.succeeds {
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     }
@@ -310,7 +314,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
     let (class, loopback, hops) =
         (i32::from(options.dscp) << 2, i32::from(options.loopback), i32::from(options.ttl));
     let never = options.fragment == FragmentPolicy::Never;
-    // A receiver counts what each network brought.
+    // A receiver counts packets per network.
     let told = i32::from(options.destinations.is_empty());
     if options.bind.is_ipv4() {
         socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, told)?;
@@ -331,7 +335,7 @@ fn configure(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> io::R
         }
     }
     if options.dscp > 0 || options.priority != PRIORITY {
-        // After the mark, from which the kernel makes a priority of its own.
+        // After setting the DSCP, from which the kernel derives a priority.
         socket.set(libc::SOL_SOCKET, libc::SO_PRIORITY, options.priority.into())?;
     }
     Ok(())
@@ -367,7 +371,7 @@ fn bind(socket: &Socket, options: &UdpOptions, index: Option<u32>) -> Result<(),
         local.set_ip(group);
     }
     if let (SocketAddr::V6(six), Some(index)) = (&mut local, index) {
-        // Link-local addresses are told apart by the interface (RFC 4007 §6).
+        // A link-local address is ambiguous without its interface (RFC 4007 §6).
         if six.scope_id() == 0 {
             six.set_scope_id(index);
         }
@@ -414,7 +418,7 @@ fn join_error(group: IpAddr, interface: Option<&String>, error: &io::Error) -> O
     OpenError::new(tried, error, mend)
 }
 
-/// Whether every destination can be reached as `options` say; nothing is sent.
+/// Checks that every destination is reachable with these options; sends nothing.
 pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
     check_families(options)?;
     let index = options.interface.as_deref().map(find_interface).transpose()?;
@@ -422,7 +426,7 @@ pub fn check_destinations(options: &UdpOptions) -> Result<(), OpenError> {
     all.try_for_each(|destination| check_route(*destination, options, index))
 }
 
-/// Connecting a temporary socket asks the kernel for the route and sends nothing.
+/// Connects a temporary socket, which makes the kernel look up the route and sends nothing.
 fn check_route(
     destination: SocketAddr,
     options: &UdpOptions,
@@ -450,14 +454,14 @@ fn connected(
     Ok(socket)
 }
 
-/// The address that packets to `destination` come from as `options` say; `None` without a route.
+/// Source address of packets to `destination` with these options; `None` without a route.
 pub fn source_address(destination: SocketAddr, options: &UdpOptions) -> Option<IpAddr> {
     let index = options.interface.as_deref().map(find_interface).transpose().ok()?;
     let socket = connected(destination, options, index).ok()?;
     socket.local().ok().map(|local| local.ip())
 }
 
-/// The number of the interface by which packets to `destination` leave that are sent as `options` say.
+/// Index of the interface via which packets to `destination` leave with these options.
 pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
     let by = options.interface.as_deref().map(interface_index).transpose().ok()?;
     let scope = match destination {
@@ -467,13 +471,13 @@ pub fn leaves_by(destination: SocketAddr, options: &UdpOptions) -> Option<u32> {
     route::leaving(destination.ip(), by.or(scope)).ok()
 }
 
-/// Bytes of IP and UDP headers of a datagram without options: 20 or 40 (RFC 791, RFC 8200) + 8.
+/// Size of IP and UDP headers without options, in bytes: 20 or 40 (RFC 791, RFC 8200) + 8.
 pub const fn header_bytes(destination: &SocketAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
 }
 
-/// The largest IP packet, headers included ([`header_bytes`]), that the path to `destination` is known to carry whole,
-/// in bytes; `None` without a route.
+/// Known path MTU to `destination` in bytes, including headers ([`header_bytes`]); `None` without a
+/// route.
 pub fn path_mtu(destination: SocketAddr) -> Option<usize> {
     let socket = Socket::for_family_of(&destination).ok()?;
     socket.connect(destination).ok()?;
@@ -519,7 +523,6 @@ mod tests {
             let place = Endpoint::from(came_from);
             assert_eq!((place, place.host()), (own.into(), Host::from(own.ip())));
             assert_eq!(place.to_string(), own.to_string());
-            // Reports go back the same way.
             socket.send_to(b"back", came_from).expect("it is sent");
             sender.recv_from(&mut [0; 4]).expect("it arrives");
         }

@@ -1,4 +1,4 @@
-//! RTP and RTCP on two UDP ports, the one above the other.
+//! RTP and RTCP on two consecutive UDP ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -14,30 +14,32 @@ use crate::udp::open::{UdpOptions, open};
 
 const TRIES: usize = 64;
 
-/// A link for RTP that was opened, and the control channel for its RTCP.
+/// An open RTP link, with the control channel for its RTCP.
 pub struct OpenedStream {
-    /// The link.
+    /// The RTP link.
     pub link: Box<dyn Link>,
-    /// The control channel.
+    /// The RTCP control channel.
     pub control: Option<Box<dyn Control>>,
-    /// What the link was opened for: empty if it is to receive.
+    /// Parameters for sending; empty for a receiver.
     pub outbound: Outbound,
-    /// The addresses that the two are bound to, where they are of IP.
+    /// Bound addresses of both, if they use IP.
     pub local: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl OpenedStream {
-    /// The addresses that link and control are bound to; unspecified ones where they are none of IP.
+    /// Bound addresses of link and control channel; unspecified if they do not use IP.
     pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
         let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         self.local.unwrap_or((none, none))
     }
 }
 
-/// Makes the seals of a stream, for packets and reports, again for whichever sockets are tried.
+/// Creates the seals of a stream, for packets and for reports, again for each pair of sockets that
+/// is tried.
 pub type MakeSeal<'a> = &'a dyn Fn() -> Box<dyn Seal>;
 
-/// Opens a stream's sockets as [`open_pair`] does, on the calling thread or a wire thread below `device`.
+/// Opens a stream's sockets like [`open_pair`], on the calling thread or a wire thread below
+/// `device`.
 pub fn open_stream(
     options: &UdpOptions,
     device: Option<Scheduler>,
@@ -45,7 +47,7 @@ pub fn open_stream(
     open_sealed_stream(options, device, None)
 }
 
-/// The same with seals on packets and reports, if there are to be any.
+/// Opens a stream's sockets, with encryption of packets and reports if `seal` is given.
 pub fn open_sealed_stream(
     options: &UdpOptions,
     device: Option<Scheduler>,
@@ -64,12 +66,13 @@ pub fn open_sealed_stream(
     Ok(OpenedStream { link, control: Some(Box::new(control)), outbound, local })
 }
 
-/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11); port 0 finds a free even pair.
+/// Opens a link for RTP and a socket for RTCP on the UDP port above (RFC 3550 §11); port 0 selects
+/// a free even pair.
 pub fn open_pair(options: &UdpOptions) -> Result<(DirectLink, ControlSocket), OpenError> {
     find_pair(options, DirectLink::open, ControlSocket::open)
 }
 
-/// The same with a plain socket for RTP too, which sends to anyone.
+/// Opens a pair like [`open_pair`], but with a plain socket for RTP, which can send to any address.
 pub fn open_plain_pair(options: &UdpOptions) -> Result<(ControlSocket, ControlSocket), OpenError> {
     find_pair(options, ControlSocket::open, ControlSocket::open)
 }
@@ -109,7 +112,7 @@ fn open_pair_at<T>(
             errno: 0,
         });
     };
-    // If both are taken, the error names the one that was asked for.
+    // If both are in use, the error names the requested port.
     let media = open_media(&media)?;
     let control = open_reports(&options.for_control(above)).map_err(|mut error| {
         error.tried.push_str(" for RTCP");

@@ -1,4 +1,4 @@
-//! Links over sockets that somebody else opened, and waits for what comes by links.
+//! Links on sockets opened elsewhere, and waits for arrivals on links.
 
 use tautline_trial::snapshot;
 
@@ -22,7 +22,6 @@ fn handed_over() -> DirectLink {
     DirectLink::over_socket(socket, &options, None).unwrap()
 }
 
-/// Far enough that no busy machine comes near it.
 fn later() -> LocalTime {
     now() + Span::from_secs(20)
 }

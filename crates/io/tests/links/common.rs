@@ -1,4 +1,4 @@
-//! What the tests of real links share.
+//! Helpers shared by the link tests.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -13,7 +13,6 @@ use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, MediaTime, Span};
 use tautline_trial::{Lack, skipped};
 
-/// An arrival that outlives its batch.
 pub(crate) struct Got {
     pub(crate) bytes: Vec<u8>,
     pub(crate) source: Endpoint,
@@ -23,7 +22,6 @@ pub(crate) struct Got {
     pub(crate) truncated: bool,
 }
 
-/// Receives until `count` datagrams have come, for ten seconds at most.
 pub(crate) fn collect(link: &mut impl Link, count: usize) -> Vec<Got> {
     let mut all = Vec::new();
     let until = now() + Span::from_secs(10);
@@ -44,7 +42,6 @@ pub(crate) fn collect(link: &mut impl Link, count: usize) -> Vec<Got> {
     all
 }
 
-/// Receives once; how many came.
 pub(crate) fn drain(link: &mut impl Link) -> usize {
     let mut count = 0;
     link.receive(&mut |_| count += 1);
@@ -55,7 +52,6 @@ pub(crate) fn sender_to(destination: SocketAddr) -> DirectLink {
     DirectLink::open(&UdpOptions::sender(vec![destination])).unwrap()
 }
 
-/// The instants of a packet captured at `capture` that is to leave at `due`.
 pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
     Departure {
         media: MediaTime::ZERO,
@@ -68,16 +64,15 @@ pub(crate) fn departure(capture: LocalTime, due: LocalTime) -> Departure {
     }
 }
 
-/// A packet that wants nothing but to be sent.
 pub(crate) fn outgoing(datagram: &mut [u8]) -> Outgoing<'_> {
     let instants = departure(now(), LocalTime::ZERO);
     Outgoing { datagram, instants, handed_at: None, again: None }
 }
 
-/// Moves the current thread to a network of its own that has nothing but `veth0`, which is
-/// `10.77.0.1/24` and has an MTU of 1500, and its peer `veth1`. False, with the reason said, where that cannot be had.
+/// Moves the current thread to a network namespace with only `veth0` (`10.77.0.1/24`, MTU 1500) and
+/// its peer `veth1`. Returns `false`, and prints the reason, if that is impossible.
 pub(crate) fn in_a_network_of_its_own() -> bool {
-    // SAFETY: no pointers; only this thread leaves the network.
+    // SAFETY: no pointers; only this thread leaves the network namespace.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let why = std::io::Error::last_os_error();
         skipped(Lack::Privilege, &format!("a network namespace needs root: {why}"));
@@ -102,7 +97,8 @@ pub(crate) fn in_a_network_of_its_own() -> bool {
     laid && ["veth0", "veth1"].into_iter().all(carries)
 }
 
-/// Waits until frames go by this interface: the kernel opens its queue some time after both ends are up.
+/// Waits until frames pass this interface: the kernel opens its queue some time after both ends are
+/// up.
 fn carries(interface: &str) -> bool {
     let until = now() + Span::from_secs(10);
     while now() < until {

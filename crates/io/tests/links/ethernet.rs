@@ -14,7 +14,6 @@ use crate::common::{collect, drain, in_a_network_of_its_own, outgoing};
 
 const GROUP: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 0xFE, 1];
 const OTHER: EthernetAddress = [0x91, 0xE0, 0xF0, 0, 0xFE, 2];
-/// Of AAF and of CRF.
 const SUBTYPES: [u8; 2] = [0x02, 0x04];
 
 fn end(interface: &str, address: EthernetAddress, sends: bool) -> EthernetOptions {
@@ -38,7 +37,6 @@ fn open(options: &EthernetOptions) -> DirectLink {
     DirectLink::open_ethernet(options).unwrap()
 }
 
-/// A packet of that subtype, stream and number.
 fn pdu(subtype: u8, stream: u8, number: u8) -> Vec<u8> {
     let mut bytes = vec![0; 60];
     (bytes[0], bytes[11], bytes[59]) = (subtype, stream, number);
@@ -50,7 +48,7 @@ fn send(link: &mut DirectLink, mut bytes: Vec<u8>) {
     link.flush();
 }
 
-/// On a thread of its own, since it leaves the network.
+/// Runs the test on its own thread, as it leaves the network namespace.
 fn apart(test: fn()) {
     std::thread::spawn(test).join().unwrap();
 }
@@ -79,15 +77,14 @@ fn frames_of_others_never_reach_the_program_however_many_there_are() {
     });
 }
 
-/// Frames of others that go out at once.
 const AT_ONCE: usize = 64;
-/// Of IPv4, SRP, LLDP, PTP and experiments, and of AVTP.
+/// IPv4, SRP, LLDP, PTP, experimental, AVTP.
 const ETHERTYPES: [u16; 6] = [0x0800, 0x22EA, 0x88CC, 0x88F7, 0x88B5, ETHERTYPE];
-/// Of AVTP, none of them ours: 61883, AAF's neighbours, CRF, ADP, MAAP.
+/// AVTP subtypes that are not this stream's: 61883, AAF's neighbours, CRF, ADP, MAAP.
 const OTHER_SUBTYPES: [u8; 6] = [0x00, 0x03, 0x05, SUBTYPES[1], 0xFA, 0xFE];
 
-/// Sends frames that differ from ours in nothing but the ethertype, or in the subtype, as fast as it can, until it
-/// is told to stop, and counts them as it goes.
+/// Sends frames that differ from the stream's only in ethertype or subtype, as fast as possible
+/// until `stop`, and counts them.
 fn flood(stop: &AtomicBool, count: &AtomicU64) {
     // SAFETY: no pointers.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -120,17 +117,17 @@ fn flood(stop: &AtomicBool, count: &AtomicU64) {
         })
         .collect();
     while !stop.load(Ordering::Relaxed) {
-        // SAFETY: the messages, and the frames and addresses that they lead to, are alive and stay where they are.
+        // SAFETY: the messages, and the frames and addresses that they point to, are alive and do
+        // not move.
         let sent = unsafe { libc::sendmmsg(socket, messages.as_mut_ptr(), AT_ONCE as u32, 0) };
         count.fetch_add(sent.max(0).unsigned_abs().into(), Ordering::Relaxed);
     }
-    // SAFETY: a descriptor of this function's own.
+    // SAFETY: this function owns the descriptor.
     unsafe { libc::close(socket) };
 }
 
 #[test]
 fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
-    /// Ours that leave at once.
     const BATCH: usize = 100;
     apart(|| {
         if !in_a_network_of_its_own() {
@@ -144,7 +141,7 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
             let flooding = Flooding { stop: &stop };
             threads.spawn(|| flood(&stop, &count));
             let (began, mut batches) = (now(), 0_u64);
-            // As long as the others have not been many.
+            // Until enough foreign frames were sent.
             while batches < 100 || count.load(Ordering::Relaxed) < 200_000 {
                 let numbered = |number: usize| {
                     let mut bytes = pdu(SUBTYPES[0], 7, number as u8);
@@ -173,12 +170,11 @@ fn a_flood_of_other_ethertypes_and_subtypes_takes_nothing_from_ours() {
             assert_eq!((sent.sent, sent.send_errors, sent.dropped), (all, 0, 0));
             assert_eq!((heard.received, heard.kernel_drops, heard.truncated), (all, 0, 0));
         });
-        // Nor of what came after the last of ours.
         assert_eq!((drain(&mut receiver), receiver.counters().kernel_drops), (0, 0));
     });
 }
 
-/// Ends the flood, also where the test fails.
+/// Ends the flood, even if the test fails.
 struct Flooding<'a> {
     stop: &'a AtomicBool,
 }
@@ -206,7 +202,7 @@ fn a_clock_is_heard_alone_where_sound_goes_to_the_same_address() {
     });
 }
 
-/// The group by `veth1`, for a socket that is no link.
+/// The group on `veth1`, for a plain socket.
 fn group_of(ethertype: u16) -> libc::sockaddr_ll {
     let [a, b, c, d, e, f] = GROUP;
     libc::sockaddr_ll {
@@ -221,12 +217,12 @@ fn group_of(ethertype: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// A frame with a tag of a VLAN of this number and the priority 3, by a socket of its own.
+/// Sends a frame with this VLAN id and priority 3, from its own socket.
 fn send_tagged(vlan: u16, pdu: &[u8]) {
     let tci = (3 << 13 | vlan).to_be_bytes();
     let frame = [tci.as_slice(), &ETHERTYPE.to_be_bytes(), pdu].concat();
     let to = group_of(libc::ETH_P_8021Q as u16);
-    // SAFETY: the frame and the address are alive through the calls and as long as they are said to be.
+    // SAFETY: the frame and the address outlive the calls and have the given lengths.
     unsafe {
         let socket = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0);
         assert!(socket >= 0, "{}", std::io::Error::last_os_error());

@@ -1,4 +1,4 @@
-//! Launch times, as far as the loopback interface goes: its queue heeds none, and what goes with packets does.
+//! Launch times on the loopback interface: its queue ignores them, but packets carry them.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;
@@ -17,7 +17,7 @@ fn packets_leave_with_launch_times_to_all_destinations_and_tell_what_they_were()
     let local = || DirectLink::open(&UdpOptions::receiver("127.0.0.1:0".parse().unwrap())).unwrap();
     let mut receivers = [local(), local()];
     let lead = Span::from_micros(300);
-    // Of the monotonic clock anybody may give launch times.
+    // Monotonic launch times need no privilege.
     let launch =
         LaunchOptions { clock: LaunchClock::Monotonic, lead, least: Span::ZERO, ahead: Span::ZERO };
     let to = receivers.iter().map(|receiver| receiver.local()).collect();

@@ -1,4 +1,4 @@
-//! RTP and RTCP by one transport, which is exchanged while both flow.
+//! RTP and RTCP over one transport, which is exchanged while both flow.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -20,7 +20,7 @@ use tautline_proto::time::{LocalTime, Span};
 use crate::common::outgoing;
 use crate::tcp::connected;
 
-/// Turns bytes by a key and writes it behind: whoever has another does not open it.
+/// XORs bytes with a key and appends the key; opens only datagrams with the same key.
 struct Keyed(u8);
 
 impl Seal for Keyed {
@@ -54,20 +54,17 @@ fn udp(far: FarAddress, key: u8) -> (MuxedTransport, SocketAddr) {
     (MuxedTransport::udp(socket, &UdpOptions::default(), far, seals(key)).unwrap(), address)
 }
 
-/// An end with this line.
 pub(crate) fn end_with(line: MuxedTransport) -> Muxed {
     let mut end = muxed(1472, FAR).unwrap();
     end.switch.exchange(line);
     end
 }
 
-/// A packet of RTP with this number.
 pub(crate) fn packet(number: u16) -> Vec<u8> {
     let [a, b] = number.to_be_bytes();
     vec![0x80, 96, a, b, 0, 0, 0, 0, 1, 2, 3, 4, a, b]
 }
 
-/// A report of one byte's difference.
 pub(crate) fn report(number: u8) -> Vec<u8> {
     vec![0x80, 201, 0, 1, 0, 0, 0, number]
 }
@@ -78,7 +75,7 @@ pub(crate) fn send(link: &mut impl Link, number: u16) -> bool {
     queued
 }
 
-/// Numbers of the packets that `link` has delivered, all from the one place that it names.
+/// Sequence numbers of the packets that `link` delivers, all from its single named source.
 pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     let mut all = Vec::new();
     link.receive(&mut |datagram| {
@@ -90,7 +87,7 @@ pub(crate) fn heard(link: &mut (impl Link + ?Sized)) -> Vec<u16> {
     all
 }
 
-/// The same of reports; how many of them bore a stamp of the kernel's.
+/// Reports that `control` delivers; counts those with a kernel timestamp.
 fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     let mut all = Vec::new();
     control.receive(&mut |datagram| {
@@ -102,7 +99,6 @@ fn told(control: &mut MuxedControl, stamped: &mut usize) -> Vec<u8> {
     all
 }
 
-/// Does it again until it comes true, for ten seconds at most.
 pub(crate) fn until(what: &str, mut comes_true: impl FnMut() -> bool) {
     let patience = now() + Span::from_secs(10);
     while !comes_true() {
@@ -111,7 +107,7 @@ pub(crate) fn until(what: &str, mut comes_true: impl FnMut() -> bool) {
     }
 }
 
-/// Passes on what one side sends to the other, from whichever address it has there.
+/// Forwards datagrams from one side to the other, from its current address there.
 struct Nat {
     inside: UdpSocket,
     outside: UdpSocket,
@@ -175,7 +171,6 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
         });
         assert_eq!(came, [round]);
         assert_eq!(server.switch.far_end(), nat.outside.local_addr().ok());
-        // One that is not sealed, one sealed by another key, and one that came before.
         let mut forged = [packet(1000), packet(1001), packet(round.saturating_sub(1))];
         for (datagram, key) in forged.iter_mut().zip([0, 6, 5]).skip(usize::from(round % 2)) {
             let len = datagram.len();
@@ -214,7 +209,7 @@ fn packets_and_reports_go_both_ways_by_one_socket_and_follow_a_nat_but_no_forger
         let both = vec![2 * number, 2 * number + 1];
         assert_eq!(reports, [both.clone(), both, vec![100 + number], vec![100 + number]]);
     }
-    // The kernel begins to stamp some time after it was asked to.
+    // The kernel starts timestamping some time after the request.
     assert!(stamped > 0, "stamps come along");
     assert_eq!(kept.len(), 20, "a copy is for the receiver to tell, and moves nobody");
     let LinkCounters { received, foreign, .. } = client.receiving.counters();
@@ -253,7 +248,7 @@ fn a_far_end_that_is_known_is_heard_alone_and_may_be_told_anew() {
         });
         assert_eq!(came, [number]);
     }
-    // The same, by way of the link that the engine has.
+    // Redirects via the link, as the engine does.
     use tautline_io::link::destinations::Destinations;
     assert!(end.sending.set_destinations(&Destinations::one(second.into())));
     assert_eq!(end.switch.far_end(), Some(second));
@@ -279,7 +274,7 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
         let (mut came, mut left_at) = (Vec::new(), Vec::new());
         for number in 0..2000u16 {
             if number % 100 == 0 {
-                // The rest is under way; nobody knows when wire threads have their turn.
+                // The rest is in flight; when wire threads run is unknown.
                 until("something came by this line", || {
                     came.extend(heard(&mut *receiving));
                     number == 0 || came.last() >= Some(&(number - 100))
@@ -287,7 +282,6 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
                 let lines = lines(number / 100);
                 switches.iter_mut().zip(lines).for_each(|(switch, line)| switch.exchange(line));
             }
-            // A wire thread has room for so many.
             until("there is room", || sending.queue(&outgoing(&mut packet(number))));
             sending.flush();
             came.extend(heard(&mut *receiving));
@@ -298,7 +292,7 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
             came.last() == Some(&1999)
         });
         assert!(came.windows(2).all(|two| two[0] < two[1]), "{ringed}: {came:?}");
-        // What was on its way by a line that was given up is lost.
+        // Packets in flight on an abandoned transport are lost.
         let brought = |line: u16| came.iter().any(|number| number / 100 == line);
         assert!((0..20).all(brought), "{ringed}: {came:?}");
         until("departures of all lines were told", || {
@@ -311,7 +305,6 @@ fn lines_are_exchanged_while_packets_flow_and_each_is_heard_once_and_in_order() 
     }
 }
 
-/// The two ends of the line for this turn: by UDP and by TCP in turn.
 fn lines(turn: u16) -> [MuxedTransport; 2] {
     let key = turn as u8 + 1;
     if turn % 2 == 1 {

@@ -1,6 +1,6 @@
-//! The real-time sanitizer sees what it should: only in a program built for it
-//! (`RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`). The test runs itself as a child, as
-//! what the sanitizer finds ends the program.
+//! The real-time sanitizer detects violations, but only in a program built for it
+//! (`RUSTFLAGS="-Zsanitizer=realtime --cfg tautline_rtsan"`). The test runs itself as a child, as a
+//! detection aborts the program.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ use tautline_io::link::direct::DirectLink;
 use tautline_io::thread::realtime::{permit, scope};
 use tautline_io::udp::UdpOptions;
 
-/// Set in the child: what to do under the sanitizer's eyes.
+/// Set in the child: the task to run under the sanitizer.
 const TASK: &str = "TAUTLINE_SANITIZER_TASK";
 
 fn child(test: &str, task: &str) -> Output {
@@ -112,7 +112,7 @@ fn the_calls_that_links_make_would_end_the_program_without_a_permit() {
     let none = std::ptr::null_mut();
     let call = task.as_str();
     let _scope = scope();
-    // SAFETY: no descriptor and nothing to read or write: the system would refuse each.
+    // SAFETY: no descriptor and no buffers: the system refuses each call.
     unsafe {
         match call {
             "sendmmsg" => {

@@ -1,4 +1,4 @@
-//! What is done to datagrams just before they leave is done once.
+//! Each datagram is finalised and encrypted once before it leaves.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -15,7 +15,7 @@ use tautline_proto::packet::handed_bytes;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span};
 
-/// Turns every bit, and writes behind that how many datagrams it has sealed by then.
+/// Inverts all bits, and appends the number of datagrams sealed so far.
 #[derive(Default)]
 struct Counting(u32);
 
@@ -52,7 +52,6 @@ fn receiver_options() -> UdpOptions {
     UdpOptions::receiver("127.0.0.1:0".parse().unwrap())
 }
 
-/// Sockets that see what is on the wire.
 fn wires<const COUNT: usize>() -> [(UdpSocket, SocketAddr); COUNT] {
     [(); COUNT].map(|()| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -68,12 +67,12 @@ fn read(socket: &UdpSocket) -> Vec<u8> {
     room[..len].to_vec()
 }
 
-/// A packet that wants the hand-over in its first six bytes, and is due at once.
+/// Queues a packet that carries its hand-over time in its first six bytes, due at once.
 fn stamped(link: &mut impl Link, number: u8) {
     with_another(link, number, None);
 }
 
-/// The same, with which the packet leaves again that left so many before.
+/// Queues such a packet, together with a repeat of the one `again` packets before.
 fn with_another(link: &mut (impl Link + ?Sized), number: u8, again: Option<usize>) {
     let mut datagram = [number; 10];
     let instants = departure(now() - Span::from_millis(1), LocalTime::ZERO);
@@ -137,7 +136,7 @@ fn what_leaves_again_was_finished_and_sealed_once_and_is_the_same_bytes() {
             assert_eq!(sent, vec![sent[0]; times], "the same bytes are sent again");
         }
         drop(link);
-        // Each time it left is told with the instant of that.
+        // Each repeat has its own departure.
         let told: Vec<_> = std::iter::from_fn(|| departures.pop().ok()).collect();
         assert_eq!(told.len(), 38);
         assert!(told.windows(2).all(|two| two[0].handed <= two[1].handed));
@@ -154,11 +153,11 @@ fn what_was_sealed_is_opened_before_anybody_reads_it_and_holds_the_hand_over() {
     let wire = WireOptions::below(Scheduler::Other, options.ring_packets());
     let mut sender = ThreadedLink::start(direct, wire).unwrap();
     stamped(&mut sender, 7);
-    // As long as the link was opened for: the seal has room of its own.
+    // The link's maximum: the seal has extra room.
     assert!(sender.queue(&outgoing(&mut [9; 1472])));
     sender.flush();
     let got = collect(&mut receiver, 2);
-    // Told a moment after they have left.
+    // Reported shortly after it left.
     let left = std::iter::repeat_with(|| departures.pop().ok()).flatten().next().unwrap();
     let field = handed_bytes(left.handed - left.capture, Span::ZERO);
     assert_eq!((&got[0].bytes[..6], &got[0].bytes[6..]), (&field[..], &[7; 4][..]));
@@ -196,7 +195,7 @@ fn what_is_written_where_it_waits_leaves_as_what_is_copied_there() {
             false => Box::new(direct),
         };
         let instants = departure(now(), LocalTime::ZERO);
-        // The last has more room than the link has for a packet, and is none the worse for it.
+        // The last buffer is larger than a link's packet, which is harmless.
         for (number, room) in [(0, most), (1, most), (2, most + 1)] {
             let mut room = vec![99; room];
             let mut write = |place: &mut [u8]| {

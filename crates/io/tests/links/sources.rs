@@ -1,4 +1,4 @@
-//! Of whoever sends to a UDP port or a group, the sources asked for are heard.
+//! Of all senders to a UDP port or group, only the requested sources are received.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -74,7 +74,7 @@ fn a_group_with_a_source_hears_that_source_alone() {
     right.queue(&outgoing(&mut [2]));
     right.flush();
     assert_eq!(collect(&mut receiver, 1)[0].bytes, [2]);
-    // The kernel has filtered, not the link.
+    // The kernel filtered, not the link.
     assert_eq!(receiver.counters().foreign, 0);
 }
 

@@ -1,5 +1,3 @@
-//! Packets and reports over TCP.
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
@@ -19,7 +17,6 @@ use tautline_proto::time::Span;
 use crate::common::outgoing;
 use crate::muxed::{end_with, heard, packet, report, send, until};
 
-/// Both ends of a connection.
 pub(crate) fn connected() -> [TcpStream; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -30,16 +27,15 @@ fn line(stream: TcpStream, options: &TcpOptions) -> (MuxedTransport, TcpWatch) {
     MuxedTransport::tcp(stream, options, Seals::default()).unwrap()
 }
 
-/// A free port, which somebody else may take before it is used: then a test fails, and says why.
+/// A free port; if another program takes it before use, the test fails and reports why.
 fn free_port() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Reads all that came by a connection that does not wait, so much at a time.
 fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) {
     loop {
         match stream.read(room) {
-            // Whoever waits for more is told that it did not come.
+            // The caller reports missing data.
             Ok(0) => break,
             Ok(count) => bytes.extend_from_slice(&room[..count]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -48,7 +44,6 @@ fn read_what_came(stream: &mut TcpStream, room: &mut [u8], bytes: &mut Vec<u8>) 
     }
 }
 
-/// The frames in a stream of bytes, each whole.
 fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
@@ -75,7 +70,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
         packet.resize(700 + number as usize % 700, number as u8);
         packet
     };
-    // Nobody reads: the kernel's buffers fill, and then nothing is taken any more.
+    // Nothing reads: the kernel's buffers fill up, and then no more is accepted.
     until("packets were dropped", || {
         assert!(end.sending.queue(&outgoing(&mut packet(number))));
         end.sending.flush();
@@ -102,7 +97,7 @@ fn a_connection_that_stands_still_drops_what_is_old_breaks_no_frame_and_then_goe
     let counters = end.sending.counters();
     assert_eq!(counters.sent, numbers.len() as u64);
     assert_eq!(counters.sent + counters.overdue, u64::from(number), "{counters:?}");
-    // Of those that waited when it went on, only what had begun and what the kernel had was left.
+    // Of the waiting packets, only the one begun and those in the kernel remained.
     let left = numbers.iter().filter(|one| (newest - 50..newest).contains(one)).count();
     assert!(left <= 2, "{left}");
     assert_eq!(watch.lost(), None);
@@ -118,7 +113,7 @@ fn a_new_connection_carries_null_packets_until_its_window_is_wide_enough_and_the
     let mut end = end_with(line);
     let (mut number, mut bytes, mut room) = (0u32, Vec::new(), [0; 4096]);
     until("ten packets left", || {
-        // Not within a round trip of one another, be the host as quick as it may.
+        // Packets spread over several round trips, however fast the host is.
         let mut packet = packet(number as u16);
         assert!(end.sending.queue(&outgoing(&mut packet)));
         end.sending.flush();
@@ -152,7 +147,7 @@ fn reports_go_by_the_connection_whether_or_not_packets_do_and_also_as_the_link_e
     one.send(&report(1), Endpoint::UNKNOWN).unwrap();
     other.send(&report(2), Endpoint::UNKNOWN).unwrap();
     told(&mut theirs, &[1, 2]);
-    // The link has flushed just now: it sends them with the next packet.
+    // The link has just flushed, so it sends them with the next packet.
     assert!(send(&mut sending, 1));
     one.send(&report(3), Endpoint::UNKNOWN).unwrap();
     assert!(send(&mut sending, 2));
@@ -202,7 +197,6 @@ fn a_far_end_that_goes_is_noticed_by_whoever_watches() {
     assert_eq!(heard(&mut end.receiving), []);
 }
 
-/// Sends packets from `number` on until one comes.
 fn flows(sender: &mut OpenedStream, receiver: &mut OpenedStream, number: &mut u16) {
     let mut came = Vec::new();
     until("a packet came", || {
@@ -238,11 +232,10 @@ fn a_lost_connection_is_made_again_and_the_links_go_on() {
             sender = connect_stream(at, &options, device, None).unwrap();
             flows(&mut sender, &mut receiver, &mut number);
         }
-        // Reports both ways.
         let (one, other) = (sender.control.as_mut().unwrap(), receiver.control.as_mut().unwrap());
         let mut came = [0; 2];
         until("reports came", || {
-            // More than wait for the next packet are refused.
+            // Fails if too many wait for the next packet.
             let _ = one.send(&report(1), Endpoint::UNKNOWN);
             let _ = other.send(&report(2), Endpoint::UNKNOWN);
             sender.link.flush();
@@ -274,12 +267,13 @@ fn one_sender_is_let_in_and_another_only_once_that_is_silent() {
         round(Some(&mut first), &mut second).len() > 20 && now() - began > Span::from_millis(300)
     });
     assert!(!round(Some(&mut first), &mut second).contains(&2));
-    // It does not go: it is silent.
+    // The first stays connected but silent.
     until("the second was heard", || round(None, &mut second).contains(&2));
     drop(first);
 }
 
-/// Writes behind a datagram how many it has sealed by then, and opens what is greater than all before.
+/// Appends a sequence number to each sealed datagram, and opens only numbers higher than all
+/// before.
 struct Numbered(u32);
 
 impl Seal for Numbered {
@@ -343,7 +337,6 @@ fn what_a_seal_has_counted_goes_on_by_the_next_connection() {
     }
 }
 
-/// Frames that [`Numbered`] sealed so.
 fn sealed(numbers: core::ops::RangeInclusive<u32>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in numbers {
@@ -376,16 +369,14 @@ fn a_stranger_who_connects_first_does_not_keep_the_sender_out() {
     let at = free_port();
     let mut receiver = listen_stream(at, &TcpOptions::default(), None, Some(&numbered)).unwrap();
     let mut stranger = TcpStream::connect(at).unwrap();
-    // Once it is replaced nobody reads what it says.
     stranger.set_nonblocking(true).unwrap();
     let (mut heard, mut number) = (0, 1);
     let mut sender = None;
     until("the sender was heard", || {
-        // No number that is greater than 0: all that it says is frames, and none opens.
+        // No number above 0: valid frames, but none opens.
         let _ = stranger.write_all(&sealed(0..=0));
         receiver.link.receive(&mut |_| heard += 1);
         let stream: &mut TcpStream = sender.get_or_insert_with(|| TcpStream::connect(at).unwrap());
-        // It is turned away until then, and comes again.
         if stream.write_all(&sealed(number..=number)).is_err() {
             sender = None;
         }

@@ -49,7 +49,6 @@ fn packets_that_are_all_late_are_handed_over_no_more_at_once_than_was_asked_for(
     let spacing = Spacing { together: 2, lead: Span::ZERO };
     let (mut sender, mut departures) = spacing_sender(receiver.local(), spacing);
     for number in 0..6_u8 {
-        // Due at zero, long ago.
         assert!(sender.queue(&outgoing(&mut [number; 60])));
     }
     sender.flush();
@@ -74,14 +73,13 @@ fn packets_of_two_periods_are_not_handed_over_at_once_where_so_many_at_most_are_
         let instants = departure(start, due);
         let packet = Outgoing { instants, ..outgoing(&mut datagram) };
         assert!(sender.queue(&packet));
-        // Four are a period.
         if number % 4 == 3 {
             sender.flush();
         }
     }
     collect(&mut receiver, 12);
     let left: Vec<Departure> = core::iter::from_fn(|| departures.pop().ok()).collect();
-    // One hand-over is one reading of the clock.
+    // One hand-over reads the clock once.
     let handed: Vec<usize> =
         left.chunk_by(|one, next| one.handed == next.handed).map(<[Departure]>::len).collect();
     assert_eq!(handed, [3, 1, 3, 1, 3, 1], "{left:?}");
@@ -126,7 +124,7 @@ fn packets_that_follow_within_a_millisecond_leave_together_up_to_a_full_frame() 
     sender.flush();
     collect(&mut receiver, 16);
     let left: Vec<Departure> = core::iter::from_fn(|| departures.pop().ok()).collect();
-    // One hand-over is one reading of the clock.
+    // One hand-over reads the clock once.
     let mut steps: Vec<LocalTime> = left.iter().map(|departure| departure.handed).collect();
     steps.dedup();
     assert!(steps.len() <= 2, "{left:?}");
@@ -203,7 +201,7 @@ fn a_full_ring_drops_and_counts() {
     };
     assert_eq!([queue(), queue(), queue()], [true, true, false]);
     assert_eq!(sender.counters().dropped, 1);
-    // Dropping it does not wait the hour.
+    // Dropping it does not wait for the hour.
 }
 
 #[test]
@@ -251,7 +249,7 @@ fn the_wire_thread_sends_to_the_destinations_it_is_given_later() {
     assert_eq!(crate::common::drain(&mut receivers[0]), 0);
 }
 
-/// What is told of a packet, which arrives before that.
+/// The departure report of a packet, which can follow its arrival.
 fn departed(departures: &mut Consumer<Departure>) -> Departure {
     let until = now() + Span::from_secs(10);
     loop {
@@ -279,7 +277,8 @@ fn a_packet_leaves_whenever_it_comes_whether_its_time_was_foreseen_or_not() {
         state
     };
     for number in 0..400_u32 {
-        // Steady for a while, then a pause, a burst, or one that is long due: nobody waits for it at its time.
+        // Steady for a while, then a pause, a burst, or an overdue packet, which the thread does
+        // not expect.
         due = match number % 20 {
             0 => now() + Span::from_micros(i64::from(random() % 10_000) - 5000),
             1 => due,

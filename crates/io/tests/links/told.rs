@@ -1,4 +1,4 @@
-//! What a link tells the ordinary thread.
+//! Reports from a link to the ordinary thread.
 
 use crate::common::outgoing;
 use tautline_io::link::Link;

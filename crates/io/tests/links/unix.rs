@@ -1,5 +1,5 @@
-//! A link that goes by no network: datagrams between two sockets of this machine's own file system,
-//! without a name. What a wire thread asks of a link is asked of this one too.
+//! A link without a network: datagrams between two unnamed Unix sockets. It must meet a wire
+//! thread's requirements like any link.
 
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +21,7 @@ const BATCH: usize = 4;
 
 struct Unix {
     socket: UnixDatagram,
-    /// With their lengths. There is room: nothing is allocated on the wire thread.
+    /// With their lengths. Preallocated: the wire thread does not allocate.
     queued: Vec<(usize, [u8; LONGEST])>,
     stamps: Vec<TransmitStamp>,
     counters: LinkCounters,
@@ -52,7 +52,8 @@ impl Link for Unix {
         self.queued.push(queued);
         let (media, handed) = (packet.instants.media, now());
         let uncertainty = Span::ZERO;
-        // Nobody fetches those of a link to which nothing comes: they are samples, and what does not fit is no loss.
+        // On a link without arrivals nothing reads the timestamps: they are samples, and can be
+        // dropped.
         if self.stamps.len() < self.stamps.capacity() {
             self.stamps.push(TransmitStamp { media, handed, left: handed, uncertainty });
         }
@@ -123,7 +124,7 @@ fn ringed(link: Unix) -> ThreadedLink {
 fn a_wire_thread_runs_a_link_that_is_no_udp() {
     let [mut sender, mut receiver] = pair().map(ringed);
     let start = now() + Span::from_millis(2);
-    // Of the first dozen more are due at once than a batch holds.
+    // More of the first dozen are due at once than a batch holds.
     for number in 0..16u8 {
         let due = start + Span::from_millis(i64::from(number.saturating_sub(12)));
         let instants = departure(start, due);
@@ -135,13 +136,13 @@ fn a_wire_thread_runs_a_link_that_is_no_udp() {
     assert!(got.iter().enumerate().all(|(number, got)| got.bytes == [number as u8; 3]));
     assert!(got[15].read >= start + Span::from_millis(3), "the last left before its time");
     assert_eq!(sender.counters().dropped, 1);
-    // Counted a moment after they have left and come.
+    // Counters follow sending and arrival shortly after.
     while (sender.counters().sent, receiver.counters().received) != (16, 16) {
         std::thread::yield_now();
     }
     let mut stamps = 0;
-    // Fetched as something arrives at the wire thread, which nothing does at a sender's; so the other
-    // end says something.
+    // A wire thread reads timestamps when something arrives, which never happens at a sender; so
+    // the other end sends.
     while stamps < 16 {
         receiver.queue(&outgoing(&mut [1]));
         receiver.flush();
@@ -158,8 +159,8 @@ fn what_happens_to_a_link_on_a_wire_thread_is_told_past_the_devices_thread() {
     sender.tell(teller);
     let mut next = || std::iter::repeat_with(|| told.events.pop().ok()).flatten().next().unwrap();
     assert_eq!(next(), LinkEvent::Connected(FAR));
-    // Not by a drop: a child of this process, which a test beside this one may fork, would hold its copy
-    // of the socket open for a while.
+    // Not by dropping: a child of this process, forked by another test, could hold a copy of the
+    // socket open for a while.
     receiver.socket.shutdown(Shutdown::Both).unwrap();
     sender.queue(&outgoing(&mut [1]));
     sender.flush();

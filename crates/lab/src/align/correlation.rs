@@ -1,57 +1,57 @@
-//! Finds one run of samples in a longer one, to a frame: by partly whitened cross-correlation.
+//! Finds a run of samples in a longer run, to a frame, with partly whitened cross-correlation.
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::Likeness;
 use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::fit::{largest, place_of_top};
 
-/// Exponent of whitening: 1 (PHAT) would weigh noise like sound, 0 leaves the hills of low tones broad.
+/// Exponent of whitening: 1 (PHAT) weighs noise like sound, 0 leaves the peaks of low tones broad.
 const WHITENED: f64 = 0.7;
-/// Bins of less energy than this part of the strongest, −60 dB, are left out.
+/// Bins with less energy than this fraction of the strongest bin, −60 dB, are left out.
 const ENERGY: f64 = 1e-6;
-/// Deviations by which a top stands out of bins of random phase: the highest of 10,000 lags of noise reaches 4.5.
+/// Minimum height of a peak, in standard deviations for bins of random phase. The highest of 10,000
+/// lags of noise reaches 4.5.
 const STANDS_OUT: f64 = 7.0;
-/// Or one at which the two correlate by so much or more, as sound of few tones does.
+/// Correlation coefficient that also qualifies a peak, as sound with few tones needs.
 const ALIKE: f64 = 0.5;
-/// As much where the sound as it is says so alone: what is left then is less than half.
+/// Minimum coefficient if only the unwhitened sound shows the peak: the residual has less than half
+/// the energy.
 const MUCH_ALIKE: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// A second top within this, 3 dB, makes the first ambiguous.
+/// A second peak within this ratio, 3 dB, makes the first ambiguous.
 const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
 const CANDIDATES: usize = 8;
-/// Frames at least over which the longer run begins and ends softly.
+/// Minimum length of the fade at both ends of the longer run, in frames.
 const RAMP: usize = 256;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Found {
     Lag(Lag),
     Unlike,
-    /// So many lags are as good, the best first.
+    /// Equally good lags, the best first.
     Ambiguous(Vec<f64>),
     AtTheEnd,
 }
 
-/// How much later the sound lies in the second run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Lag {
     pub(super) frames: f64,
-    /// How far the next best lies below it, in dB.
+    /// Distance to the next best lag, in dB.
     pub(super) confidence_db: f64,
 }
 
 pub(super) struct Correlator {
     most: usize,
     transform: Transform,
-    /// What the frames of the one count, and those of the other.
     window: Vec<f64>,
     ramps: Vec<f64>,
-    /// The cross spectrum, partly whitened and as it is.
+    /// Cross spectrum, partly whitened; `raw` is unwhitened.
     products: Vec<Complex<f64>>,
     raw: Vec<Complex<f64>>,
     lags: Vec<f64>,
 }
 
 impl Correlator {
-    /// Of so many frames, either way by `most`.
+    /// For runs of `frames` frames and lags of up to `most` in either direction.
     pub(super) fn new(frames: usize, most: usize) -> Self {
         let transform = Transform::new(frames + 2 * most);
         let soft = |part: f64| (core::f64::consts::FRAC_PI_2 * part).sin().powi(2);
@@ -66,7 +66,7 @@ impl Correlator {
         Self { most, transform, window, ramps, products, raw: Vec::new(), lags }
     }
 
-    /// Looks for `first` in `second`, which begins `most` frames earlier and ends as many later.
+    /// Finds `first` in `second`, which begins `most` frames earlier and ends as many later.
     pub(super) fn find(&mut self, first: &[f32], second: &[f32]) -> Found {
         let Self { most, transform, window, ramps, products, raw, lags } = self;
         products.clear();
@@ -79,7 +79,7 @@ impl Correlator {
             return Found::Unlike;
         }
         let mut squares = 0.0;
-        // DC says nothing of when.
+        // DC carries no timing.
         products[0] = Complex::default();
         raw.clone_from(products);
         for product in products.iter_mut() {
@@ -101,7 +101,8 @@ impl Correlator {
         if is_alike && is_clear {
             return Found::Lag(lag(lags, top, middle));
         }
-        // Between the lines of tones whitening weighs what the windows leave there: as it is the sound may be clear.
+        // Between the lines of tones, whitening amplifies window leakage: the unwhitened sound may
+        // be clear.
         let plain: Vec<_> = transform.samples(raw).take(2 * *most + 1).collect();
         let (plain_top, plain_height) = largest(plain.iter().copied());
         let is_inside = plain_top > 0 && plain_top < 2 * *most;
@@ -117,14 +118,14 @@ impl Correlator {
         if is_clear {
             return Found::Lag(lag(lags, top, middle));
         }
-        // Whitening shifts the tops of a tone by a part of its period.
+        // Whitening shifts the peaks of a tone by a fraction of its period.
         let tops: Vec<_> = tops(&plain).map(|at| place_of_top(&plain, at) - middle).collect();
         let both = || [top, rival].map(|at| place_of_top(lags, at) - middle).to_vec();
         Found::Ambiguous(if tops.len() < 2 { both() } else { tops })
     }
 }
 
-/// The top of a correlation, which lies so far from its middle.
+/// The lag of a peak; `middle` is the index of lag 0.
 fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
     let (height, (_, second)) = (lags[top].abs(), second_top(lags, top));
     Lag {
@@ -133,22 +134,20 @@ fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
     }
 }
 
-/// How much of a run the other is from a frame on, either way up: from 0 to 1.
+/// Absolute correlation of a run with the other from frame `from` on: 0 to 1.
 fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
     let there = second.get(from..from + first.len()).unwrap_or_default();
     Likeness::between(first, there).correlation().abs()
 }
 
-/// The highest beside a top's own hill: where, and how high.
 fn second_top(lags: &[f64], top: usize) -> (usize, f64) {
     let hill = hill(lags, top);
     let lag = |(at, value): (usize, &f64)| if hill.contains(&at) { 0.0 } else { *value };
     largest(lags.iter().enumerate().map(lag))
 }
 
-/// The tops that are about as high as the highest, that first.
 fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
-    // At an end of the range what lies beyond may be higher.
+    // At an end of the range, the correlation may rise beyond it.
     let inner = lags.windows(3).enumerate().filter(|(_, three)| {
         let [before, here, after] = [three[0].abs(), three[1].abs(), three[2].abs()];
         here >= before && here > after
@@ -162,7 +161,7 @@ fn tops(lags: &[f64]) -> impl Iterator<Item = usize> {
         .take(CANDIDATES)
 }
 
-/// The lags about a top that belong to it: to where the sign changes, or to a valley.
+/// Lags around a peak that belong to it: up to a sign change or a valley.
 fn hill(lags: &[f64], top: usize) -> core::ops::Range<usize> {
     let height = lags[top];
     let belongs = |here: f64, further: f64| {

@@ -1,10 +1,10 @@
-//! Where one run of samples lies in a longer one, to a part of a frame: by the slope of the phase of
-//! their cross spectrum, block by block.
+//! Refines the delay between two runs to a fraction of a frame, using the phase slope of their
+//! cross spectrum, block by block.
 //!
-//! The second run is taken along a line of delay and drift, between its frames; what is left then
-//! turns each bin's phase by its frequency times what is left, and the delay and the drift that
-//! explain most of it, each bin weighed by how well its phase is known, move the line. Once nothing
-//! moves any more, how much the bins differ among the blocks says how far that may be from the truth.
+//! The second run is resampled along a line of delay and drift. The remaining error turns each
+//! bin's phase in proportion to its frequency. The delay and drift that explain most of this phase
+//! correct the line; each bin is weighted by the certainty of its phase. When the line has
+//! converged, the scatter of the bins across the blocks gives the uncertainty.
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::spectrum::Transform;
@@ -12,40 +12,41 @@ use tautline_dsp::align::{Along, Interpolator, padded};
 use tautline_dsp::resample::Quality;
 
 const BLOCKS: usize = 11;
-/// The highest frequency of each round, in radians per frame: an error of a frame must not turn a phase halfway.
+/// Highest frequency of each round, in radians per frame: an error of one frame must not turn a
+/// phase by half a cycle.
 const ROUNDS: [f64; 7] = [0.4, 0.9, 2.0, HIGHEST, HIGHEST, HIGHEST, HIGHEST];
-/// 0.9 of half the rate: the resampler is flat to there.
+/// 0.9 of half the rate: the resampler's passband is flat up to there.
 const HIGHEST: f64 = 0.9 * core::f64::consts::PI;
-/// Frames after which another round is not worth it.
+/// Correction in frames below which the fit has converged.
 const STILL: f64 = 1e-6;
-/// Bins on each side over which noise and coherence are taken together.
+/// Bins on each side over which noise and coherence are averaged.
 const AROUND: usize = 4;
-/// Coherence below which a bin does not count: by chance it is less, of so many blocks and bins.
+/// Minimum coherence of a bin: chance gives less with this number of blocks and bins.
 const COHERENT: f64 = 0.05;
-/// Blocks that a bin's fit takes: half of each block is in another, so eleven count like nine.
+/// Blocks used up by the fit of a bin: blocks overlap by half, so eleven count like nine.
 const SHARED: f64 = 1.2;
-/// Further than this from the correlation, in frames, or with more drift, the line is another.
+/// Maximum distance from the correlation's delay, in frames; beyond it, or with more drift than
+/// `MOST_DRIFT`, the line is a different one.
 const FURTHEST: f64 = 4.0;
 const MOST_DRIFT: f64 = 2e-3;
-/// What resampling by floats leaves, in frames, at 95 %.
+/// Error that resampling in floats leaves, in frames, at 95 %.
 const FLOOR: f64 = 5e-5;
-/// Of a normal distribution, 95 % lie within so many standard deviations.
 const WITHIN: f64 = 1.96;
 
-/// A delay and its drift about the middle of a window.
+/// Delay at the middle of a window, and drift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PhaseLine {
     pub(super) delay: f64,
-    /// In frames to a frame.
+    /// Frames per frame.
     pub(super) drift: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fit {
     pub(super) line: PhaseLine,
-    /// In 95 of 100 cases the truth is no further from each.
+    /// 95 % bounds.
     pub(super) uncertainty: PhaseLine,
-    /// How much louder the second is; negative where it is upside down.
+    /// Gain of the second run; negative if its polarity is inverted.
     pub(super) gain: f64,
 }
 
@@ -63,10 +64,10 @@ pub(super) struct DelayFitter {
     window: Vec<f64>,
     interpolator: Interpolator,
     along: Vec<f32>,
-    /// Of each block, each bin: the first's energy, and the cross spectrum.
+    /// Per block and bin: energy of the first run, and the cross spectrum.
     blocks: Vec<(f64, Complex<f64>)>,
     bins: Vec<FittingBin>,
-    /// Noise of the second in each bin, and how much its phase says.
+    /// Noise of the second run per bin; `weights` is the weight of the bin's phase.
     noise: Vec<f64>,
     weights: Vec<f64>,
 }
@@ -102,12 +103,14 @@ impl DelayFitter {
         }
     }
 
-    /// Frames that may be missing at either end: in the window of a block they are −50 dB of the whole.
+    /// Frames that may be missing at either end: with a block's window they hold −50 dB of the
+    /// energy.
     pub(super) fn spare(&self) -> usize {
         self.block / 32
     }
 
-    /// Fits the frames of `first` from `at` on in `second`, near a line. `None` if they settle nowhere.
+    /// Fits the frames of `first` from `at` on to `second`, near a line. Returns `None` if the fit
+    /// does not converge.
     pub(super) fn fit(
         &mut self,
         first: &[f32],
@@ -143,17 +146,16 @@ impl DelayFitter {
         Some(Fit { line, uncertainty, gain: both / energy })
     }
 
-    /// The sound along a line, silence beyond its ends.
     pub(super) fn take(&mut self, sound: &[f32], place: f64, drift: f64, out: &mut [f32]) {
         self.interpolator.read(Along { place, drift }, out, padded(sound));
     }
 
-    /// The place in the second of the first frame of a window.
+    /// Position in the second run of the first frame of a window.
     pub(super) fn begins(&self, at: usize, line: PhaseLine) -> f64 {
         at as f64 + line.delay - line.drift * self.frames as f64 / 2.0
     }
 
-    /// The cross spectrum, block by block, and what all blocks together say of each bin.
+    /// Computes the cross spectrum of each block, and noise and weight of each bin over all blocks.
     fn measure(&mut self, first: &[f32]) {
         self.bins.fill(FittingBin::default());
         self.blocks.clear();
@@ -178,7 +180,7 @@ impl DelayFitter {
             });
         }
         let blocks = self.blocks.len() as f64 / self.bins.len() as f64;
-        // What is fitted to each bin takes its part of what is left.
+        // The fitted gain of each bin takes its share of the residual.
         let spare = 1.0 / (blocks - SHARED).max(0.5);
         let last = self.bins.len();
         for k in 0..last {
@@ -196,14 +198,14 @@ impl DelayFitter {
             let energies = all.first * all.second;
             let coherent = energies > 0.0 && all.both.norm_sqr() > COHERENT * energies;
             self.noise[k] = noise;
-            // Of what is the same without a flaw, as of digital copies, the floats leave something.
+            // Even for exact digital copies, float rounding leaves some noise.
             let least = 1e-14 * all.second / around.len() as f64;
             let gain = all.both.re / all.first;
             self.weights[k] = if coherent && k > 0 { gain / (noise + least) } else { 0.0 };
         }
     }
 
-    /// What the bins up to a frequency, in radians to a frame, say of delay and drift.
+    /// Sums for delay and drift over the bins up to a frequency, in radians per frame.
     fn sums(&self, highest: f64) -> Sums {
         let mut sums = Sums::default();
         let to_a_bin = core::f64::consts::TAU / self.transform.length() as f64;
@@ -243,7 +245,7 @@ impl Sums {
         sound.then(|| [[squares, -mean], [-mean, all]].map(|row| row.map(|x| x / determinant)))
     }
 
-    /// What noise makes of delay and drift: 95 % lie within.
+    /// 95 % bounds of delay and drift due to noise.
     fn uncertainty(&self) -> Option<PhaseLine> {
         let inverse = self.inverse()?;
         let [one, mean, squares] = self.noise;

@@ -1,4 +1,4 @@
-//! The report: a row of the delays, one for each step, and one for each reason without a delay.
+//! The report: one row for the delays, one for each step, and one for each reason without a delay.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,6 @@ impl Void {
         }
     }
 
-    /// The reason in a sentence, with the fix if there is one.
     fn says(&self, rate: Rate) -> Cow<'static, str> {
         let says = match self {
             Self::Silent(Tap::First) => "the first tap is silent",
@@ -53,7 +52,8 @@ impl Void {
         says.into()
     }
 
-    /// How well it explains a recording without any delay: a periodic sound does, silence may be a part.
+    /// How well the reason explains a recording without any delay: a periodic sound does; silence
+    /// may be only part.
     fn weight(&self) -> u8 {
         match self {
             Self::Ambiguous { period: Some(_), .. } => 2,
@@ -110,11 +110,10 @@ impl TapDelays {
         row
     }
 
-    /// Why no window has a delay: the most telling reason, and of those the most frequent.
+    /// Why no window has a delay: the reason with the greatest weight, then the most frequent.
     pub fn cause(&self) -> Option<&Void> {
         let reasons = self.reasons();
         let telling = |(void, _, count): &&(&Void, Frames, usize)| (void.weight(), *count);
-        // Of equals the first.
         reasons.iter().rev().max_by_key(telling).map(|(void, ..)| *void)
     }
 
@@ -153,7 +152,7 @@ impl TapDelays {
             self.span(rank(delays, 0.5)).as_nanos(),
             unsure_ns,
         );
-        // Of fewer it is the greatest.
+        // With fewer values it is the maximum.
         let tail = (delays.len() >= 20).then(|| self.span(rank(delays, 0.95)).as_nanos());
         row.add_within("delay_p95_ns", "95 of 100", tail, unsure_ns);
         row.add_within("delay_p50_frames", "median, frames", rank(delays, 0.5), unsure);
@@ -177,7 +176,7 @@ impl TapDelays {
         row
     }
 
-    /// One quantity of each window that has a delay, by the time from the first of them.
+    /// One quantity of each window that has a delay, with the time since the first such window.
     fn since_first(&self, quantity: impl Fn(&TapDelay) -> f64) -> Vec<(i64, f64)> {
         let first = self.found().next().map_or(Frames::ZERO, |(at, _)| at);
         let value = |(at, delay)| ((self.at(at) - self.at(first)).as_nanos(), quantity(delay));
@@ -214,7 +213,6 @@ impl TapDelays {
         row
     }
 
-    /// Each reason with the first window that has it, and how many do.
     fn reasons(&self) -> Vec<(&Void, Frames, usize)> {
         let mut reasons: Vec<(&Void, Frames, usize)> = Vec::new();
         for window in &self.windows {
@@ -227,7 +225,6 @@ impl TapDelays {
         reasons
     }
 
-    /// A row for each reason, with how many windows it has and where the first is.
     fn voids(&self) -> Vec<ReportRow> {
         let row = |(void, at, count): (&Void, Frames, usize)| {
             let mut row = ReportRow::void(void.name(), void.says(self.rate));
@@ -247,7 +244,7 @@ fn listed(candidates: &[FineFrames]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The value of which this part of all, sorted, is no greater.
+/// The value that this fraction of the sorted values does not exceed.
 fn rank(sorted: &[f64], part: f64) -> f64 {
     let index = (part * sorted.len() as f64).ceil() as usize;
     sorted[index.clamp(1, sorted.len()) - 1]

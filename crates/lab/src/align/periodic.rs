@@ -1,4 +1,4 @@
-//! The delay of a window of periodic sound, of several a period apart: an onset, ending or envelope proves one.
+//! Chooses the delay of a window of periodic sound, using an onset, ending or envelope.
 
 use core::ops::Range;
 
@@ -11,43 +11,44 @@ use tautline_dsp::align::{Likeness, energy};
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
 
-/// Self-correlation from which a window repeats itself (−3 dB), and is nothing but periodic (the rest is −10 dB).
+/// Autocorrelation above which a window repeats itself (−3 dB); above `PERIODIC` it is purely
+/// periodic (the rest is −10 dB).
 pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
 pub(super) const PERIODIC: f64 = 0.95;
-/// Number of parts whose energies are compared, and their evenness above which a run is steady.
+/// Number of parts whose energies are compared; above an evenness of `STEADY` a run is steady.
 const PARTS: usize = 8;
 const STEADY: f64 = 0.9;
-/// Frames at the ends of a recording from which sound between frames is not known.
+/// Frames at the ends of a recording where interpolation is not exact.
 const EDGE: f64 = 64.0;
-/// What interpolation leaves of the energy, −100 dB.
+/// Energy that interpolation leaves, −100 dB.
 const FLOOR: f64 = 1e-10;
 const CANDIDATES: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Periodic {
     Proven(Lag),
-    /// Delays a period apart are as good.
+    /// Delays a period apart match equally well.
     Ambiguous {
         /// The nearest to 0 first.
         delays: Vec<f64>,
-        /// One with the other polarity, if that is as like.
+        /// A delay with inverted polarity, if it matches as well.
         inverted: Option<f64>,
         period: f64,
     },
 }
 
-/// A window of the first tap, and what the second has around it.
+/// A window of the first tap, and the sound of the second tap around it.
 pub(super) struct PeriodicWindow<'a> {
     pub(super) first: &'a [f32],
     pub(super) window: Range<usize>,
-    /// The second tap, from `most` frames before the window to as many after it.
     pub(super) region: &'a [f32],
     pub(super) recorded: Range<usize>,
     pub(super) most: usize,
 }
 
 impl PeriodicWindow<'_> {
-    /// `None` if the sound is not like itself by `alike` or more further on, or is not in the second tap.
+    /// Returns `None` if the autocorrelation of the sound stays below `alike` at other lags, or if
+    /// the second tap does not have the sound.
     pub(super) fn settle(&self, fitter: &mut DelayFitter, alike: f64) -> Option<Periodic> {
         let Self { first, window, most, .. } = self;
         let around = window.start.saturating_sub(2 * most)..first.len().min(window.end + 2 * most);
@@ -60,7 +61,7 @@ impl PeriodicWindow<'_> {
             return None;
         }
         let heard = self.region.get(self.recorded.clone())?;
-        // Heard frame 0 and sent frame `lag` are of one instant at delay 0.
+        // With a delay of 0, heard frame 0 and sent frame `lag` are at the same time.
         let lag = (window.start + self.recorded.start) as i64 - (*most + around.start) as i64;
         let pair = Pair { heard, sent, gain: 1.0 };
         let reach = *most as i64;
@@ -69,7 +70,7 @@ impl PeriodicWindow<'_> {
         let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
         let delay = |one: &Candidate| lag as f64 - one.lag;
         let mut explained = Explained { heard, sent, fitter, known: FittedLags::default() };
-        // Nothing tells the periods apart then.
+        // A steady sound does not distinguish the periods.
         let is_steady = evenness(sent).min(evenness(heard)) > STEADY;
         let Choice { candidate, period } = if is_steady {
             let upright = all.iter().filter(|one| one.likeness > 0.0);
@@ -98,7 +99,7 @@ impl PeriodicWindow<'_> {
     }
 }
 
-/// The energy of the softest part of a run, as a part of that of the loudest.
+/// Energy of the softest part of a run divided by that of the loudest.
 pub(super) fn evenness(samples: &[f32]) -> f64 {
     let energies = samples.chunks_exact((samples.len() / PARTS).max(1)).map(energy);
     let (least, most) = energies
@@ -106,7 +107,6 @@ pub(super) fn evenness(samples: &[f32]) -> f64 {
     least / most
 }
 
-/// What the first tap explains of the second at each lag.
 struct Explained<'a> {
     heard: &'a [f32],
     sent: &'a [f32],
@@ -115,7 +115,8 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// By how many deviations one candidate leads. Frames of which one alone is known can only contradict it.
+    /// Lead of one candidate over the other, in standard deviations. Frames known for only one of
+    /// them can only contradict it.
     fn lead(&mut self, one: &Candidate, other: &Candidate) -> f64 {
         let fitted = [one, other].map(|one| self.fitted(one));
         let known = fitted.map(|(lag, _)| self.frames(&[lag]));
@@ -152,12 +153,11 @@ impl Explained<'_> {
         fitted
     }
 
-    /// The heard frames of which the sent ones are known at all these lags.
+    /// The heard frames whose sent frames are known at all these lags.
     fn frames(&self, lags: &[f64]) -> Range<usize> {
         let [heard, sent] = [self.heard.len() as f64, self.sent.len() as f64];
         let from = lags.iter().map(|lag| EDGE - lag).fold(0.0, f64::max);
         let to = lags.iter().map(|lag| sent - EDGE - lag).fold(heard, f64::min);
-        // The cast saturates.
         let (from, to) = (from.ceil() as usize, to.floor().max(0.0) as usize);
         from.min(to)..to
     }

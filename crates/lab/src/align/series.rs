@@ -1,4 +1,4 @@
-//! The delays of one window after the other, and what they say together.
+//! The delays of consecutive windows, and their steps and drift.
 
 use core::ops::Range;
 
@@ -13,22 +13,25 @@ use super::{
     BetweenOptions, DelayDrift, DelayStep, Tap, TapDelay, TapDelays, TapWindow, Void, fine, ppm,
 };
 
-/// Below this mean square, −100 dBFS, a tap says nothing.
+/// Mean square below which a tap is silent, −100 dBFS.
 const QUIET: f64 = 1e-10;
-/// A drift that would smear the correlation by more than this many frames is taken off first.
+/// A drift that would smear the correlation by more than this many frames is removed first.
 const SMEARED: f64 = 1.0;
-/// Difference of two windows beyond their uncertainty that is a step, in frames: clocks wander, dropped frames are whole.
+/// Difference of two windows, in frames beyond their uncertainty, that counts as a step: clocks
+/// wander, dropped frames are whole.
 const WANDER: f64 = 0.5;
-/// A delay is carried on to windows no part of which is softer than this part of the loudest, −15 dB.
+/// A delay is carried over only to windows whose softest part is no more than 15 dB below the
+/// loudest.
 const EVEN: f64 = 0.03;
-/// What is looked into: the half of a step of a frame, and less by what it strays.
+/// Difference that is examined as a possible step: half a step of one frame, minus scatter.
 const SUSPECT: f64 = 0.3;
 
 #[derive(Clone)]
 struct FitWindow {
     begins: usize,
     found: Result<(Lag, Fit), Void>,
-    /// Frames: the delay may be so much more or less, as it is that of the windows before or after it.
+    /// Period in frames: the delay comes from a neighbouring window and may be wrong by whole
+    /// periods.
     modulo: Option<f64>,
 }
 
@@ -39,7 +42,7 @@ pub(super) struct TapSeries<'a> {
     frames: usize,
     fitter: DelayFitter,
     windows: Vec<FitWindow>,
-    /// Of windows of periodic sound, by their first frame, a delay with the other polarity.
+    /// For windows of periodic sound, by first frame: a delay with inverted polarity.
     inverted: Vec<(usize, f64)>,
 }
 
@@ -72,7 +75,7 @@ impl<'a> TapSeries<'a> {
         series
     }
 
-    /// Where a window of the first lies in the second, to a frame.
+    /// Position of a window of the first tap in the second, to a frame.
     fn coarse(
         &mut self,
         correlator: &mut Correlator,
@@ -100,7 +103,7 @@ impl<'a> TapSeries<'a> {
         let found = correlator.find(window, &region);
         let periodic = match found {
             Found::AtTheEnd | Found::Ambiguous(_) => self.periodic(at, most, &region, REPEATS),
-            // Whitening weighs the noise between the lines of a tone.
+            // Whitening amplifies the noise between the lines of a tone.
             Found::Lag(_) => self.periodic(at, most, &region, PERIODIC),
             Found::Unlike => None,
         };
@@ -119,7 +122,6 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    /// What a window comes to if its sound is like itself by `alike` or more further on.
     fn periodic(&mut self, at: usize, most: usize, region: &[f32], alike: f64) -> Option<Periodic> {
         let recorded = most.saturating_sub(at).min(region.len())
             ..region.len().min((self.second.len() + most).saturating_sub(at));
@@ -128,7 +130,7 @@ impl<'a> TapSeries<'a> {
         PeriodicWindow { first, window, region, recorded, most }.settle(&mut self.fitter, alike)
     }
 
-    /// Carries delays on to windows of periodic sound that tell none: from the nearest that has one.
+    /// Carries delays over to periodic windows without one, from the nearest window that has one.
     fn carry_on(&mut self) {
         let is_found = |window: &FitWindow| window.found.is_ok();
         let nearest = |windows: &[FitWindow], at: usize| {
@@ -189,7 +191,8 @@ impl<'a> TapSeries<'a> {
     }
 
     pub(super) fn told(mut self) -> TapDelays {
-        // A window with a small step settles between both delays, and would share the step with its neighbours.
+        // A window with a small step converges between both delays, and would share the step with
+        // its neighbours.
         let found = self.windows.clone();
         let around = self.steps(SUSPECT);
         self.leave_out(&around);
@@ -228,7 +231,7 @@ impl<'a> TapSeries<'a> {
         }
     }
 
-    /// Where the delay of one window does not go on from the one before, by more than so many frames.
+    /// Places where the delay differs from the previous window's by more than `least` frames.
     fn steps(&mut self, least: f64) -> Vec<DelayStep> {
         let found: Vec<_> = self
             .windows
@@ -258,7 +261,8 @@ impl<'a> TapSeries<'a> {
             .collect()
     }
 
-    /// The frame from which the line of the second window is nearer. Dropped frames are on neither.
+    /// Frame from which the line of the second window is nearer. Dropped frames are on neither
+    /// line.
     fn place(&mut self, between: &Range<f64>, last: &Fit, next: &Fit, by: f64) -> usize {
         let (begins, ends) = (between.start as usize, between.end as usize);
         let dropped = if by < 0.0 { -by.round() as usize } else { 0 };
@@ -279,7 +283,7 @@ impl<'a> TapSeries<'a> {
             left.extend(off);
         }
         let [before, after] = left;
-        // If the step is at the beginning, all is along the second line.
+        // For a step at the beginning, all frames are on the second line.
         let mut cost: f64 = after.iter().skip(dropped).sum();
         let mut best = (cost, 0);
         for (at, before) in before.iter().enumerate() {
@@ -291,7 +295,7 @@ impl<'a> TapSeries<'a> {
         begins + best.1
     }
 
-    /// One drift through all windows between the steps, each stretch with a delay of its own.
+    /// One drift through all windows; each stretch between steps has its own delay.
     fn drift(&self, steps: &[DelayStep]) -> Option<DelayDrift> {
         let mut stretches: Vec<Vec<(f64, Fit)>> = vec![Vec::new(); steps.len() + 1];
         for window in &self.windows {
@@ -317,7 +321,8 @@ impl<'a> TapSeries<'a> {
         let strayed =
             |(off, later, weight): (f64, f64, f64)| weight * (later - drift * off).powi(2);
         let left: f64 = within.into_iter().map(strayed).sum();
-        // A delay that wanders makes the drift less sure. Weights are of 95 %, twice a standard deviation.
+        // A wandering delay makes the drift less certain. Weights are for 95 %, two standard
+        // deviations.
         let strays = if count > 3.0 { (4.0 * left / (count - 1.0)).max(1.0) } else { 1.0 };
         Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm((strays / known).sqrt()) })
     }
@@ -334,7 +339,7 @@ fn tap_delay(lag: &Lag, fit: &Fit, modulo: Option<f64>) -> TapDelay {
     }
 }
 
-/// The drift that most pairs of windows show, as far as whole frames tell it.
+/// Median drift of pairs of windows, at whole-frame resolution.
 fn coarse_drift(coarse: &[Result<Lag, Void>], frames: usize) -> f64 {
     let apart = (coarse.len() / 2).max(1);
     let mut drifts: Vec<_> = coarse

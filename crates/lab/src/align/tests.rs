@@ -1,4 +1,4 @@
-//! Delays that are known, found again.
+//! Known delays must be found again.
 
 mod periodic;
 mod sounds;
@@ -12,12 +12,10 @@ fn options() -> BetweenOptions {
     BetweenOptions::new(Rate::HZ_48000)
 }
 
-/// Numbers that have nothing to do with those of another seed.
 fn rng(seed: u64) -> Rng {
     Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// Two taps of noise, 60 dB above their own.
 fn taps(way: &Way, frames: usize, seed: u64) -> [Vec<f32>; 2] {
     taps_of(&Kind::White.sound(frames, &mut rng(seed)), way, seed)
 }
@@ -35,13 +33,11 @@ fn voids(told: &TapDelays) -> Vec<&Void> {
     told.windows.iter().filter_map(|window| window.delay.as_ref().err()).collect()
 }
 
-/// How far each window is from the truth.
 fn errors(told: &TapDelays, truth: impl Fn(f64) -> f64) -> Vec<f64> {
     let error = |(at, delay): (Frames, &TapDelay)| delay.delay.as_f64() - truth(at.count() as f64);
     told.found().map(error).collect()
 }
 
-/// How often each of these is within its bound, and the most by which one leaves it.
 fn within(ratios: &[f64]) -> (usize, f64) {
     let inside = ratios.iter().filter(|ratio| **ratio <= 1.0).count();
     (inside, ratios.iter().copied().fold(0.0, f64::max))
@@ -143,7 +139,7 @@ fn a_sine_is_ambiguous_and_its_candidates_hold_the_truth() {
             let Void::Ambiguous { delays: candidates, period: Some(_) } = void else {
                 panic!("{hertz}: {void:?}")
             };
-            // Upside down, half a period further, it is the same.
+            // Inverted and half a period further, a sine is the same.
             let half = 24_000.0 / hertz;
             let off = |frames: &FineFrames| {
                 let halves = (frames.as_f64() - 100.0) / half;
@@ -175,7 +171,7 @@ fn what_has_no_delay_says_why() {
     let near = BetweenOptions { most: Frames::new(200), ..options() };
     let told = between(&first, &second, &near);
     assert_eq!(told.found().count(), 0, "it lies beyond the range: {told:?}");
-    // Of the last window of the second little was recorded, and the rest is as it was.
+    // For the last window, the second recording holds only little.
     let told = between(&first, &second[..120_000 + 100], &options());
     assert!(told.found().count() >= 4, "{told:?}");
     let last = told.windows.last().unwrap();
@@ -208,7 +204,7 @@ fn dropped_and_inserted_frames_are_steps_with_their_place() {
     for at in [100_000_usize, 96_000, 107_999] {
         for by in [1_i64, 48, 960, -1, -48, -960] {
             let [first, whole] = taps(&way, 288_000, 11);
-            // Where the first has frame `at`, the second has it so many later.
+            // The second has frame `at` 480 frames later.
             let cut = at + 480;
             let mut second = whole[..cut].to_vec();
             match by {
@@ -263,7 +259,7 @@ fn a_recording_shorter_than_a_window_is_one() {
     }
 }
 
-/// Sines that have nothing to do with each other, in 16 bits: between their lines there is next to nothing.
+/// Unrelated sines in 16 bits: almost nothing lies between their lines.
 fn lines(frames: usize, later: f64, seed: u64) -> Vec<f32> {
     let mut rng = self::rng(seed);
     let sines: Vec<_> = (0..60)
@@ -290,7 +286,7 @@ fn a_sound_of_lines_is_found_the_right_way_up_whatever_the_window() {
                 let window = Rate::HZ_48000.frames_within(Span::from_millis(millis));
                 let told = between(&first, &second, &BetweenOptions { window, ..options() });
                 let told_in = format!("{seed}, {later}, {millis}, {gain}: {:?}", voids(&told));
-                // Of the last the end lies beyond the recording.
+                // The last window extends beyond the recording.
                 assert!(told.found().count() + 1 >= told.windows.len().max(2), "{told_in}");
                 for (_, found) in told.found() {
                     let off = (found.delay.as_f64() - later).abs();

@@ -1,4 +1,4 @@
-//! The page that leads to the pages of all experiments.
+//! The page that links to all experiments' pages.
 
 use super::{AllOutcome, AllReport, AllRow};
 use crate::page::document;
@@ -88,7 +88,7 @@ mod tests {
             void: void.map(str::to_owned),
             configured_ns: Some(5_000_000),
             uncertainty_ns: Some(21_000),
-            // A row may be void for a reason that left its figures.
+            // A void row may have figures.
             measured: Some(summary),
         }
     }

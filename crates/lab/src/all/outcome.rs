@@ -1,4 +1,4 @@
-//! What became of one of them, read from what it wrote.
+//! Outcome of an experiment, from its files.
 
 use core::fmt;
 use std::path::Path;
@@ -18,9 +18,7 @@ pub struct AllOutcome {
     pub does: &'static str,
     pub command: String,
     pub duration_ns: u64,
-    /// Its page, beside this; absent if it wrote none.
     pub page: Option<String>,
-    /// Its rows; none if it wrote no report.
     pub rows: Vec<AllRow>,
     pub failed: Option<String>,
 }
@@ -38,7 +36,7 @@ pub struct AllRow {
 pub struct AllSummary {
     pub count: u64,
     pub p50_ns: Option<i64>,
-    /// Of which one in a hundred is greater; absent where too few were measured.
+    /// 99th percentile; absent with too few values.
     pub p99_ns: Option<i64>,
     pub max_ns: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! What is run, in which order, and what is said and written then.
+//! Experiments to run, their order, arguments and files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::hosts::HostPlace;
 
 impl Experiment {
-    /// Whether it finds anything; else it is made for one that does.
+    /// Whether it measures; otherwise it prepares another one.
     pub(super) fn is_experiment(&self) -> bool {
         self.words.starts_with("lab ")
     }
@@ -55,7 +55,8 @@ impl Experiment {
     }
 }
 
-/// What is run for these: all if there is none, else they and what they need, in the order of all.
+/// Experiments to run: all if `only` is empty, else these and their prerequisites, in the usual
+/// order.
 pub(super) fn needed(only: &[&'static Experiment]) -> Vec<&'static Experiment> {
     let asked = EXPERIMENTS.iter().filter(|known| only.is_empty() || only.contains(known));
     let mut asked: Vec<_> = asked.collect();

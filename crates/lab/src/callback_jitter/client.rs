@@ -1,4 +1,4 @@
-//! What the device calls: it notes when, and plays silence.
+//! Process of the device: records call times and plays silence.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,12 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) at: LocalTime,
-    /// Times that the device starved or flooded since the one before.
     pub(super) xruns: u32,
     pub(super) capture: HandedBlock,
     pub(super) playback: HandedBlock,
 }
 
-/// What was handed over one way; nothing where the device does not go that way.
+/// Block in one direction; zero if the device does not have it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandedBlock {
     pub(super) meets: LocalTime,
@@ -47,7 +46,7 @@ impl HandedBlock {
     }
 }
 
-/// Notes every call in memory that is there before the first.
+/// Records every call in preallocated memory.
 pub(super) struct HandoverClient {
     channels: usize,
     calls: Producer<Call>,
@@ -87,7 +86,6 @@ impl Process for HandoverClient {
 }
 
 impl Calls {
-    /// All of them in order, and how many found no room.
     pub(super) fn take(mut self) -> (Vec<Call>, u64) {
         let mut calls = Vec::with_capacity(self.calls.slots());
         while let Ok(call) = self.calls.pop() {

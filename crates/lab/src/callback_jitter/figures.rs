@@ -1,4 +1,4 @@
-//! What the calls of a device say.
+//! Figures from the calls of a device.
 
 use tautline_proto::device::Direction;
 use tautline_proto::time::{LocalTime, Span};
@@ -30,21 +30,21 @@ fn interval(side: &HandoverSide, calls: &[Call], unkept: u64) -> ReportRow {
     row
 }
 
-/// Against the grid of the device's clock. A block that was skipped would have been handed over with
-/// the one that came after.
+/// Lateness against the grid of the device's clock. A skipped block counts as handed over with the
+/// next one.
 fn lateness(side: &HandoverSide, direction: Direction, calls: &[Call]) -> ReportRow {
     let name = direction.name();
     let (period, rate) = (side.settings.period, side.settings.rate);
     let blocks = || calls.iter().map(|call| (call.at, call.block(direction)));
     let skipped = |block: &HandedBlock| block.skipped.count().max(0);
     let due = blocks().map(|(_, block)| 1 + skipped(block) / period.count().max(1)).sum::<i64>();
-    // From the instant at which a block is whole, or is to be heard, to its hand-over.
+    // From the time at which a block is complete, or is to be heard, to its hand-over.
     let from_grid = |at: LocalTime, block: &HandedBlock| match direction {
         Direction::Capture => at - (block.meets + rate.span_of(block.frames)),
         Direction::Playback => at - block.meets,
     };
     let earliest = blocks().map(|(at, block)| from_grid(at, block)).min().unwrap_or(Span::ZERO);
-    // Skips are counted by the device, and bounded by nothing but its honesty.
+    // The device counts skips, possibly wrongly, so they need a limit.
     const MOST: i64 = 1 << 20;
     let mut late = Series::with_room(due.clamp(0, MOST + calls.len() as i64) as usize);
     let length = rate.span_of(period);

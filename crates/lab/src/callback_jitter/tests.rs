@@ -23,7 +23,6 @@ fn side(directions: Directions) -> HandoverSide {
     HandoverSide { name: "card".to_owned(), directions, settings: SETTINGS }
 }
 
-/// A call at this instant for the period that began then; what was skipped is whole periods.
 fn call(micros: i64, began: i64, skipped: i64) -> Call {
     let block = |meets| HandedBlock {
         meets,
@@ -81,7 +80,6 @@ fn a_freeze_counts_for_every_period_that_the_device_skipped() {
     assert_eq!(rows[0].figures[0].value, 1, "xruns");
 }
 
-/// Calls so many times, at once, and then goes.
 struct Goes(i64);
 
 impl Device for Goes {

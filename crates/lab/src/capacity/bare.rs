@@ -1,4 +1,4 @@
-//! The least that an exchange takes: as many datagrams as long to programs that send them back, and nothing kept of
+//! The minimum time of an exchange: as many datagrams of the same length to programs that echo
 //! them.
 
 use std::io;
@@ -40,18 +40,16 @@ impl PeriodCycle for BareCycle {
 
     fn run(&mut self, _due: LocalTime, _log: &mut MasterLog) {
         for (socket, far) in &self.sockets {
-            // What was sent in the period before is back, or it is not waited for.
+            // The answer of the period before is here, or is given up.
             if socket.recv_from(&mut self.room).is_ok() {
                 self.answered += 1;
             }
-            // What the kernel does not take is not answered either.
             let _ = socket.send_to(&self.datagram, far);
         }
     }
 }
 
-/// Sends back whatever arrives at a socket, until it is asked to stop; the socket waits no longer than for
-/// `patience` at once.
+/// Echoes datagrams of a socket until stop is requested; `patience` is the receive timeout.
 pub(super) fn echo(
     socket: &UdpSocket,
     stop: &Stop,
@@ -61,12 +59,11 @@ pub(super) fn echo(
     let mut room = vec![0; MOST_BYTES];
     while !stop.is_requested() {
         if let Ok((bytes, from)) = socket.recv_from(&mut room) {
-            // Where it does not go, nobody is waiting for it.
             let _ = socket.send_to(&room[..bytes], from);
         }
     }
     Ok(())
 }
 
-/// The longest datagram (RFC 768).
+/// Maximum datagram size (RFC 768).
 const MOST_BYTES: usize = 65_535;

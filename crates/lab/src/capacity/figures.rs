@@ -1,5 +1,3 @@
-//! What was found, as rows and notes.
-
 use tautline_proto::time::{LocalTime, Span};
 
 use super::grid::CapacityPoint;
@@ -24,7 +22,6 @@ pub(super) fn row(
     one.push(LocalTime::ZERO, usable);
     let mut row = ReportRow::named(name).with(&one);
     row.of_rounds = true;
-    // Of one value there is nothing more to be told.
     (row.intervals, row.histogram, row.worst) = (Vec::new(), Vec::new(), Vec::new());
     (row.configured, row.uncertainty) = (Some(period), Some(options.fine));
     row.published = published::of(point);
@@ -61,7 +58,7 @@ fn tell_detectors(row: &mut ReportRow, held: BothDetectors, beyond: Option<BothD
 
 fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound) {
     let PointFound { idle, held, .. } = found;
-    // Of the least that is left, not of the most.
+    // Percentiles of the smallest slack, not the largest.
     let left = negated(&held.log.slack).summary();
     let of = |value: Option<i64>| value.map(|nanos| -nanos);
     row.add("slack_p50_ns", "left, p50", of(left.p50_ns));
@@ -74,7 +71,7 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     let called = held.log.called.summary();
     row.add("held_call_p50_ns", "call while held, p50", called.p50_ns);
     row.add("held_call_p99_ns", "p99 while held", called.p99_ns);
-    // What would be left if nothing but the exchange and the wait counted.
+    // Slack if only the exchange and the wait counted.
     let budget = point.period_span().times(i64::from(point.window)) + point.wait_at_most();
     let floor = exchange.p999_ns.map(|nanos| {
         let left = budget.as_nanos() - nanos * 12 / 10;
@@ -83,7 +80,7 @@ fn tell_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound)
     row.add("usable_by_idle_ns", "less 1.2 × p99.9", floor);
 }
 
-/// `answered` bare datagrams came back.
+/// `answered` is the number of bare datagrams that came back.
 fn tell_cost(
     row: &mut ReportRow,
     (ours, (bare, answered)): (&MasterLog, &(MasterLog, u64)),
@@ -117,7 +114,7 @@ fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     row.add("master_percent", "master, % of a core", 100.0 * log.cpu.as_nanos() as f64 / lasted);
     let [user, system] = log.halves.map(|half| half.as_nanos() as f64);
     if user + system > 0.0 {
-        // The kernel counts a thread's time to the nanosecond, and by which half of it in ticks.
+        // The kernel counts a thread's time in nanoseconds, but user and system time in ticks.
         let all = 100.0 * log.cpu.as_nanos() as f64 / lasted;
         let user = all * user / (user + system);
         row.add("master_user_percent", "of it user", user);
@@ -138,16 +135,16 @@ fn tell_processors(row: &mut ReportRow, held: &TrySeen) {
     }
 }
 
-/// Figures of packets that leave by an interface other than loopback.
+/// Figures of packets that leave via an interface other than loopback.
 const PACKETS: [&str; 2] = ["packets_out_per_s", "bytes_out_per_s"];
 
-/// Packets over loopback are not among them, so that there is no number to report.
+/// Nulls packet figures: they exclude packets over loopback.
 pub(super) fn leave_out_packets(row: &mut ReportRow) {
     let packets = row.figures.iter_mut().filter(|figure| PACKETS.contains(&figure.key));
     packets.for_each(|figure| figure.value = serde_json::Value::Null);
 }
 
-/// The sum of what programs used, each of its own core; nothing where none runs.
+/// Sum over programs, in percent of one core; `None` if none runs.
 fn of_programs(record: &Record, key: &str) -> Option<f64> {
     let rows = (0..).map_while(|index| record.process_row(index));
     let values = rows.filter_map(|row| {
@@ -242,7 +239,6 @@ mod tests {
         let beyond = BothDetectors { missed: 20, jack_xruns: Some(19) };
         let both = row_of(UNDER_JACK, Some(beyond));
         assert_eq!(told(&both), [3, 20, 19].map(|count| Some(json!(count))));
-        // Where nothing was too much.
         let whole = row_of(UNDER_JACK, None);
         assert_eq!(told(&whole), [Some(json!(3)), Some(Value::Null), Some(Value::Null)]);
         let by_a_timer = BothDetectors { jack_xruns: None, ..UNDER_JACK };

@@ -1,4 +1,4 @@
-//! What is measured in one go: single points, and the grids that others and the project ask for.
+//! Points to measure: single ones, the paper's grid, and the project's.
 
 use core::fmt;
 
@@ -9,10 +9,10 @@ use tautline_proto::units::Rate;
 pub struct CapacityPoint {
     pub rate: Rate,
     pub period: u32,
-    /// Blocks under way: 0 is back within its own period.
+    /// Blocks in flight; with 0 a block returns in its own period.
     pub window: u32,
     pub workers: usize,
-    /// The longest that the host's callback waits for an answer; of window 0 it is the period.
+    /// Maximum wait of the host's callback for an answer; the period for window 0.
     pub wait: Span,
     pub real: bool,
 }
@@ -26,7 +26,6 @@ impl CapacityPoint {
         if self.window == 0 { self.period_span() } else { self.wait }
     }
 
-    /// Rate and period alone, by which the plugin that runs here is known.
     pub fn local(&self) -> Self {
         Self { window: 0, workers: 0, wait: Span::ZERO, ..*self }
     }
@@ -58,7 +57,7 @@ pub enum CapacityGrid {
     Goals,
 }
 
-/// What plugins of grids may wait for: the paper's master waits to the end of its period.
+/// Maximum wait in the grids; the paper's master waits until the end of its period.
 const WAIT: Span = Span::from_micros(250);
 
 /// 44.1 kHz: 1.45, 2.18 and 3.0 ms.

@@ -1,5 +1,5 @@
-//! The host's side in a JACK server's cycles: a `jackd` without a card calls it instead of a timer, and what that server
-//! tells of xruns stands beside what is missed by our own count.
+//! The host's side in a JACK server's cycles: a `jackd` without a card calls it instead of a timer.
+//! The server's xruns are reported next to our own count of misses.
 
 mod cycle;
 mod server;
@@ -26,21 +26,20 @@ pub(super) struct JackPace {
 
 pub(super) struct JackClient {
     pub(super) device: Box<dyn Device>,
-    /// Xruns that the server told of so far.
+    /// Xruns reported by the server so far.
     pub(super) xruns: Arc<AtomicU32>,
-    /// When its driver woke for the present cycle, in nanoseconds of a [`LocalTime`](tautline_proto::time::LocalTime).
+    /// Wake-up time of its driver for the present cycle, in nanoseconds of a
+    /// [`LocalTime`](tautline_proto::time::LocalTime).
     pub(super) woke_ns: Arc<AtomicI64>,
 }
 
 pub(super) type OpenJackClient = Box<dyn Fn(&str, JackPace) -> Result<JackClient, String>>;
 
-/// How JACK 2 calls itself.
 const JACK_2: &str = "jackdmp";
 
 pub(super) struct JackMaster {
     open: OpenJackClient,
     version: String,
-    /// That of the latest point.
     running: Option<(JackPace, DummyServer)>,
 }
 
@@ -49,13 +48,13 @@ impl JackMaster {
         Ok(Self { open, version: server::version()?, running: None })
     }
 
-    /// The reason where JACK runs no client so.
+    /// Returns an error if JACK cannot run a client with this scheduler.
     pub(super) fn check(scheduler: Scheduler) -> Result<(), String> {
         server::scheduling(scheduler).map(drop)
     }
 
-    /// Runs what a host has its plugins do in the cycles of a server of this point's, as [`MasterPace::keep`] does by
-    /// a timer.
+    /// Runs `cycle` in the cycles of a server for this point, like [`MasterPace::keep`] does with a
+    /// timer.
     pub(super) fn keep<C: PeriodCycle + 'static>(
         &mut self,
         point: &CapacityPoint,
@@ -69,7 +68,6 @@ impl JackMaster {
         let (mut process, ended) = client.device.run(Box::new(process), stop);
         process.finish();
         if let Ended::Gone(error) = ended {
-            // The next point begins with another.
             self.running = None;
             return Err(error.to_string());
         }

@@ -1,4 +1,4 @@
-//! Whose a missed block was: the host's, where it stood still, or ours. Pure.
+//! Attributes missed blocks: to freezes of the host, or to us. Pure.
 
 use tautline_io::thread::stall::Stall;
 use tautline_proto::time::Span;
@@ -11,11 +11,11 @@ use crate::resources::Record;
 pub(super) struct BlockMisses {
     pub(super) due: u64,
     pub(super) missed: u64,
-    /// Of those missed, those under way while every core stood still.
+    /// Missed blocks in flight while every core was frozen.
     pub(super) in_freeze: u64,
-    /// Of those missed, those that came due while what a freeze had held up was caught up with.
+    /// Missed blocks due while the backlog of a freeze was worked off.
     pub(super) after_freeze: u64,
-    /// Of what no freeze explains, what a stall of one core alone would: ours all the same.
+    /// Other missed blocks that a stall of one core would explain; they still count as ours.
     pub(super) of_a_core: u64,
 }
 
@@ -32,26 +32,27 @@ pub(super) struct BlockPace {
 }
 
 impl BlockPace {
-    /// How long a worker takes to catch up with a freeze of this length. The blocks that the master skips meanwhile
-    /// are not sent, so no more than a period is to be made good, of which each block leaves what it does not cost.
+    /// Time for a worker to catch up after a freeze of this length. The master does not send the
+    /// blocks that it skips meanwhile, so the backlog is at most a period; each block reduces it by
+    /// its spare time.
     fn catches_up_in(self, frozen: Span) -> Span {
         let behind = frozen.min(self.period).as_nanos();
         let gained = (self.period - self.cost).as_nanos().max(1);
-        // No block is behind for longer than this, whatever it costs.
         let most = self.period.as_nanos().saturating_mul(MOST_BLOCKS);
         let nanos = i128::from(behind) * i128::from(self.period.as_nanos()) / i128::from(gained);
         Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX).min(most))
     }
 }
 
-/// Blocks that a freeze excuses at most after its end: those of a worker that is busy for 99 of 100.
+/// Maximum number of blocks that a freeze excuses after its end: those of a worker that is 99 %
+/// busy.
 const MOST_BLOCKS: i64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Explains {
-    /// It overlaps the time in which the block was under way.
+    /// The freeze overlaps the block's time in flight.
     Overlaps,
-    /// What it held up may not have been caught up with.
+    /// The backlog of the freeze may still exist.
     Follows,
 }
 
@@ -67,7 +68,6 @@ fn explains(block: &MissedBlock, stalls: &[Stall], pace: BlockPace) -> Option<Ex
     stalls.iter().any(follows).then_some(Explains::Follows)
 }
 
-/// By the times in which nothing ran: on any core, and on one of several.
 pub(super) fn judged(
     due: u64,
     missed: &[MissedBlock],
@@ -93,21 +93,21 @@ pub(super) struct TrySeen {
     pub(super) record: Record,
 }
 
-/// Of a try, so many blocks of all are missed by what others do on the machine: too great a cost misses nearly all.
-/// What is missed more seldom is for the hold to find.
+/// Fraction of blocks that other programs may make a try miss: too great a cost misses nearly all.
+/// The hold detects rarer misses.
 pub(super) const TOO_MUCH: f64 = 0.02;
 
 pub(super) struct PointFound {
-    /// Blocks that cost nothing.
+    /// Blocks without cost.
     pub(super) idle: TrySeen,
-    /// The greatest that went when it was held, or the last that was held, if none did.
+    /// The greatest cost that passed its hold, or the last held if none passed.
     pub(super) held: TrySeen,
-    /// What was seen of the least cost that was too much.
+    /// Result of the lowest cost that was too much.
     pub(super) beyond: Option<BothDetectors>,
     pub(super) search: CapacitySearch,
 }
 
-/// What was missed of a run: by our count, but for what the host cost, and by the word of a JACK server, where one
+/// Misses of a run: by our count without those due to the host, and a JACK server's xruns if one
 /// called the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BothDetectors {
@@ -135,7 +135,6 @@ mod tests {
         MissedBlock { from: at(from), until: at(from + 2000) }
     }
 
-    /// What is missed of these blocks where every core stood still from 10 to 13 ms.
     fn of(blocks: &[i64], cost: i64) -> BlockMisses {
         let missed: Vec<_> = blocks.iter().map(|from| block(*from)).collect();
         let by_all = [Stall { from: at(10_000), to: at(13_000) }];
@@ -151,13 +150,13 @@ mod tests {
 
     #[test]
     fn what_a_busy_worker_is_behind_with_after_a_freeze_is_the_hosts_until_it_can_have_caught_up() {
-        // Half busy: one period behind is caught up within two, and one more may be under way.
+        // Half busy: a backlog of one period lasts two, and one more block may be in flight.
         let found = of(&[18_000, 20_000], 1000);
         assert_eq!((found.after_freeze, found.otherwise()), (1, 1));
-        // Busy for 19 of 20: a gain of 0.1 ms for each block.
+        // 95 % busy: each block gains 0.1 ms.
         let found = of(&[18_000, 20_000, 54_000, 56_000], 1900);
         assert_eq!((found.after_freeze, found.otherwise()), (3, 1));
-        // One that is never free catches up with nothing, and is excused no longer for that.
+        // A worker that is always busy never catches up, but gets no further excuse.
         let found = of(&[100_000, 220_000], 2000);
         assert_eq!((found.after_freeze, found.otherwise()), (1, 1));
     }

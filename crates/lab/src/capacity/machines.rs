@@ -1,4 +1,4 @@
-//! The machines that plugins run on: `taut work` in network namespaces, or on the loopback; or threads of this
+//! Machines for plugins: `taut work` in network namespaces or on loopback, or threads of this
 //! program.
 
 mod here;
@@ -27,7 +27,6 @@ use worker::{StreamAsked, TautWorker, WorkerProgram};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MachinesPlace {
-    /// Each in a network namespace of its own; takes root.
     Namespaces,
     Loopback,
     Here,
@@ -37,41 +36,39 @@ pub(super) enum MachinesPlace {
 pub(super) struct MachinesOptions {
     pub(super) place: MachinesPlace,
     pub(super) program: PathBuf,
-    /// Folders in which the library of the plugin that takes time may be.
+    /// Folders that may contain the library of the plugin with a set run time.
     pub(super) plugins: Vec<PathBuf>,
     pub(super) work: CapacityWork,
     pub(super) cleartext: bool,
-    /// Of each network namespace's link to a switch, in bits per second; without it each has a cable that carries
-    /// whatever comes.
+    /// Rate of each network namespace's link to a switch, in bits per second; without it, each has
+    /// a cable without a limit.
     pub(super) link_rate: Option<u64>,
-    /// Of the threads that send datagrams back.
     pub(super) scheduler: Scheduler,
 }
 
 #[derive(Debug)]
 pub(super) struct Machines {
     options: MachinesOptions,
-    /// Dropped before the networks that they are in.
+    /// Dropped before their networks.
     workers: Vec<TautWorker>,
     echoes: Vec<(WorkerProgram, SocketAddr)>,
     namespaces: Option<Namespaces>,
-    /// Who all of them are, and whom they trust: one another.
+    /// Keys and trust store: all machines trust each other.
     home: TempDir,
     trust: Option<Arc<TrustStore>>,
 }
 
 pub(super) struct OpenedWorkers {
     pub(super) cycle: Box<dyn CapacityCycle>,
-    /// Ended when they are dropped.
     pub(super) workers: Vec<Box<dyn OpenedWorker>>,
 }
 
 pub(super) trait OpenedWorker {
-    /// The programs that do it, if they are others than this.
     fn pids(&self) -> Vec<u32>;
 }
 
-/// Of the datagrams of a block, before they are sealed: what Ethernet carries whole, with room for a seal.
+/// Maximum datagram of a block before encryption: fits an Ethernet frame with the encryption
+/// overhead.
 const DATAGRAM_BYTES: usize = 1400;
 const HISTORY: u32 = 256;
 const HEAD_BYTES: usize = tautline_proto::offload::datagram::HEAD_BYTES;
@@ -166,20 +163,20 @@ impl Machines {
             let listen = format!("{}:0", self.address(number));
             let scheduler = self.options.scheduler.one_below().to_string();
             let mut command = self.command(number);
-            // What it says of each stream that is opened would stand among the names of rows.
+            // Its message per opened stream would mix with the rows.
             command.args(["work", "--quiet", "--listen", &listen, "--scheduler", &scheduler]);
             if self.options.cleartext {
                 command.arg("--cleartext");
             }
             command.env("LADSPA_PATH", self.plugins()?).env("TAUT_HOME", self.home.path());
-            // Nothing of an earlier run, and nothing for a later one.
+            // A fresh cache, independent of other runs.
             command.env("XDG_CACHE_HOME", self.home.path());
             self.workers.push(TautWorker::start(command, self.trust.clone())?);
         }
         Ok(&self.workers[number])
     }
 
-    /// A folder with the library of the plugin alone: what else lies beside it is not asked.
+    /// A folder with only the plugin's library, so that no others are loaded.
     fn plugins(&self) -> Result<PathBuf, String> {
         let library = self.options.library()?;
         let folder = self.home.path().join("plugins");
@@ -279,7 +276,7 @@ impl Machines {
     }
 }
 
-/// A key, and trust in it: each worker is who the master is.
+/// Creates a key and trusts it: workers use the master's key.
 fn trusting_itself(home: &TempDir) -> Result<Arc<TrustStore>, String> {
     let store = TrustStore::open(home.path()).map_err(|error| error.to_string())?;
     let key = store.identity().key();

@@ -1,5 +1,5 @@
-//! The host's side: a thread that is woken once a period by an absolute timer, as a card wakes its own, and hands
-//! out a block to each worker. `jack` has the same where a server of sound wakes it.
+//! The host's side: a thread woken once a period by an absolute timer, as by a card, hands a block
+//! to each worker. `jack` does the same, woken by a sound server.
 
 use tautline_io::clock::{now, sleep_until, thread_halves, thread_time};
 use tautline_io::thread::{Scheduler, realtime, spawn};
@@ -11,35 +11,32 @@ use crate::statistics::Series;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MissedBlock {
-    /// When it was due to be handed out.
+    /// Time it was due to be handed out.
     pub(super) from: LocalTime,
-    /// When its answer was looked for, and was not there.
+    /// Time at which its answer was missing.
     pub(super) until: LocalTime,
 }
 
 pub(super) trait PeriodCycle: Send {
     fn blocks(&self) -> usize;
 
-    /// A period, which was due then. No allocation, lock or blocking call, but for the wait that was asked for.
+    /// Runs the period due at `due`. Must not allocate, lock or block, except for the configured
+    /// wait.
     fn run(&mut self, due: LocalTime, log: &mut MasterLog);
 }
 
-/// What is noted of a run. All room is taken before.
+/// Records of a run, in preallocated memory.
 #[derive(Debug, Default)]
 pub(super) struct MasterLog {
-    /// How long each call took that a host would have made.
+    /// Durations of the calls that a host would have made.
     pub(super) called: Series,
-    /// From when a block was handed out until its answer was here.
     pub(super) exchanges: Series,
-    /// What was left when an answer was here.
     pub(super) slack: Series,
     pub(super) missed: Vec<MissedBlock>,
     pub(super) due: u64,
-    /// Periods that were over before the call was: the card's own xruns.
+    /// Periods that ended before the call returned: the card's own xruns.
     pub(super) overrun: u64,
-    /// Processor time of the thread,
     pub(super) cpu: Span,
-    /// and what of it was in user mode and in the kernel, by the kernel's ticks.
     pub(super) halves: [Span; 2],
     pub(super) lasted: Span,
     pub(super) jack_xruns: Option<u32>,
@@ -59,9 +56,7 @@ impl MasterLog {
         }
     }
 
-    /// Notes a block that has no answer. Never allocates.
     pub(super) fn miss(&mut self, from: LocalTime, until: LocalTime) {
-        // There is room for all that are due.
         if self.missed.len() < self.missed.capacity() {
             self.missed.push(MissedBlock { from, until });
         }
@@ -76,7 +71,7 @@ pub(super) struct MasterTime {
 }
 
 impl MasterTime {
-    /// Up to now. Neither allocates nor waits.
+    /// Does not allocate or block.
     pub(super) fn read() -> Self {
         Self { all: thread_time(), halves: thread_halves(), at: now() }
     }
@@ -95,9 +90,9 @@ pub(super) struct MasterPace {
     pub(super) scheduler: Scheduler,
 }
 
-/// Its thread is there when the first period is due.
+/// Time for the thread to start before the first period.
 const AHEAD: Span = Span::from_millis(20);
-/// Periods at the beginning that do not count: caches are cold, and windows fill.
+/// First periods, which do not count: caches are cold, and windows fill.
 pub(super) const SETTLES: i64 = 16;
 
 impl MasterPace {
@@ -109,7 +104,8 @@ impl MasterPace {
         MasterLog::with_room(self.periods_due() as usize + 1, blocks)
     }
 
-    /// Runs it, and hands back what runs in it with what was noted; the reason where its thread is not as asked.
+    /// Runs `cycle` on a thread. Returns it with the log, or an error if the scheduler was not
+    /// granted.
     pub(super) fn keep<C: PeriodCycle + 'static>(
         self,
         mut cycle: C,
@@ -135,7 +131,7 @@ impl MasterPace {
     fn run(self, cycle: &mut dyn PeriodCycle, mut log: MasterLog, stop: &Stop) -> MasterLog {
         let begins = now() + AHEAD;
         let counts = begins + self.period.times(SETTLES);
-        // What is noted before it counts finds no room, and nobody misses it.
+        // The log has no room: these periods do not count.
         self.periods(begins, counts, stop, |due| {
             if let PeriodDue::Now(due) = due {
                 cycle.run(due, &mut MasterLog::default());
@@ -147,8 +143,8 @@ impl MasterPace {
         log
     }
 
-    /// Each period from one instant to another. One that is late is run all the same, as a card holds two, and one
-    /// that is over before it could begin is lost.
+    /// Runs each period between two times. A late one still runs, as a card holds two; one that
+    /// ended before it could begin is lost.
     fn periods(
         self,
         begins: LocalTime,
@@ -179,7 +175,6 @@ impl MasterPace {
                 log.called.push(due, over - woke);
                 if over > due + self.period {
                     log.overrun += 1;
-                    // Once for each period, if nothing else was missed in it.
                     if log.missed.len() == before {
                         log.miss(due, over);
                     }
@@ -192,7 +187,6 @@ impl MasterPace {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PeriodDue {
     Now(LocalTime),
-    /// Over before it could be.
     Lost(LocalTime),
 }
 
@@ -215,7 +209,7 @@ impl PeriodCycle for Box<dyn CapacityCycle> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passing {
     pub(super) cost: Span,
-    /// By work, and not by a timer.
+    /// With real work instead of a timer.
     pub(super) real: bool,
 }
 
@@ -273,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes this long in every period, and misses a block in every other.
+    /// Takes this long each period; with `true` misses a block in every second one.
     struct Takes(Span, bool);
 
     impl PeriodCycle for Takes {
@@ -311,7 +305,7 @@ mod tests {
     #[test]
     fn a_call_that_outlasts_its_period_is_missed_and_periods_that_it_swallows_are_lost() {
         shared(|| {
-            // Of four periods one is run, and three are over meanwhile.
+            // Of four periods one runs; three end meanwhile.
             let log = kept(Span::from_millis(19));
             assert_eq!(log.due, 20);
             let run = log.called.values().len();

@@ -1,4 +1,4 @@
-//! One point of the grid: costs tried and held, and what was seen of each.
+//! Measures one point of the grid: tries and holds costs.
 
 use tautline_io::thread::stall::StallMonitor;
 use tautline_proto::device::Stop;
@@ -19,7 +19,7 @@ pub(super) struct CapacityMeasuring<'a> {
     pub(super) options: &'a CapacityFlags,
     pub(super) stop: &'a Stop,
     pub(super) stall_monitor: StallMonitor,
-    /// What wakes the master; a timer where there is none.
+    /// JACK server that wakes the master; a timer by default.
     pub(super) jack: Option<&'a mut JackMaster>,
 }
 
@@ -57,13 +57,12 @@ impl CapacityMeasuring<'_> {
         }
     }
 
-    /// As the row of a point is called: what a timer wakes and what a server calls are two things.
     pub(super) fn name(&self, point: &CapacityPoint) -> String {
         let under = if self.jack.is_some() { ", under JACK" } else { "" };
         format!("{point}{under}")
     }
 
-    /// As many bytes to and from as many machines, by the least that sending and receiving takes.
+    /// Exchanges the same bytes with the same machines using plain sends and receives.
     fn bare(
         &mut self,
         point: &CapacityPoint,
@@ -101,7 +100,7 @@ impl CapacityMeasuring<'_> {
                 beyond = Some(BothDetectors::of(&seen));
             }
             if attempt.held {
-                // The one that the result is of, or the last of those that all missed something.
+                // The resulting cost, or the last hold if all holds missed something.
                 if search.held().is_none_or(|went| went == attempt.cost) {
                     held = Some(seen);
                 }

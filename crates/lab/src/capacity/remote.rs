@@ -1,5 +1,5 @@
-//! A plugin on each of several machines: a host's call that hands every one of them a block, one after the other, as
-//! a rack of plugins does.
+//! A plugin on each of several machines: a host's call hands each a block, one after the other,
+//! like a rack of plugins.
 
 use tautline_engine::offload::attendant::Attendant;
 use tautline_engine::offload::host_block::HostBlock;
@@ -10,13 +10,12 @@ use tautline_proto::time::{LocalTime, Span};
 use super::grid::CapacityPoint;
 use super::master::{CapacityCycle, CapacityWork, MasterLog, Passing, PeriodCycle};
 
-/// Runs that are remembered: more than any window has.
+/// Number of remembered runs: more than any window.
 const REMEMBERED: usize = 64;
 
 struct RemotePlugin {
     offloaded: Offloaded,
     attendant: Attendant,
-    /// When the latest runs began, each at the place of its number.
     began: [LocalTime; REMEMBERED],
     runs: u64,
 }
@@ -129,7 +128,7 @@ impl CostControls {
 }
 
 const ONE_IN: f32 = 100.0;
-/// More than caches near a core hold.
+/// More than the caches near a core hold.
 const KIBIBYTES: f32 = 16_384.0;
 
 impl CapacityWork {

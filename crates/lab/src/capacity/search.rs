@@ -1,20 +1,20 @@
-//! Which cost is tried next, by what came of those before: no clock, no worker.
+//! Chooses the next cost to try from earlier results; no clock, no worker.
 //!
-//! As the paper does it, the cost of every block grows by one step until it is too much; what lies between is then
-//! halved, and the greatest cost that went is held for long. A hold that misses something goes on below, each time
-//! by twice as much: what is missed so seldom is not seen in a short try. From one that goes what lies between is halved
-//! once more, by holds: going down in such steps passes by what goes.
+//! As in the paper, the cost of every block grows by a step until it is too much. Then the interval
+//! is halved, and the greatest cost that passed is held for long. After a failed hold the next cost
+//! is lower, with doubled distance each time: a short try does not show such rare misses. After a
+//! passed hold the interval is halved again, with holds, as the growing steps may skip costs that
+//! pass.
 
 use tautline_proto::time::Span;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CapacitySteps {
     pub(super) step: Span,
-    /// What is found is known to within this.
     pub(super) fine: Span,
     pub(super) most: Span,
-    /// A cost that misses something is tried so often before it counts as one that does not go: what others do on a
-    /// machine makes a miss now and then, and too great a cost makes them always.
+    /// Tries with a miss before a cost fails: other programs cause a miss now and then, too great a
+    /// cost always.
     pub(super) tries: u32,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct CapacityTry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CapacityFinding {
-    /// As few blocks were missed as may be, but for what the host cost.
+    /// As few blocks missed as allowed, apart from those due to the host.
     Whole,
     Missed,
     Void,
@@ -38,26 +38,26 @@ pub(super) struct CapacitySearch {
     good: Option<Span>,
     bad: Option<Span>,
     phase: SearchPhase,
-    /// Times that the present one missed something, one after the other.
+    /// Consecutive tries of the current cost with misses.
     missed: u32,
     voids: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchPhase {
-    /// One step more each time, until one does not go.
+    /// Grows by one step until a cost fails.
     Climbs,
-    /// What lies between is halved.
+    /// Halves the interval.
     Halves,
-    /// This is held; if it fails, what is so much below.
+    /// Holds `cost`; on failure, continues `below` lower.
     Holds { cost: Span, below: Span, failed: u32 },
-    /// This went when it was held, and the least cost that did not was held too: what lies between is held.
+    /// `good` passed its hold, and the lowest failed cost failed its hold: holds costs in between.
     Between { good: Span },
-    /// It is over; what went when it was held.
+    /// Ended, with the cost that passed its hold.
     Ended(Option<Span>),
 }
 
-/// Holds that fail before the search ends with what the last one missed.
+/// Maximum number of failed holds; the result is then the last one, with its misses.
 const HOLDS: u32 = 6;
 const VOIDS: u32 = 2;
 
@@ -69,7 +69,7 @@ impl CapacitySearch {
         Self { steps, good: None, bad: None, phase: SearchPhase::Climbs, missed: 0, voids: 0 }
     }
 
-    /// What to run next; `None` when it is known, or cannot be.
+    /// Next run; `None` when the search has ended.
     pub(super) fn next(&self) -> Option<CapacityTry> {
         let tried = |cost| Some(CapacityTry { cost, held: false });
         match self.phase {
@@ -125,7 +125,6 @@ impl CapacitySearch {
     fn fails(&mut self, cost: Span) {
         self.bad = Some(cost);
         if self.good.is_none() {
-            // Not even what costs nothing.
             self.phase = SearchPhase::Ended(None);
         } else {
             self.settle();
@@ -164,12 +163,13 @@ impl CapacitySearch {
                 let lower = (cost - below).max(Span::ZERO);
                 SearchPhase::Holds { cost: lower, below: below.times(2), failed: failed + 1 }
             }
-            // The result is of this cost, with what it missed: what was too much lies above it.
+            // The result is this cost with its misses; the cost that was too much is above it.
             _ => SearchPhase::Ended(None),
         };
     }
 
-    /// Goes on between this and the least that did not go, as long as they are further apart than is asked for.
+    /// Continues between `good` and the lowest failed cost, while they differ by more than the
+    /// precision.
     fn between(&self, good: Span) -> SearchPhase {
         match self.bad {
             Some(bad) if bad - good > self.steps.fine => SearchPhase::Between { good },
@@ -185,7 +185,7 @@ impl CapacitySearch {
         }
     }
 
-    /// The least cost that did not go; if none went when it was held, the least above the last that was held.
+    /// The lowest cost that failed; if no hold passed, the lowest above the last hold.
     pub(super) fn bad(&self) -> Option<Span> {
         self.bad
     }

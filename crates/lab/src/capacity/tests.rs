@@ -10,7 +10,6 @@ fn steps() -> CapacitySteps {
     CapacitySteps { step: micros(100), fine: micros(10), most: PERIOD, tries: 2 }
 }
 
-/// All that is tried where it is found by that, and what goes when it is held.
 fn searched(find: impl FnMut(CapacityTry) -> CapacityFinding) -> (Vec<CapacityTry>, Option<Span>) {
     let (mut search, mut all, mut find) = (CapacitySearch::new(steps()), Vec::new(), find);
     while let Some(attempt) = search.next() {
@@ -75,14 +74,13 @@ fn one_miss_by_chance_is_tried_again_and_two_are_not() {
 #[test]
 fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
     let capacity = Span::from_micros(1000);
-    // What is tried shortly goes up to there, and what is held 35 µs less.
     let (tried, held) = searched(|attempt| {
         let most = if attempt.held { capacity - Span::from_micros(35) } else { capacity };
         if_no_more_than(most)(attempt)
     });
     let holds: Vec<i64> =
         tried.iter().filter(|a| a.held).map(|a| a.cost.as_nanos() / 1000).collect();
-    // 965 goes, and from 970 down all is known to 10 µs.
+    // 965 passes; below 970 the search is precise to 10 µs.
     assert_eq!(holds, [1000, 990, 970, 930, 950, 960]);
     assert_eq!(held, Some(Span::from_micros(960)));
     let (tried, held) = searched(|attempt| match attempt.held {
@@ -94,7 +92,6 @@ fn a_hold_that_misses_goes_on_below_each_time_further_and_ends_at_last() {
 
 #[test]
 fn the_cost_that_was_too_much_lies_above_the_last_that_was_held() {
-    // Tries up to a millisecond go, and no hold does.
     let (mut search, mut held) = (CapacitySearch::new(steps()), Vec::new());
     while let Some(attempt) = search.next() {
         let goes = !attempt.held && attempt.cost <= Span::from_millis(1);
@@ -114,7 +111,7 @@ fn workers_that_miss_what_costs_nothing_and_runs_in_which_nothing_is_due_end_it(
     assert_eq!((tried.len(), held), (2, None));
 }
 
-/// A worker behind a path that takes so long each way, and longer once in so many blocks.
+/// A worker behind a path with this one-way delay, longer once in so many blocks.
 #[derive(Clone, Copy)]
 struct SimulatedWorker {
     window: i64,
@@ -124,8 +121,8 @@ struct SimulatedWorker {
 }
 
 impl SimulatedWorker {
-    /// Whether so many blocks of this cost are all back in time: one begins when it is there and the one before it
-    /// is done.
+    /// Whether all blocks of this cost return in time: a block begins after it arrived and the one
+    /// before is done.
     fn carries(&self, cost: Span, blocks: i64) -> bool {
         let mut free = LocalTime::ZERO;
         (0..blocks).all(|number| {
@@ -157,16 +154,16 @@ fn of_simulated_workers_what_their_windows_waits_and_ways_leave_is_found() {
         let found = found.unwrap();
         assert!(found <= known && known - found <= steps().fine, "{found} of {known}");
     };
-    // What is left of one period by both ways, of the wait on top, and of no window by a wait for all of it.
+    // One period minus both ways; plus the wait; and with window 0, a wait of a whole period.
     near(worker.capacity(blocks), PERIOD - micros(120));
     near(SimulatedWorker { wait: micros(50), ..worker }.capacity(blocks), PERIOD - micros(70));
     near(
         SimulatedWorker { window: 0, wait: PERIOD, ..worker }.capacity(blocks),
         PERIOD - micros(120),
     );
-    // No worker does more than a period's work in a period, however wide the window is.
+    // A worker cannot do more than a period's work per period, whatever the window.
     near(SimulatedWorker { window: 2, ..worker }.capacity(blocks), PERIOD);
-    // What is late by 30 µs once in a thousand blocks is not seen in a try, and is in a hold.
+    // A delay of 30 µs once in a thousand blocks is missed by a try and found by a hold.
     let seldom = SimulatedWorker { seldom: Some((1000, micros(30))), ..worker };
     let found = seldom.capacity(blocks).unwrap();
     assert!(seldom.carries(found, 4000) && PERIOD - found <= micros(120 + 30 + 10), "{found}");

@@ -1,9 +1,10 @@
 //! Whether more was missed, or a device had more xruns.
 //!
-//! Misses come in bursts: packet by packet, one burst of twenty would make any difference certain. So a second
-//! that missed something counts once, by Fisher's exact test (1922); and of those that did, how much is compared
-//! by ranks (a test in two parts: Lachenbruch, Statistics in Medicine 21, 2002). The less likely of the two
-//! counts, twice, since it is picked of two. A burst that lasts for seconds counts for each of them.
+//! Misses come in bursts: counted per packet, a burst of twenty would make any difference
+//! significant. So a second with misses counts once, with Fisher's exact test (1922). The numbers
+//! in these seconds are compared by ranks (a two-part test: Lachenbruch, Statistics in Medicine 21,
+//! 2002). The lower probability counts, doubled, as it is chosen from two. A burst that lasts for
+//! seconds counts for each of them.
 
 use core::ops::Range;
 
@@ -19,22 +20,19 @@ pub(super) const MISSED: &str = "missed_share";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SecondsCounted {
     pub count: u64,
-    /// Of so many that were due; seconds, where it is no share of packets.
     pub due: u64,
-    /// In how many seconds
+    /// Number of seconds with any.
     pub seconds_with: u64,
     pub seconds: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ReadCounts {
-    /// Of seconds that had any.
     counts: Vec<u64>,
     pub(super) seconds: u32,
 }
 
 impl ReadCounts {
-    /// Of so many seconds; what came after them is of none.
     pub(super) fn of(counts: &[SecondCount], seconds: u32) -> Self {
         let within = counts.iter().filter(|(second, count)| *second < seconds && *count > 0);
         let mut all = std::collections::BTreeMap::new();
@@ -42,8 +40,8 @@ impl ReadCounts {
         Self { counts: all.into_values().collect(), seconds }
     }
 
-    /// Of all that a stream missed, and so many were due. What was never sent is among it where both of two
-    /// reports tell it.
+    /// All misses of a stream, and the number due. Includes packets never sent if both reports
+    /// count them.
     pub(super) fn missed(stream: &StreamBySecond, both_tell_unsent: bool) -> (Self, u64) {
         let never_sent = stream.never_sent.as_deref().filter(|_| both_tell_unsent).unwrap_or(&[]);
         let unsent: u64 = never_sent.iter().map(|(_, count)| u64::from(*count)).sum();
@@ -60,7 +58,6 @@ impl ReadCounts {
         }
     }
 
-    /// Of seconds that had any.
     fn per_second(&self) -> Vec<f64> {
         self.counts.iter().map(|count| *count as f64).collect()
     }
@@ -125,8 +122,8 @@ fn within(first: &ReadCounts, second: &ReadCounts) -> CountedPart {
     CountedPart { p: found.p, more: found.delta > 0.0 }
 }
 
-/// Cliff's delta of all seconds. Those without any are one tie below all others: they are counted and not ranked, so
-/// that a report which tells of a million of them costs no more than its own length.
+/// Cliff's delta over all seconds. Seconds without any tie below all others: they are counted but
+/// not ranked, so a report that claims a million of them costs no more than its length.
 pub(super) fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
     let (a, b) = (first.per_second(), second.per_second());
     let all = f64::from(first.seconds) * f64::from(second.seconds);
@@ -140,7 +137,7 @@ pub(super) fn by_seconds(first: &ReadCounts, second: &ReadCounts) -> f64 {
     (ranked(&a, &b).delta * with(&a) * with(&b) + more - less) / all
 }
 
-/// Whether so many seconds could have been told apart had they all been of one run.
+/// Whether these seconds could have differed significantly, had all been in one run.
 fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
     let with = first.seconds_with + second.seconds_with;
     let all_in = |one: u64, other: u64, in_first: bool| {
@@ -156,7 +153,6 @@ fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
     enough || 2.0 * least[0].min(least[1]) < CHANCE
 }
 
-/// What was missed of two runs of which nobody knows when.
 pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
     let share = |missed: Missed| missed.missed.min(missed.due) as f64 / missed.due.max(1) as f64;
     let p = fisher(first, second);
@@ -181,9 +177,10 @@ pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
     }
 }
 
-/// Of all ways in which as much is missed in both together, how likely are those that are no likelier than what
-/// was found? Two-sided. From the likeliest they become less likely to either side, so where those begin is found
-/// by halves, and only as many are added as change the sum: of so many packets some roots of that.
+/// Fisher's exact test, two-sided: total probability of all splits of the misses that are no
+/// likelier than the one found. Probabilities fall on both sides of the likeliest split, so a
+/// binary search finds the limits. Only terms that change the sum are added: a few square roots of
+/// the number of packets.
 pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let (n, m) = (first.due, second.due);
     let (Some(all), found) = (n.checked_add(m), first.missed.min(n)) else { return 1.0 };
@@ -191,19 +188,18 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     let ln = |of_first: u64| {
         ln_binomial(n, of_first) + ln_binomial(m, missed - of_first) - ln_binomial(all, missed)
     };
-    // As likely as what was found, but for rounding.
     let limit = ln(found) + 1e-7;
     let (least, most) = (missed.saturating_sub(m), missed.min(n));
     let mean = (u128::from(missed) + 1) * (u128::from(n) + 1) / (u128::from(all) + 2);
     let likeliest = u64::try_from(mean).map_or(most, |mean| mean.clamp(least, most));
     let below = first_not(least..likeliest + 1, |of_first| ln(of_first) <= limit);
     let above = first_not(likeliest + 1..most + 1, |of_first| ln(of_first) > limit);
-    // How much less likely the next is, further out: no logarithms of factorials for each.
+    // Ratio to the next term outwards: avoids logarithms of factorials for each.
     let odds = |ways: [u64; 2], of: [u64; 2]| {
         ways.map(|count| count as f64).iter().product::<f64>()
             / of.map(|count| count as f64).iter().product::<f64>()
     };
-    // What the second would have missed of the first's.
+    // The second's hits, given the first's misses.
     let rest = |of_first: u64| (m + of_first) - missed;
     let fewer =
         (least + 1..below).rev().map(|at| odds([at, rest(at)], [n - at + 1, missed - at + 1]));
@@ -214,7 +210,7 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
     sum.min(1.0)
 }
 
-/// The first of these of which it does not hold: it holds of all before, and of none after.
+/// Partition point: `holds` is true for all before it, and for none after.
 fn first_not(Range { mut start, mut end }: Range<u64>, holds: impl Fn(u64) -> bool) -> u64 {
     while start < end {
         let middle = start + (end - start) / 2;
@@ -223,7 +219,8 @@ fn first_not(Range { mut start, mut end }: Range<u64>, holds: impl Fn(u64) -> bo
     start
 }
 
-/// The sum of ever smaller ones, as far as a float has room for: the first, and by how much each next is less.
+/// Sums decreasing terms until they no longer change the float: the first term, and the ratio of
+/// each next one.
 fn outwards(first: f64, less: impl Iterator<Item = f64>) -> f64 {
     let (mut one, mut sum) = (first, first);
     for less in less {

@@ -1,10 +1,10 @@
-//! Which figures of a row are compared, and from how much on a difference of times counts.
+//! Figures of a row to compare, and the threshold of time differences.
 //!
-//! The cards of sender and receiver run at a phase of their own, another one each run: how long a packet waits
-//! for its turn (`wakeup`), and how long its block waits for the DAC (`device`), differ by up to a period
-//! between two runs of the same; so do `capture` and `send` where a packet is not a period. Of these a period
-//! more is no difference; what a slow thread adds is seen without the phase, in `sender_late` and
-//! `receiver_late`. `buffer` is what the others leave of the link offset.
+//! The cards of sender and receiver have a different phase in each run. So a packet's wait for its
+//! turn (`wakeup`), and its block's wait for the DAC (`device`), differ by up to a period between
+//! two equal runs, as do `capture` and `send` if a packet is not a period. For these, a difference
+//! of a period is ignored; `sender_late` and `receiver_late` show a slow thread without the phase.
+//! `buffer` is the rest of the link offset.
 
 use tautline_proto::time::Span;
 
@@ -17,14 +17,14 @@ use crate::statistics::{LEAST, SeriesDifference, compare, median};
 const USUAL_RATE: u32 = 48_000;
 
 enum Judged {
-    /// Differences up to so much more than the threshold are none.
+    /// Differences up to the threshold plus this are ignored.
     Beyond(f64),
     Follows(&'static str),
 }
 
-/// Adds all that both rows have, and what cannot be compared of it. Where nobody says from how much on a
-/// difference counts, it is a frame of streams and of what was found in sound; other rows tell microseconds, of
-/// which their own uncertainty is the limit.
+/// Adds the items of both rows, and those that cannot be compared. The default threshold is a frame
+/// for streams and for measurements in sound; other rows have microseconds, limited by their
+/// uncertainty.
 pub(super) fn add(
     row: &mut ComparedRow,
     first: &ReadRow,
@@ -69,7 +69,7 @@ pub(super) fn add(
     }
 }
 
-/// The latency by the median of each whole run: there are no seconds by which chance could be excluded.
+/// Compares the median latency of whole runs: without seconds, chance cannot be excluded.
 fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<ComparedFigure> {
     let [first, second] = both.map(ReadRow::median);
     let (first, second) = (first? as f64, second? as f64);
@@ -91,12 +91,12 @@ fn of_runs(both: [&ReadRow; 2], latency: &Judged, threshold: f64) -> Option<Comp
     })
 }
 
-/// As floats, which a report of any numbers cannot overflow.
+/// As floats, as arbitrary numbers in a report could overflow.
 fn sum(unsure: [Option<i64>; 2]) -> f64 {
     unsure.into_iter().flatten().map(|nanos| nanos as f64).sum()
 }
 
-/// By seconds, where both know them.
+/// Per second, if both have seconds.
 fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
     let (of_first, of_second) = first.row.missed.zip(second.row.missed)?;
     let seconds = first.missed_by_second().zip(second.missed_by_second());
@@ -170,9 +170,9 @@ fn streams(
     }
 }
 
-/// The median and the tail of each second; nothing where a report has none. The tail is the 99th percentile
-/// where nearly all seconds have the values for one, and else the greatest: at packets of 1 ms a second that lost
-/// one has too few, and the seconds with a loss are those that are to be seen.
+/// Median and tail of each second; `None` if a report has none. The tail is the 99th percentile if
+/// nearly all seconds have one, else the maximum: with packets of 1 ms, a second with a lost packet
+/// has too few values, and those seconds matter.
 fn times(
     part: Option<&str>,
     [first, second]: [&ReadPart; 2],
@@ -232,8 +232,8 @@ fn time(
     }
 }
 
-/// Whether any two parts of these seconds lie further apart than the threshold: if not, no run of them could
-/// have been told to differ from another.
+/// Whether any two of these values differ by more than the threshold: otherwise no run could have
+/// differed.
 fn could_differ(a: &[f64], b: &[f64], threshold: f64) -> bool {
     let all = || a.iter().chain(b).copied();
     all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min) > threshold

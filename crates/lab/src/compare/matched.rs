@@ -1,29 +1,28 @@
-//! Which rows of two reports are one.
+//! Matches the rows of two reports.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
 
-/// What the last row is called, whichever latency that is: so two reports can be compared.
+/// Name of the last row, for any latency, so that two reports can be compared.
 pub const LEAST: &str = "the least";
 
-/// Experiments whose rows follow from what was found: another one is no row that is gone.
+/// Experiments whose rows depend on their results: a missing row is not an omission.
 const SEARCHES: [&str; 2] = ["load", "min-latency"];
-/// Experiments that find what they measure in sound, which has a value once a frame.
+/// Experiments that measure in sound, which has one value per frame.
 const IN_SOUND: [&str; 2] = ["delay", "align"];
-/// Stands in the name of the row that `load` ends with, after what was found.
+/// Part of the name of the last row of `load`, after the result.
 const HELD: &str = ", held";
 
-/// Rows of one name are matched in their order; then the only stream of either, however it was configured. And
-/// notes of machines that were busier.
+/// Matches rows of one name in order, then the only stream of each. Also notes busier machines.
 pub(super) fn rows(
     first: &ReadReport,
     second: &ReadReport,
     options: CompareOptions,
 ) -> (Vec<ComparedRow>, Vec<String>) {
     let mut left: Vec<Option<&ReadRow>> = second.rows.iter().map(Some).collect();
-    // By name, so that many rows take no longer than each of them does.
+    // By name, to avoid quadratic time.
     let mut named: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
     for (at, row) in second.rows.iter().enumerate() {
         named.entry(&row.row.name).or_default().push_back(at);
@@ -68,8 +67,8 @@ pub(super) fn rows(
     (rows, busier)
 }
 
-/// Rows of no common name: of runs the streams in their order if there are as many, and of two experiments the only
-/// row of each.
+/// Rows without a common name: streams of runs in order, if there are as many; for two experiments,
+/// the only row of each.
 fn pair_rest<'a>(
     pairs: &mut [(&'a ReadRow, Option<&'a ReadRow>)],
     left: &mut [Option<&'a ReadRow>],
@@ -99,7 +98,7 @@ fn found(first: &ReadReport, second: &ReadReport) -> Option<ComparedRow> {
     (a != b).then(|| ComparedRow { name: "the search".to_owned(), lacks, ..ComparedRow::default() })
 }
 
-/// What a search ended with. That `least` holds a latency says nothing: only what went is its last row.
+/// Result of a search. For `least`, only its last row counts, not a held latency.
 fn held(report: &ReadReport) -> Option<String> {
     if report.experiment == "min-latency" {
         let least = report.rows.iter().find(|row| row.row.name == LEAST)?;
@@ -109,8 +108,8 @@ fn held(report: &ReadReport) -> Option<String> {
     last.map(|(what, _)| what.to_owned())
 }
 
-/// Of rows that are of freezes how many there were, and not how long: a machine that has none is no worse. Streams
-/// count freezes, too, beside all else that is compared of them.
+/// Compares the number of freezes, not their lengths: a machine without any is no worse. Streams
+/// count freezes separately.
 fn freezes(
     (first, one): (&ReadReport, &ReadRow),
     (second, other): (&ReadReport, &ReadRow),

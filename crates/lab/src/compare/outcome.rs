@@ -1,4 +1,4 @@
-//! What all verdicts come to.
+//! The outcome of all verdicts.
 
 use serde::Serialize;
 
@@ -7,16 +7,17 @@ use super::{Compared, ComparedFigure, ComparedRow, ComparedStage, ComparedVerdic
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparedOutcome {
-    /// All that both have was compared, and nothing differs by more than noise, nor the median of any stage.
+    /// All shared items were compared; nothing differs beyond noise, not even the median of a
+    /// stage.
     Same,
-    /// All that both have was compared and nothing is worse; something differs that is not judged, as a stage that
-    /// follows from how the streams were set up.
+    /// All shared items were compared and nothing is worse; an unjudged item differs, such as a
+    /// stage that follows from the streams' settings.
     NoRegression,
-    /// The same, and the second is better in something.
+    /// Like `NoRegression`, and the second is better in something.
     Better,
-    /// The second is worse in something, or has not measured what the first has.
+    /// The second is worse in something, or did not measure an item of the first.
     Worse,
-    /// Nothing is known to be worse, and not all that both have could be compared.
+    /// Nothing is known to be worse, but not all shared items could be compared.
     Undecided,
 }
 
@@ -78,7 +79,7 @@ fn left_open(row: &ComparedRow) -> Option<String> {
     let unknown = |figure: &ComparedFigure| figure.verdict == ComparedVerdict::Unknown;
     let figures: Vec<&ComparedFigure> = row.figures.iter().filter(|one| unknown(one)).collect();
     let mut why = row.lacks.clone();
-    // Of all its parts the reason is the same.
+    // All parts share the reason.
     if let Some(first) = figures.first() {
         let named: Vec<String> = figures.iter().map(|figure| row.words(figure)).collect();
         let because = first.why.as_deref().unwrap_or("too little to tell");

@@ -1,5 +1,5 @@
-//! Reports as they are read again, by the types that they are written by: older ones may lack fields, newer ones have
-//! more; and what a file is that is none.
+//! Reads reports with the types that write them: older ones may have fewer fields, newer ones more.
+//! Also identifies files that are not reports.
 
 mod run;
 
@@ -26,14 +26,15 @@ pub enum ReadError {
     Other { path: PathBuf, what: String, mend: &'static str },
 }
 
-/// Longer ones are no reports: an hour of every experiment is less.
+/// Maximum size of a report: an hour of every experiment is less.
 const LONGEST: u64 = 256 << 20;
-/// Of one run, of which all is read: in memory it takes up to a hundred times its length.
+/// Maximum size of a report of one run, which is read in full: it takes up to a hundred times as
+/// much memory.
 const LONGEST_RUN: usize = 32 << 20;
 
-/// Eleven days and a half, and more seconds than memory and patience of a comparison are made for.
+/// Eleven and a half days: limits memory and time of a comparison.
 const MOST_SECONDS: usize = 1_000_000;
-/// As long, of the shortest packets; what is counted is compared by steps of as many as their root.
+/// The same duration with the shortest packets; comparing counts takes steps of their square root.
 const MOST_DUE: u64 = 10_000_000_000;
 
 const WRITE: &str = "write a report with --report-file X.json";
@@ -45,7 +46,7 @@ pub struct ReadReport {
     command: String,
     hosts: Vec<HostDescription>,
     pub(super) rows: Vec<ReadRow>,
-    /// Of its names; fields of the same name are compared.
+    /// Version of the names; fields of the same name are compared.
     schema: u32,
 }
 
@@ -57,8 +58,8 @@ impl From<LabReport> for ReadReport {
     }
 }
 
-/// What tells a report from other JSON. The rest is passed over: JSON of any fields and depths would take a hundred
-/// times its length in memory.
+/// Fields that identify a report. The rest is skipped: arbitrary JSON would take a hundred times
+/// its length in memory.
 #[derive(Deserialize)]
 struct ReadHead<'a> {
     #[serde(borrow, default)]
@@ -75,7 +76,7 @@ struct ReadHead<'a> {
     schema: Option<&'a RawValue>,
 }
 
-/// Whether it is there and begins so: `"` of text, `[` of a list.
+/// Whether the field exists and begins with this: `"` for text, `[` for a list.
 fn begins(field: Option<&RawValue>, with: char) -> bool {
     field.is_some_and(|field| field.get().starts_with(with))
 }
@@ -83,7 +84,6 @@ fn begins(field: Option<&RawValue>, with: char) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct ReadRow {
     pub(super) row: ReportRow,
-    /// Of a report of one run, which has no seconds.
     pub(super) whole_run: bool,
     pub(super) counters: BTreeMap<String, u64>,
 }
@@ -94,7 +94,6 @@ impl From<ReportRow> for ReadRow {
     }
 }
 
-/// The median of what was measured, or its mean if there are too few values.
 fn middle(summary: &Summary) -> Option<i64> {
     summary.p50_ns.or(summary.mean_ns)
 }
@@ -120,7 +119,7 @@ impl ReadRow {
         row.void.is_none() && (!row.intervals.is_empty() || row.missed.is_some())
     }
 
-    /// Whether it is of a stream, of which older reports have no seconds.
+    /// Whether it is a stream; older reports of streams have no seconds.
     pub(super) fn is_stream(&self) -> bool {
         self.whole_run
             || self.row.stream.is_some()
@@ -155,15 +154,15 @@ impl ReadRow {
 
     pub(super) fn frozen(&self, seconds: u32) -> Option<ReadCounts> {
         self.row.freezes?;
-        // Their row has no more seconds than had any; when is not asked.
+        // The row has only seconds with freezes; their times do not matter.
         let counts =
             self.row.intervals.iter().map(|second| u32::try_from(second.count).unwrap_or(u32::MAX));
         let counts: Vec<(u32, u32)> = (0..).zip(counts).collect();
         Some(ReadCounts::of(&counts, seconds.max(counts.len() as u32)))
     }
 
-    /// Xruns of one end while packets counted. Those that are not told came after the last that is: only until
-    /// then it is known how many seconds had none.
+    /// Counted xruns of one end. Unlisted ones came after the last listed one, so seconds without
+    /// any are known only until then.
     pub(super) fn xruns(&self, key: &str, seconds: u32) -> ReadCounts {
         let Some(events) = self.row.events.iter().find(|events| events.key == key) else {
             return ReadCounts::of(&[], seconds);
@@ -180,7 +179,7 @@ impl ReadRow {
 }
 
 impl ReadRow {
-    /// What it tells more of than any experiment measures.
+    /// An item larger than any experiment produces.
     fn beyond(&self) -> Option<String> {
         let stream = self.row.stream.as_ref();
         let parts = stream.iter().flat_map(|stream| &stream.parts);
@@ -204,7 +203,7 @@ impl ReadRow {
         Some(format!("JSON with a row of {what}"))
     }
 
-    /// Nobody could say which of them to compare with which.
+    /// Parts of one name could not be matched.
     fn has_a_part_twice(&self) -> bool {
         let (mut parts, mut stages) = (BTreeSet::new(), BTreeSet::new());
         let mut of_stream = self.row.stream.iter().flat_map(|stream| &stream.parts);
@@ -223,13 +222,13 @@ fn by_second(values: &[(i64, f64)]) -> Vec<(u32, u32)> {
     values.iter().filter_map(|(at, count)| Some((second(*at)?, *count as u32))).collect()
 }
 
-/// How busy machines were, by the keys of `streams::machines`, and whose they are.
+/// Load of machines, by the keys of `streams::machines`, and their names.
 const BUSY: [(&str, &str); 3] = [
     ("busy_percent", "the machine"),
     ("sender_busy_percent", "the sender's machine"),
     ("receiver_busy_percent", "the receiver's machine"),
 ];
-/// Of all cores: what threads wait for others changes little with less.
+/// Percent of all cores: smaller differences hardly affect waiting times.
 const BUSIER: f64 = 10.0;
 
 impl ReadRow {
@@ -273,7 +272,7 @@ impl ReadReport {
         Self::of(&bytes).map_err(other)
     }
 
-    /// Reads a report from its text; what it is instead and the mend, if it is none.
+    /// Parses a report. On error returns the kind of the text, and the fix.
     pub fn of(bytes: &[u8]) -> Result<Self, (String, &'static str)> {
         let begin = bytes.trim_ascii_start();
         let none = |what: &str| Err((format!("is not a report: it is {what}"), WRITE));
@@ -331,7 +330,7 @@ impl ReadReport {
         self.rows.iter().map(|row| row.row.intervals.len() as u32).max().unwrap_or(0)
     }
 
-    /// The commands of two reports of runs, if they differ: what a sender counts is not what a receiver counts.
+    /// The commands of two runs if they differ: a sender counts other things than a receiver.
     pub fn commands_that_differ<'a>(&'a self, other: &'a Self) -> Option<[&'a str; 2]> {
         let is_run = |report: &Self| report.rows.iter().all(|row| row.whole_run);
         let differ = self.experiment != other.experiment && is_run(self) && is_run(other);
@@ -391,7 +390,7 @@ impl ReadReport {
     }
 }
 
-/// A command without what it wrote, and where.
+/// A command without its report options.
 fn asked(command: &str) -> Vec<&str> {
     let mut words = command.split_whitespace().skip(1);
     let mut asked = Vec::new();

@@ -1,4 +1,4 @@
-//! What differs between two rows, whether it is judged or not: each stage by its median, and what was counted.
+//! Differences between two rows, judged or not: each stage by its median, and counters.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,7 @@ pub struct ComparedStage {
     pub name: String,
     pub first_ns: Option<i64>,
     pub second_ns: Option<i64>,
-    /// Of the second less the first.
     pub difference_ns: Option<i64>,
-    /// Whether that is more than the threshold or than both medians are known to.
     pub differs: bool,
 }
 
@@ -25,7 +23,6 @@ pub struct ComparedCount {
     pub second: u64,
 }
 
-/// Adds what differs, by more than `least` nanoseconds, and what only one of the rows has.
 pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, least: f64) {
     row.stages = stages(first, second, least);
     let both = first.counters.iter().filter_map(|(name, count)| {
@@ -37,7 +34,7 @@ pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, leas
     row.only_second = only(second, first);
 }
 
-/// In the order of the first row; a stage of the second alone stands behind the one before it there.
+/// In the order of the first row; a stage of only the second follows its predecessor there.
 fn stages(first: &ReadRow, second: &ReadRow, least: f64) -> Vec<ComparedStage> {
     let mut names: Vec<&str> = first.stage_names().collect();
     let mut at = 0;
@@ -69,7 +66,7 @@ fn only(row: &ReadRow, other: &ReadRow) -> Vec<String> {
     let stages = row.stage_names().filter(|name| !other.stage_names().any(|there| there == *name));
     let stages = stages.map(|name| format!("stage {name}"));
     let figures = keys(&row.row.words, &other.row.words).into_iter();
-    // Counters of nothing, as of a lab's row, are not lacking.
+    // A row of the lab has no counters; they are not missing.
     let counts = match other.counters.is_empty() {
         true => Vec::new(),
         false => keys(&row.counters, &other.counters),

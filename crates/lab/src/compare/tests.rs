@@ -8,7 +8,6 @@ mod simulated;
 use super::*;
 use crate::statistics::Missed;
 
-/// A report of rows with a minute of seconds each, around these medians.
 fn report(medians_us: &[i64], seed: u64) -> Value {
     let mut random = fastrand::Rng::with_seed(seed);
     let rows: Vec<Value> = medians_us
@@ -31,7 +30,6 @@ fn report(medians_us: &[i64], seed: u64) -> Value {
     json!({ "schema": 1, "experiment": "latency-sweep", "rows": rows })
 }
 
-/// A report of so many short rows.
 fn many(rows: usize, missed: &Value) -> String {
     let rows: Vec<Value> =
         (0..rows).map(|at| json!({ "name": at.to_string(), "missed": missed })).collect();
@@ -50,7 +48,6 @@ fn verdicts(row: &ComparedRow) -> Vec<(&'static str, ComparedVerdict)> {
     row.figures.iter().map(|figure| (figure.key, figure.verdict)).collect()
 }
 
-/// Names of rows of which this is so.
 fn names(compared: &Compared, is: impl Fn(&ComparedRow) -> bool) -> Vec<&str> {
     compared.rows.iter().filter(|row| is(row)).map(|row| row.name.as_str()).collect()
 }
@@ -94,7 +91,7 @@ fn what_is_less_than_a_frame_or_than_the_threshold_is_no_difference_however_sure
     let closer = CompareOptions { threshold: Some(Span::from_micros(10)) };
     let worse = Compared::of(&read(&first), &read(&second), closer);
     assert_eq!(worse.outcome, ComparedOutcome::Worse, "{worse}");
-    // And the reports' own uncertainty is one in any case.
+    // The reports' own uncertainty is a threshold too.
     first["rows"][0]["uncertainty_ns"] = json!(16_000);
     let unsure = Compared::of(&read(&first), &read(&second), closer);
     assert_eq!(unsure.outcome, ComparedOutcome::Same, "{unsure}");
@@ -110,7 +107,7 @@ fn what_is_told_in_microseconds_differs_by_less_than_a_frame() {
     let worse = compared(&first, &second);
     assert_eq!(worse.because, ["test 0: p50, p99"], "{worse}");
     assert_eq!(worse.rows[0].figures[0].threshold_ns, Some(2_000.0));
-    // What was found in sound is known in frames.
+    // Measurements in sound have a resolution of frames.
     first["experiment"] = json!("align");
     second["experiment"] = json!("align");
     assert_eq!(compared(&first, &second).outcome, ComparedOutcome::Same);
@@ -172,7 +169,7 @@ fn freezes_are_counted_and_a_machine_without_any_is_no_worse() {
 
 #[test]
 fn the_chance_of_what_is_missed_is_that_of_the_reference() {
-    // By whole numbers of any length (Python's math.comb and Fraction); the first is R's example, too.
+    // Reference in exact integers (Python's math.comb and Fraction); the first is also R's example.
     for (a, n, b, m, p) in [
         (1, 10, 11, 14, 0.002_759_456_185_220_083_6),
         (3, 60_000, 6, 60_000, 0.507_796_092_998_008_1),
@@ -190,7 +187,7 @@ fn the_chance_of_what_is_missed_is_that_of_the_reference() {
 fn the_chance_of_as_many_as_a_report_may_tell_needs_no_more_than_some_roots_of_them() {
     const DUE: u64 = 10_000_000_000;
     let of = |missed| Missed { missed, due: DUE, at_most: 1.0 };
-    // By the normal approximation: alike, 2.83 of its standard deviations of 35 355 apart, and far.
+    // From the normal approximation: equal, 2.83 standard deviations of 35 355 apart, and far.
     for (more, p, off) in [(0, 1.0, 1e-3), (200_000, 0.004_677_7, 1e-5), (10_000_000, 0.0, 1e-300)]
     {
         let found = counts::fisher(of(DUE / 2), of(DUE / 2 + more));
@@ -238,7 +235,7 @@ fn what_cannot_be_compared_is_said_and_leaves_it_undecided() {
     snapshot!(there.rows[2].lacks.join("\n"));
     assert_eq!(verdicts(&there.rows[2])[0], ("p50_ns", ComparedVerdict::Follows));
     snapshot!(there.rows[3].figures[0].why.as_deref().unwrap());
-    // Though what both missed could be compared.
+    // Although the misses of both could be compared.
     let mut first = report(&[5_000], 1);
     first["rows"][0]["intervals"].as_array_mut().unwrap().truncate(7);
     let short = compared(&first, &first);
@@ -259,7 +256,7 @@ fn what_only_the_first_has_measured_is_gone_and_that_is_worse() {
     let there = compared(&first, &second);
     assert_eq!(names(&there, |row| row.gone), ["test 0", "test 1", "test 2"]);
     assert_eq!(there.outcome, ComparedOutcome::Worse);
-    // What the first lacked is no loss.
+    // Rows missing in the first are not lost.
     assert_eq!(names(&compared(&second, &first), |row| row.gone), ["another"]);
     let same = compared(&first, &first);
     assert_eq!((names(&same, |row| row.gone), same.outcome), (vec![], ComparedOutcome::Same));

@@ -1,5 +1,3 @@
-//! The verdicts for people.
-
 use core::fmt;
 
 use tautline_proto::time::Span;
@@ -13,7 +11,8 @@ use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
 use crate::statistics::CHANCE as ALONE;
 
-/// Of so many rows all figures are shown, of more only those that differ or are not known.
+/// Maximum number of rows for which all figures are shown; otherwise only differing or unknown
+/// ones.
 const ALL_SHOWN: usize = 1;
 
 impl fmt::Display for Compared {
@@ -89,7 +88,6 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
     row.sentences().iter().try_for_each(|sentence| writeln!(f, "  {sentence}"))
 }
 
-/// Characters of the longest bar, to either side.
 const BAR: usize = 20;
 
 fn stages(f: &mut fmt::Formatter<'_>, row: &ComparedRow) -> fmt::Result {
@@ -152,7 +150,7 @@ impl ComparedRow {
         core::iter::once(heads.map(str::to_owned).to_vec()).chain(lines).collect()
     }
 
-    /// What its table does not have: what is not judged and why, what was counted, and what only one report has.
+    /// Items outside its table: unjudged ones with reasons, counts, and items of only one report.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let unknown = self.unknown.iter().map(|why| format!("unknown: {why}"));
         let reasons = reasons(self).into_iter().map(|(verdict, figures, why)| {
@@ -187,7 +185,7 @@ impl ComparedRow {
 }
 
 impl ComparedFigure {
-    /// What it is called, in a row of its parts and in one without: not all that is measured is a latency.
+    /// Name in a row with parts, and in one without: not all measurements are latencies.
     fn words(&self, beside_parts: bool) -> String {
         let part = match self.part.as_deref() {
             None if beside_parts => "latency ",

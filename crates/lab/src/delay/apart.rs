@@ -1,6 +1,6 @@
-//! One side alone: what plays marks on a device, and what hears them on another, each a program of its own on
-//! whatever host. Marks are kept in memory that was taken and locked before, and are written when the run is
-//! over.
+//! One side of a measurement, as a program of its own: plays marks on a device, or records them on
+//! another, on any host. Marks are kept in memory that is allocated and locked before the run, and
+//! are written after it.
 
 use std::io::{self, Write};
 
@@ -32,7 +32,7 @@ pub(super) enum PartError {
     Log(#[from] io::Error),
 }
 
-/// Plays marks until asked to stop, and writes which of them met the DAC when.
+/// Plays marks until stop is requested, and writes which of them met the DAC when.
 pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let shape = &part.side.shape;
@@ -43,7 +43,7 @@ pub(super) fn play(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartErr
     log.write(to, LogEnd { xruns, skipped, notes: said, ..LogEnd::default() })
 }
 
-/// Hears marks until asked to stop, and writes which of them met the ADC when.
+/// Records marks until stop is requested, and writes which of them met the ADC when.
 pub(super) fn hear(part: MarkPart<'_>, to: &mut dyn Write) -> Result<(), PartError> {
     let (settings, run, mut log) = part.begin();
     let shape = &part.side.shape;
@@ -76,7 +76,6 @@ impl MarkPart<'_> {
         (self.device.settings(), RunNumber::new(run), MarkLog::with_room(most as usize))
     }
 
-    /// Says that it has begun, and looks after it to its end; what is to be known of it.
     fn run(
         self,
         process: Box<dyn Process>,
@@ -103,7 +102,7 @@ impl MarkPart<'_> {
     }
 }
 
-/// Marks, in memory that is there already.
+/// Marks in preallocated memory.
 struct MarkLog<Mark> {
     marks: Vec<Mark>,
     unkept: u64,
@@ -114,7 +113,7 @@ where
     for<'a> LogLine: From<&'a Mark>,
 {
     fn with_room(most: usize) -> Self {
-        // Each page is touched, and none is fetched while marks come.
+        // Touches each page, so that no page fault occurs while marks arrive.
         let mut marks = vec![Mark::default(); most];
         marks.clear();
         Self { marks, unkept: 0 }

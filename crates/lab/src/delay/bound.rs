@@ -1,30 +1,27 @@
-//! How far a median may be from the truth, with a probability that is stated.
+//! The 95 % bound of a median's error.
 //!
-//! Of what varies from value to value the spread tells (evaluation of type A, JCGM 100:2008 4.2), by groups
-//! of values that follow each other, as neighbours are alike. Groups are taken to be independent; where
-//! neighbouring groups are clearly alike, their error is taken to be greater. What is the same for all of them, such as the
-//! word of a device that is so much unsure, is known by its greatest error alone and may be anywhere
-//! below it (type B, 4.3.7). What clocks of two hosts leave unsure is the same in every run on the same network: it
-//! is no more likely to be small in 95 of 100 of them, and is added in full.
+//! Errors that vary between values are estimated from their spread (type A evaluation, JCGM
+//! 100:2008
+//! 4.2), in groups of consecutive values, as neighbours are alike. Groups count as independent; if
+//! neighbouring groups are clearly correlated, a larger error is assumed. For errors that all
+//! values share, such as a device's reported uncertainty, only the maximum is known; the error may
+//! be anywhere below it (type B, 4.3.7). The clock uncertainty between two hosts is the same in
+//! every run on the same network: it is not smaller in 95 of 100 runs, and is added in full.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use tautline_proto::time::{LocalTime, Span};
 
 use crate::statistics::median;
 
-/// Groups at most, and values in each at least.
 const GROUPS: usize = 20;
 const IN_GROUP: usize = 5;
-/// Neighbouring groups are never taken to be more alike than this.
 const MOST_ALIKE: f64 = 0.9;
-/// With fewer values nothing is known of their spread.
+/// Fewer values give no estimate of the spread.
 const FEWEST: usize = 3;
-/// Of a normal distribution, 95 of 100 lie within so many deviations.
 const DEVIATIONS: f64 = 1.959_964;
 
-/// In 95 of 100 runs the median of these values, in the order in which they were due, is no further from
-/// the truth, if these are the greatest errors that all of them share, and `clocks` is how far the clocks may be
-/// off that they were read by.
+/// 95 % bound of the error of the median of these values, in the order of their due times. `shared`
+/// are the maximum errors that all values share; `clocks` is the uncertainty of the clocks.
 pub(super) fn bound_95(
     values: &[(LocalTime, Span)],
     shared: &[Span],
@@ -33,7 +30,7 @@ pub(super) fn bound_95(
     let varies = of_spread(values)?;
     let common = shared.iter().map(|most| (most.as_nanos() as f64).powi(2) / 3.0).sum::<f64>();
     let bound = varies.hypot(DEVIATIONS * common.sqrt());
-    // An instant is told in whole nanoseconds.
+    // Times are in whole nanoseconds.
     Some(Span::from_nanos(bound.ceil() as i64 + 1) + clocks)
 }
 
@@ -42,7 +39,7 @@ fn of_spread(values: &[(LocalTime, Span)]) -> Option<f64> {
         return None;
     }
     let groups = (values.len() / IN_GROUP).min(GROUPS);
-    // The median of few is worse than their mean; of groups, each has its own median already.
+    // The median of a few values is less certain than their mean; each group already is a median.
     let (groups, worse) = match groups {
         0..FEWEST => (values.len(), (core::f64::consts::PI / 2.0).sqrt()),
         _ => (groups, 1.0),
@@ -60,7 +57,8 @@ fn of_spread(values: &[(LocalTime, Span)]) -> Option<f64> {
     Some(worse * error * student.inverse_cdf(0.975))
 }
 
-/// The factor of the error of the mean if neighbours are clearly alike (an autoregressive process of first order).
+/// Factor for the error of the mean if neighbours are clearly correlated (first-order
+/// autoregressive process).
 fn widening(middles: &[f64], mean: f64, square: f64) -> f64 {
     let products = middles.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
     let chance = 2.0 / (middles.len() as f64).sqrt();

@@ -1,4 +1,4 @@
-//! How far the clocks of two hosts were known while marks went from one to the other.
+//! Uncertainty between the clocks of two hosts while marks went from one to the other.
 
 use tautline_proto::time::Span;
 
@@ -7,17 +7,16 @@ use crate::report::ReportRow;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JoinedClocks {
     pub(super) is_one: bool,
-    /// At the worst mark, either way.
+    /// At the worst mark, in either direction.
     pub(super) uncertainty: Span,
-    /// The shortest way to an agent and back that it rests on.
     pub(super) round_trip: Option<Span>,
-    /// How often each, the player's first, was found to be another than it was.
+    /// Detected clock steps, the player's first.
     pub(super) steps: [u32; 2],
     pub(super) max_uncertainty: Span,
 }
 
 impl JoinedClocks {
-    /// Tells it, beside what was measured; and why that says nothing, where it does not.
+    /// Adds it to the row, and voids the row if the clocks make it useless.
     pub(super) fn tell(&self, row: &mut ReportRow) {
         let source = if self.is_one { "host" } else { "agents" };
         row.add("clock_source", "clocks joined by", source);
@@ -27,7 +26,7 @@ impl JoinedClocks {
         row.add("clock_uncertainty_ns", "clocks known to ±, at worst", self.uncertainty.as_nanos());
         let round_trip = self.round_trip.map(Span::as_nanos);
         row.add("round_trip_ns", "round trip, by one clock", round_trip);
-        // Where nothing was heard, a clock that jumped is why.
+        // Also explains why no mark was found: a clock that stepped.
         if let Some(why) = self.untimely(row) {
             row.void = Some(why);
         }

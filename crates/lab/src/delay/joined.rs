@@ -1,4 +1,5 @@
-//! Marks played at one host and heard at another: two programs, their logs, and both clocks on one timeline.
+//! Marks played at one host and recorded at another: two programs, their logs, and both clocks on
+//! one timeline.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -17,27 +18,25 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 
 #[derive(Debug, Clone)]
 pub struct DelayBetween {
-    /// Where marks are played, and where they are heard: devices, as each host's command line has them.
     pub devices: [String; 2],
     pub settings: Settings,
     pub options: DelayOptions,
-    /// It is void if the median may be off by more, where two clocks lie between.
+    /// With two clocks, the row is void if the uncertainty of the median is greater.
     pub max_uncertainty: Span,
 }
 
-/// Exchanges before the devices begin and when they have ended, so much apart, and between.
+/// Clock exchanges before the devices begin and after they end; then their spacing, and the spacing
+/// in between.
 const BURST: usize = 32;
 const BURST_APART: Span = Span::from_millis(5);
 const APART: Span = Span::from_millis(200);
-/// A device has begun by then.
 const BEGINNING: Duration = Duration::from_secs(20);
-/// Whoever is told to end has written its log by then.
 const WRITING: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// How much longer than marks count a log has room for: devices begin and end.
 const SPARE: Span = Span::from_secs(30);
 
-/// Plays marks at the first place and hears them at the second. What cannot be measured is a void row.
+/// Plays marks at the first place and records them at the second. A failed measurement is a void
+/// row.
 pub fn measure_between(places: [HostPlace; 2], plan: &DelayBetween, stop: &Stop) -> LabReport {
     let name = places.each_ref().map(HostPlace::to_string);
     let ends = [0, 1].map(|end| format!("{} at {}", plan.devices[end], name[end]));
@@ -72,7 +71,6 @@ struct DelayHosts {
 
 impl DelayHosts {
     fn at([player, hearer]: [HostPlace; 2], stop: &Stop) -> Result<Self, HostError> {
-        // The one that may refuse first.
         let mut hearer = LabHost::at(hearer, stop)?;
         let mut player = LabHost::at(player, stop)?;
         let clocks = match player.shares_clock(&mut hearer)? {
@@ -101,13 +99,12 @@ impl DelayHosts {
         Ok(())
     }
 
-    /// The logs of both. An agent that is left ends what it started.
     fn run(&mut self, plan: &DelayBetween, stop: &Stop) -> Result<[DeviceLog; 2], HostError> {
         self.heed_stop(true);
         self.exchange_often()?;
         let run = fastrand::u32(..);
         let mut children = [0; 2];
-        // The ear first: no mark is missed because nobody listened yet.
+        // The recorder starts first, so that no mark is missed.
         for end in [1, 0] {
             children[end] = self.hosts[end].start(&plan.words(end, run), &[])?;
             self.begun(end, children[end], stop)?;
@@ -118,7 +115,8 @@ impl DelayHosts {
             sleep_until(ends.min(now() + APART));
             self.exchange()?;
         }
-        // Who ended it waits for its logs, and who asks to end while they are read does not.
+        // After a requested stop the logs are still read; a stop requested during reading aborts
+        // it.
         self.heed_stop(!stop.is_requested());
         for end in [0, 1] {
             self.hosts[end].interrupt(children[end])?;
@@ -130,7 +128,8 @@ impl DelayHosts {
         written.map(|()| both)
     }
 
-    /// Waits until the device of this end runs, by the first line of its log; clocks are asked for meanwhile.
+    /// Waits until the device of this end runs, shown by the first line of its log; exchanges clock
+    /// readings meanwhile.
     fn begun(&mut self, end: usize, child: u32, stop: &Stop) -> Result<(), HostError> {
         let deadline = Instant::now() + BEGINNING;
         while Instant::now() < deadline && !stop.is_requested() {
@@ -164,7 +163,6 @@ impl DelayHosts {
     }
 }
 
-/// What each end is asked for, after `taut`.
 const ROLES: [&str; 2] = ["lab play", "lab hear"];
 
 impl DelayBetween {
@@ -206,7 +204,8 @@ fn log(host: &mut LabHost, child: u32, role: &str) -> Result<DeviceLog, HostErro
     }
 }
 
-/// Joins both logs by both clocks, without I/O; else which end's log is useless, and why.
+/// Joins both logs via both clocks, without I/O. On error returns which end's log is unusable, and
+/// why.
 pub(super) fn join(
     [mut player, mut hearer]: [DeviceLog; 2],
     clocks: &[HostTimeline; 2],
@@ -243,7 +242,7 @@ pub(super) fn join(
         steps: clocks.each_ref().map(HostTimeline::steps),
         max_uncertainty: plan.max_uncertainty,
     };
-    // Nothing but the instant tells one sweep from the next.
+    // Only the time distinguishes one sweep from the next.
     let spacing = rate.span_of(Frames::from_len(plan.options.mark.spacing(rate)));
     if plan.options.mark == MarkKind::Sweep && known.uncertainty.times(4) > spacing {
         let ends = known.uncertainty;
@@ -258,13 +257,13 @@ pub(super) fn join(
     let early = EARLY + known.uncertainty;
     let mut judge = plan.options.judge(begun, rate).with_early(early);
     let is_full = [&player.end, &hearer.end].map(|end| end.unkept > 0);
-    // Beyond a log that is full nothing is known.
+    // Nothing is known beyond the end of a full log.
     let last = hearer.heard.last().map(|mark| mark.at);
     let end = clocks[1].here(LocalTime::from_nanos(hearer.end.end_ns)).map(|(end, _)| end);
     let end = if is_full[1] { last } else { end.or(last) };
     let mut played = player.played.into_iter().peekable();
     for heard in hearer.heard {
-        // What was heard by now has been played.
+        // Sound received by now was played before.
         while let Some(mark) = played.next_if(|mark| mark.at <= heard.at + early) {
             judge.played(mark);
         }
@@ -272,7 +271,7 @@ pub(super) fn join(
     }
     played.for_each(|mark| judge.played(mark));
     let outcome = judge.finish(end.unwrap_or(begun));
-    // Those of this run for which the player's log had no room look like another's.
+    // Marks of this run that did not fit into the player's log look like another run's.
     let foreign = if is_full[0] { 0 } else { outcome.foreign };
     let foreign = hearer.end.foreign.saturating_add(foreign);
     let settings = [player.settings, hearer.settings];
@@ -290,7 +289,6 @@ pub(super) fn join(
     Ok(found)
 }
 
-/// Notes about one end's marks, of which `unknown` came at instants that cannot be told here.
 fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = String> {
     let said = end.notes.into_iter().map(move |note| format!("where marks are {what}: {note}"));
     let unknown = (unknown > 0).then(|| {
@@ -308,16 +306,14 @@ fn notes(what: &'static str, end: LogEnd, unknown: u64) -> impl Iterator<Item = 
 
 struct OntoTimeline<'a> {
     clock: &'a HostTimeline,
-    /// Marks count from then on,
     counts: LocalTime,
-    /// and by so much these may be off at most, either way.
     uncertainty: Span,
-    /// So many could not be put there.
     unknown: u64,
 }
 
 impl OntoTimeline<'_> {
-    /// Translates an instant and adds what the clock leaves unsure; false if the instant is not known.
+    /// Translates a time and adds the clock's uncertainty. Returns `false` if the time is not
+    /// known.
     fn is_known(&mut self, at: &mut LocalTime, clock: &mut Span, uncertainty: &mut Span) -> bool {
         let Some((here, unsure)) = self.clock.here(*at) else {
             self.unknown += 1;
@@ -331,5 +327,4 @@ impl OntoTimeline<'_> {
     }
 }
 
-/// What is said of instants that cannot be told by another clock.
 const UNKNOWN: &str = "its agent did not say how its clock stands for 10 s; run it again";

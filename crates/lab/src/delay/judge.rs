@@ -1,4 +1,4 @@
-//! What became of each mark.
+//! Decides the outcome of each mark.
 
 use std::collections::VecDeque;
 
@@ -15,39 +15,37 @@ use crate::statistics::Series;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Played {
     pub number: u32,
-    /// Of the device, from its start.
+    /// Frame of the device, from its start.
     pub frame: i64,
-    /// When it met the DAC, by the device's word.
+    /// Time when it met the DAC, as reported by the device.
     pub at: LocalTime,
-    /// Of that, either way.
+    /// Of `at`, in either direction.
     pub uncertainty: Span,
-    /// The part of it that is the clock's by which it was read here, if its host has another.
+    /// Part of the uncertainty due to the host's clock, if it is another than this one's.
     pub clock: Span,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HeardMark {
     pub number: u32,
-    /// Of the device, from its start, to a part of a frame.
+    /// Position in frames of the device from its start, with fraction.
     pub frame: f64,
-    /// How far that may be from the truth, in frames, either way.
+    /// Uncertainty of `frame` in frames, in either direction.
     pub beside: f64,
-    /// When it met the ADC, by the device's word.
+    /// Time when it met the ADC, as reported by the device.
     #[serde(rename = "at_ns", serialize_with = "at_ns", deserialize_with = "from_at_ns")]
     pub at: LocalTime,
-    /// Of that and of where the mark is, either way.
+    /// Of `at` and of the mark's position, in either direction.
     #[serde(rename = "uncertainty_ns", serialize_with = "ns", deserialize_with = "from_ns")]
     pub uncertainty: Span,
-    /// The part of it that is the clock's by which it was read here, if its host has another.
+    /// Part of the uncertainty due to the host's clock, if it is another than this one's.
     #[serde(skip)]
     pub clock: Span,
-    /// How well the sound fitted the mark: 1 if it was the very same.
     pub confidence: f64,
-    /// Of the sound, full scale being 1; negative where the polarity was the other.
+    /// Gain of the sound; 1 is full scale, negative if the polarity is inverted.
     pub gain: f64,
-    /// Words of the lowest bits that had come whole by then (`dsp::timecode::bits`).
+    /// Low-bit words received whole by then (`dsp::timecode::bits`).
     pub words: u64,
-    /// How far everything else that it may be lies below it, of a sweep.
     pub clear_db: Option<f64>,
 }
 
@@ -73,45 +71,41 @@ pub enum Exactness {
     Turned,
     Gain,
     Resampled,
-    /// The samples are whole except where a device had an xrun.
+    /// Samples are intact except at a device's xruns.
     Xruns,
-    /// It does something else to their lowest bits: dither, fewer bits, a filter, other sound.
+    /// The path changes the lowest bits in another way: dither, fewer bits, a filter, other sound.
     Other,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     pub delay: Distribution,
-    /// The same, each by when its mark was played, as many as there was room for.
+    /// The same delays, each at the time its mark was played, as many as there was room for.
     pub delays: Series,
-    /// How far each of these may be from the truth.
     pub uncertainty: Distribution,
-    /// The parts of that: by the player's device, the ear's, and the place of the mark in what was heard.
+    /// Its parts: the player's device, the recorder's device, and the mark's position in the sound.
     pub parts: [Distribution; 3],
-    /// And what both clocks leave unsure by which it was read.
     pub clocks: Distribution,
-    /// Marks that were played in time to be heard.
     pub played: u64,
-    /// Of these, those that were not heard.
+    /// Played marks that were not received.
     pub missed: u64,
-    /// Marks that were heard again, or out of order.
+    /// Marks received twice, or out of order.
     pub repeated: u64,
-    /// Marks that were heard and never played: another run's, which was taken for this one.
+    /// Marks received but never played: from another run.
     pub foreign: u64,
-    /// Frames that the sound lacked between two marks, all together; of sweeps, fewer than 200 ppm of what
-    /// lies between are taken for drift.
+    /// Total frames missing between two marks. For sweeps, less than 200 ppm of the frames in
+    /// between count as drift.
     pub dropped_frames: u64,
-    /// Frames that it had too many between two marks, all together; as above.
+    /// Total surplus frames between two marks; the sweep limit of `dropped_frames` applies.
     pub repeated_frames: u64,
-    /// How much faster the ear's card ran, in ppm, where nothing was dropped or repeated; absent for less than a second.
+    /// Relative speed of the recorder's card in ppm, from stretches without drops or repeats;
+    /// `None` for less than a second.
     pub drift_ppm: Option<f64>,
     pub least_confidence: Option<f64>,
     pub least_clear_db: Option<f64>,
     pub gain: Option<f64>,
-    /// Marks that were heard in the other polarity.
     pub turned: u64,
     pub exactness: Option<Exactness>,
-    /// Words of the lowest bits between the first mark and the last that was heard.
     pub words: CameWords,
 }
 
@@ -122,61 +116,59 @@ pub struct CameWords {
 }
 
 impl CameWords {
-    /// Whether all came; at either end one may be cut.
     fn are_all(self) -> bool {
         self.came >= self.meant - CUT_WORDS
     }
 
-    /// Whether so many xruns explain those that did not: of what the devices skipped, and of what the marks say
-    /// is missing or too much, each lost one or two at its edges beside. What changes all samples leaves none.
+    /// Whether this number of xruns explains the missing words. The devices' skipped frames, and
+    /// those the marks show as missing or surplus, each lose one or two more words at their edges.
+    /// A path that changes all samples leaves no words.
     pub(super) fn lack_by_xruns(self, xruns: u64, frames: u64) -> bool {
         let lost = frames as f64 / WORD as f64 + WORDS_OF_AN_XRUN * xruns as f64;
         xruns > 0 && self.came >= self.meant / 2.0 && self.came >= self.meant - CUT_WORDS - lost
     }
 }
 
-/// Words that are cut, at most: one at either end.
+/// Maximum loss from words cut at the two ends.
 const CUT_WORDS: f64 = 1.5;
-/// Words that are cut where an xrun begins and where it ends.
 const WORDS_OF_AN_XRUN: f64 = 2.0;
-/// Words that a verdict is made of at least.
 const FEWEST_WORDS: f64 = 16.0;
-/// Where marks fit as well, nothing but the gain or the rate is another.
+/// With this confidence, only the gain or the rate differs.
 const CLEAR: f64 = 0.99;
-/// What the lowest bits leave unsure of a gain, and what marks leave unsure of a rate.
+/// Gain tolerance of the lowest bits, and rate tolerance of the marks.
 const SAME_GAIN: f64 = 1e-3;
 const SAME_RATE: f64 = 1e-6;
-/// Frames between two marks that differ by less are neither dropped nor repeated.
+/// Smaller differences between two marks, in frames, are neither drops nor repeats.
 const SLIP: f64 = 0.5;
 /// Two cards of 100 ppm each.
 pub(super) const MOST_SWEPT_DRIFT: f64 = 200e-6;
-/// What is heard may seem to be earlier than it was played, by the word of two devices.
+/// Marks may seem to be received this much before they were played, due to errors in the devices'
+/// times.
 pub(super) const EARLY: Span = Span::from_millis(10);
-/// How much of what two neighbouring marks say of the drift is believed.
+/// Weight of two neighbouring marks in the drift estimate.
 const BELIEF: f64 = 0.05;
-/// Cards that differ by more are no cards.
+/// No real card differs by more.
 const MOST_DRIFT: f64 = 1000e-6;
 
-/// Decides. Marks are to be told in order, each played one before it is told as heard.
+/// Decides the outcome of marks. Marks must be passed in order, each as played before it is passed
+/// as heard.
 pub struct Judge {
     rate: Rate,
-    /// Marks played before this do not count, nor do those played from the other on.
+    /// Marks played before `from`, or from `until` on, do not count.
     from: LocalTime,
     until: LocalTime,
-    /// The marks that were played since `from`, in order.
     waiting: VecDeque<DueMark>,
     first: Option<u64>,
     newest: u64,
     last: Option<(u64, Played, HeardMark)>,
-    /// Frames heard for each played, less one, as it was lately.
+    /// Recent frames heard per frame played, minus one.
     drift: f64,
     even: Stretches,
-    /// Frames from one mark to the next, and how loud they are played.
     spacing: usize,
     peak: f64,
-    /// Whether nothing but the instant tells which mark was heard, as of sweeps.
+    /// Whether only the time distinguishes the marks, as for sweeps.
     alike: bool,
-    /// By so much a mark may seem to be heard before it was played.
+    /// How much earlier than played a mark may seem to be received.
     early: Span,
     first_heard: Option<HeardMark>,
     outcome: Outcome,
@@ -184,22 +176,21 @@ pub struct Judge {
 
 #[derive(Debug)]
 struct DueMark {
-    /// Its number without wrap-around.
+    /// Number without wrap-around.
     number: u64,
     mark: Played,
     heard: bool,
 }
 
-/// Frames between marks where none was dropped or repeated between: only there is a difference drift.
+/// Frames between marks without drops or repeats: only there is the difference drift.
 #[derive(Debug, Default)]
 struct Stretches {
     played: f64,
-    /// Heard, more than played.
+    /// Frames heard minus frames played.
     more: f64,
 }
 
 impl Stretches {
-    /// In parts per million, of frames at this rate.
     fn drift_ppm(&self, rate: Rate) -> Option<f64> {
         (self.played >= f64::from(rate.hertz())).then(|| self.more / self.played * 1e6)
     }
@@ -226,13 +217,12 @@ impl Judge {
         }
     }
 
-    /// Marks come this many frames after each other, at this peak.
     pub fn with_marks(mut self, spacing: usize, level_db: f64) -> Self {
         (self.spacing, self.peak) = (spacing, 10_f64.powf(level_db / 20.0));
         self
     }
 
-    /// Marks played later do not count, but must be reported: a sweep that is heard may be one of them.
+    /// Marks played later do not count but must be reported: a received sweep may be one of them.
     pub fn until(mut self, until: LocalTime) -> Self {
         self.until = until;
         self
@@ -243,7 +233,8 @@ impl Judge {
         self
     }
 
-    /// What is heard may seem to be earlier than it was played by so much, as two clocks lie between.
+    /// Sets how much earlier than played marks may seem to be received when two clocks are
+    /// involved.
     pub(super) fn with_early(mut self, early: Span) -> Self {
         self.early = early;
         self
@@ -310,7 +301,7 @@ impl Judge {
         self.waiting.get(played.checked_sub(1)?).map(|waiting| waiting.mark.number)
     }
 
-    /// Which of all marks that were played this is: the newest with this number.
+    /// Index among all played marks: the newest with this number.
     fn index_of(&self, number: u32) -> Option<u64> {
         let numbers = u64::from(NUMBERS);
         let behind = (self.newest % numbers + numbers - u64::from(number)) % numbers;
@@ -318,20 +309,18 @@ impl Judge {
         self.first.is_some_and(|first| first <= index).then_some(index)
     }
 
-    /// Where this mark waits, if it was not played too early to count.
     fn counted(&self, index: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&index, |waiting| waiting.number).ok()
     }
 
-    /// Holds the frames between two marks as heard against those as played.
     fn follow(&mut self, played: Played, heard: HeardMark) {
         let Some((_, played_last, heard_last)) = self.last else { return };
         let meant = played.frame.saturating_sub(played_last.frame) as f64;
         let slip = heard.frame - heard_last.frame - meant;
         let beyond = slip - meant * self.drift;
-        // Sweeps are so far apart that cards that drift differ by frames, the more so across missed ones.
+        // Sweeps are far apart, so that drift alone amounts to frames, more so across missed ones.
         let allowed = if self.alike { MOST_SWEPT_DRIFT * meant } else { SLIP };
-        // What other sound hides of both places is no slip.
+        // Position uncertainty due to other sound is not a slip.
         if beyond.abs() > allowed.max(heard.beside.hypot(heard_last.beside)) {
             let frames = beyond.abs().round() as u64;
             if beyond < 0.0 {
@@ -347,13 +336,12 @@ impl Judge {
         }
     }
 
-    /// Nothing more was heard after `end`.
     pub fn finish(mut self, end: LocalTime) -> Outcome {
         let delay = self.last.map_or(Span::ZERO, |(_, played, heard)| heard.at - played.at);
-        // A mark is found when the whole of it was heard, and some of the next.
+        // A mark is found after all of it, and part of the next, was heard.
         let spacings = if self.alike { 2 } else { 1 };
         let tail = self.rate.span_of(Frames::from_len(spacings * self.spacing));
-        // One that was heard although it was not due makes up for none that was due and missed.
+        // A mark heard although it was not due must not offset a due mark that was missed.
         let is_due = |mark: &Played| mark.at < self.until && mark.at + delay + tail <= end;
         let due = || self.waiting.iter().filter(|waiting| is_due(&waiting.mark));
         self.outcome.played = due().count() as u64;
@@ -371,7 +359,6 @@ impl Judge {
         })
     }
 
-    /// Between the first mark and the last every word is to have come.
     fn exactness(&self) -> Option<Exactness> {
         let (_, _, last) = self.last.filter(|_| !self.alike)?;
         let gain = last.gain.abs() / self.peak;

@@ -1,4 +1,4 @@
-//! The log of a device that plays or hears marks, one line of JSON each, by its host's clock.
+//! Log of a device that plays or records marks: one line of JSON each, in its host's clock.
 
 use std::io::{self, Write};
 
@@ -40,7 +40,6 @@ impl LogBegin {
         }
     }
 
-    /// When, and as what its device runs; none where that is no device.
     fn read(&self) -> Option<(LocalTime, Settings)> {
         let settings = Settings {
             rate: Rate::new(self.rate).ok()?,
@@ -52,12 +51,11 @@ impl LogBegin {
     }
 }
 
-/// What is said of a line that no player or recorder writes.
+/// Error for a line that neither player nor recorder writes.
 const IMPOSSIBLE: &str = "its log has a mark that cannot be";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct LogEnd {
-    /// When the last frame met the ADC.
     pub(super) end_ns: i64,
     pub(super) xruns: u64,
     pub(super) skipped: i64,

@@ -1,4 +1,4 @@
-//! Plays marks on a device, and says when each meets the DAC.
+//! Plays marks on a device, and records when each meets the DAC.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -15,7 +15,6 @@ use super::judge::Played;
 use super::off_rate;
 use super::sweep::Sweeper;
 
-/// What a device got wrong by its own word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct DeviceFaults {
     pub(super) xruns: u64,
@@ -43,7 +42,7 @@ impl FaultCounter {
 }
 
 pub(super) enum PlayedSound {
-    /// With a code in their lowest bits.
+    /// Marks with a code in their lowest bits.
     Marks(Marker, BitWriter),
     Sweeps(Sweeper),
 }
@@ -78,7 +77,7 @@ pub(super) struct Marks {
     faults: Arc<FaultCounter>,
 }
 
-/// Marks that may wait for the ordinary thread: ten seconds of them at 48 kHz.
+/// Marks that may wait for the ordinary thread: ten seconds at 48 kHz.
 const WAITING: usize = 1024;
 
 pub(super) fn player(settings: &Settings, sound: PlayedSound) -> (Player, Marks) {
@@ -111,7 +110,7 @@ impl Process for Player {
                 uncertainty: uncertainty + off_rate(into),
                 clock: Span::ZERO,
             };
-            // Where there is no room, a mark will be heard that nobody knows of.
+            // If the ring is full, the mark will look like another run's.
             let _ = marks.push(played);
         });
         self.frames += (side.samples.len() / self.channels) as i64;

@@ -1,4 +1,4 @@
-//! Keeps what a device hears, and finds the marks in it.
+//! Records the sound of a device, and finds the marks in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use super::{off_rate, part_of_a_frame};
 
 #[derive(Debug, Clone, Copy)]
 struct FrameRun {
-    /// Of the device, from its start: what it dropped counts.
     frame: i64,
     meets: LocalTime,
     uncertainty: Span,
@@ -35,13 +34,13 @@ pub(super) struct MarkReader {
     reader: Reader<FrameRun>,
     rate: Rate,
     search: MarkSearch,
-    /// Frames that the finder was given, and the same by the count of the device.
+    /// Frames passed to the finder, and the device's frame count at that point.
     given: i64,
     frame: i64,
-    /// Sound that was heard and is still to be searched, in runs.
+    /// Sound still to be searched; `fresh` holds its runs.
     sound: Vec<f32>,
     fresh: VecDeque<(FrameRun, usize)>,
-    /// Runs that marks to come may lie in, with the count of the finder at their first frame.
+    /// Runs that may contain upcoming marks, with the finder's count at their first frame.
     searched: VecDeque<(i64, FrameRun)>,
     unread: i64,
     end: LocalTime,
@@ -49,7 +48,6 @@ pub(super) struct MarkReader {
 }
 
 pub(super) enum MarkSearch {
-    /// With a code in their lowest bits.
     Marks(Box<Finder>, BitReader),
     Sweeps(Box<SweepFinder>),
 }
@@ -66,7 +64,8 @@ impl MarkSearch {
         }
     }
 
-    /// What was found before it, too. Its words of the lowest bits are none of the sound's.
+    /// Passes silence, and reports marks that end before it. Words of the lowest bits in it do not
+    /// count.
     fn silence(&mut self, frames: usize, mut found: impl FnMut(FoundMark, u64, Option<f64>)) {
         match self {
             Self::Marks(finder, bits) => {
@@ -78,7 +77,6 @@ impl MarkSearch {
         }
     }
 
-    /// What was found, with the words of the lowest bits and the clearness of a sweep.
     fn push(&mut self, frames: &[f32], mut found: impl FnMut(FoundMark, u64, Option<f64>)) {
         match self {
             Self::Marks(finder, bits) => {
@@ -96,7 +94,7 @@ impl MarkSearch {
 
 const HELD: Span = Span::from_secs(4);
 const SHORTEST_RUN: Span = Span::from_micros(125);
-/// Marks before now whose runs are kept: one is told when it is over.
+/// Marks back for which runs are kept: a mark is reported after it is over.
 const REMEMBERED: usize = 4;
 
 pub(super) fn recorder(
@@ -141,7 +139,7 @@ impl Process for MarkRecorder {
 }
 
 impl MarkReader {
-    /// Takes in what was heard so far; how much that is.
+    /// Takes in newly recorded sound. Returns its amount.
     pub(super) fn listen(&mut self) -> usize {
         let Self { reader, sound, fresh, rate, end, .. } = self;
         reader.read(|run, samples| {
@@ -170,7 +168,7 @@ impl MarkReader {
         }
     }
 
-    /// Frames that the device dropped, or for which there was no room, belong to no mark.
+    /// Frames that the device dropped, or that did not fit, belong to no mark.
     fn mind_the_gap(&mut self, frame: i64, tell: &mut impl FnMut(HeardMark)) {
         let gap = frame - self.frame;
         if gap > 0 && self.given > 0 {
@@ -195,7 +193,7 @@ impl MarkReader {
         }
     }
 
-    /// Frames that were not searched: dropped by the device, or because there was no room.
+    /// Frames that were not searched, without those that the device dropped.
     pub(super) fn unread(&self) -> i64 {
         self.unread - self.faults().skipped
     }
@@ -223,7 +221,7 @@ impl MarkReader {
     }
 }
 
-/// When a mark met the ADC, by the word of the run that it lies in.
+/// Time when a mark met the ADC, as reported for the run that contains it.
 fn heard(searched: &VecDeque<(i64, FrameRun)>, rate: Rate, found: &FoundMark) -> Option<HeardMark> {
     let (first, run) = searched.iter().rev().find(|(first, _)| *first <= found.frame)?;
     let into = Frames::new(found.frame - first);

@@ -1,4 +1,4 @@
-//! What was measured, as a row among those of other experiments.
+//! The measurement as a report row like those of other experiments.
 
 use serde_json::Value;
 use tautline_proto::device::Settings;
@@ -16,17 +16,13 @@ use crate::statistics::Missed;
 #[derive(Debug, Clone)]
 pub struct MeasuredDelay {
     pub marks: Outcome,
-    /// Of the output and of the input; so are the faults.
     settings: [Settings; 2],
     pub(super) configured: Option<Span>,
     pub(super) faults: [DeviceFaults; 2],
-    /// By how much the best sweep stood out that was not clear enough, in dB.
     pub best_unclear_db: Option<f64>,
-    /// The machines; of one that measures by itself, this one.
+    /// The machines; for a local measurement, this one.
     pub(super) hosts: Vec<HostDescription>,
-    /// How far the clocks of two hosts were known.
     pub(super) clocks: Option<JoinedClocks>,
-    /// What a reader should know, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -46,7 +42,6 @@ impl MeasuredDelay {
         }
     }
 
-    /// Adds what the devices said of themselves.
     pub(super) fn devices(&mut self, output: DeviceFaults, input: DeviceFaults, unread: i64) {
         self.faults = [output, input];
         let xruns = output.xruns + input.xruns;
@@ -62,7 +57,6 @@ impl MeasuredDelay {
         }
     }
 
-    /// Adds how many marks of other runs were heard.
     pub(super) fn foreign(&mut self, marks: u64) {
         self.marks.foreign = marks;
         if marks > 0 {
@@ -73,7 +67,6 @@ impl MeasuredDelay {
         }
     }
 
-    /// The report of it, between devices of these names: the output and the input.
     pub fn report(self, [output, input]: [&str; 2]) -> LabReport {
         let mut report = LabReport::of("delay", QUESTION);
         let unkept = self.marks.delays.unkept();
@@ -170,7 +163,7 @@ impl MeasuredDelay {
 }
 
 impl Outcome {
-    /// To the nanosecond while all are kept, to a part in 1024 beyond.
+    /// Summary to the nanosecond while all values are kept, otherwise to 1 part in 1024.
     pub fn measured(&self) -> Summary {
         if self.delays.unkept() == 0 { self.delays.summary() } else { self.delay.summary() }
     }
@@ -179,16 +172,15 @@ impl Outcome {
         self.delay.count() > 0
     }
 
-    /// In 95 of 100 runs the median is no further off; absent for fewer than three marks, or if not all were kept.
+    /// 95 % bound of the median; `None` for fewer than three marks, or if not all were kept.
     pub(super) fn uncertainty_95(&self) -> Option<Span> {
-        // It is of the values that were kept, and the median is of all.
+        // The bound covers kept values, but the median covers all.
         (self.delays.unkept() == 0).then_some(())?;
         let shared: Vec<Span> = self.parts.iter().filter_map(Distribution::median).collect();
         let clocks = self.clocks.median().unwrap_or(Span::ZERO);
         bound_95(self.delays.values(), &shared, clocks)
     }
 
-    /// As at least three of four marks say.
     pub(super) fn polarity(&self) -> Option<&'static str> {
         let (turned, marks) = (self.turned, self.delay.count());
         (marks > 0).then(|| match () {
@@ -198,7 +190,8 @@ impl Outcome {
         })
     }
 
-    /// Whether the lower bits of every sample came as they were played, in 16 bits; absent where that cannot be known.
+    /// Whether the low bits of every sample, in 16 bits, arrived as played; `None` if that cannot
+    /// be known.
     pub(super) fn bit_exact(&self) -> Option<bool> {
         self.exactness.map(|exactness| exactness == Exactness::Exact)
     }

@@ -1,11 +1,11 @@
-//! Sweeps, for paths in which a mark does not survive: from a speaker to a microphone.
+//! Sweeps, for paths that marks do not survive: from a speaker to a microphone.
 //!
-//! A sweep rises linearly from 0.5 to 20 of 100 of the rate under a raised cosine, so that its correlation
-//! with itself falls off within [`LOBE`] frames and stays down. It is found by correlation, which gains 35 dB
-//! on noise; the greatest value, of either sign, is the strongest way that the sound took. An echo that comes
-//! within the lobe cannot be told from it, and moves it.
+//! A sweep rises linearly from 0.5 to 20 % of the rate under a raised cosine, so that its
+//! autocorrelation falls off within [`LOBE`] frames and stays low. Correlation finds it, with a
+//! gain of 35 dB over noise. The greatest value, of either sign, is the strongest path of the
+//! sound. An echo within the lobe cannot be separated, and shifts the peak.
 //!
-//! All sweeps are alike: which one was heard is told by when, so a delay is to be less than [`spacing`].
+//! All sweeps are alike: only the time identifies them, so the delay must be less than [`spacing`].
 
 use rustfft::num_complex::Complex;
 use tautline_dsp::align::energy;
@@ -19,20 +19,21 @@ pub(super) fn spacing(rate: Rate) -> usize {
     (rate.hertz() as usize * 2 / 3).next_power_of_two()
 }
 
-/// From and to, as parts of the rate.
+/// First and last frequency, as fractions of the rate.
 const FROM: f64 = 0.005;
 const TO: f64 = 0.2;
-/// Frames about the peak in which the correlation of a sweep with itself is large.
+/// Frames around the peak in which the autocorrelation of a sweep is large.
 const LOBE: usize = 40;
-/// The peak is to be above everything outside of the lobe by so much.
+/// Minimum height of the peak above everything outside the lobe.
 pub(super) const LEAST_CLEAR_DB: f64 = 3.0;
-/// The correlation is known at so many places of a frame.
+/// Correlation values per frame.
 const FINE: usize = 4;
-/// Deviations of its noise that a place may be off by, and what interpolation adds, in frames.
+/// Position error allowed, in standard deviations of the noise, and error added by interpolation,
+/// in frames.
 const DEVIATIONS: f64 = 6.0;
 const INTERPOLATED: f64 = 0.01;
 
-/// A sweep of so many frames, its peak 1.
+/// A sweep of `length` frames with peak 1.
 fn sweep(length: usize) -> Vec<f32> {
     let sample = |frame: usize| {
         let at = frame as f64 / length as f64;
@@ -58,7 +59,7 @@ impl Sweeper {
         Self { sweep: sweep(spacing / 2).into(), spacing, peak, number: 0, frame: 0 }
     }
 
-    /// As a `Marker` does: a sweep is where its first frame is. Real-time.
+    /// Fills samples like a `Marker`; the position of a sweep is its first frame. Real-time safe.
     pub(super) fn fill(
         &mut self,
         channels: usize,
@@ -81,16 +82,12 @@ impl Sweeper {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FoundSweep {
-    /// Where it begins: the frame, and how far after it.
     pub(super) frame: i64,
     pub(super) fraction: f64,
-    /// How far that may be from the truth, in frames, either way.
     pub(super) uncertainty: f64,
-    /// How well the sound fits: 1 if there is nothing but the sweep.
     pub(super) confidence: f64,
-    /// Full scale is 1; negative where the polarity is the other.
+    /// Gain; 1 is full scale, negative if the polarity is inverted.
     pub(super) gain: f64,
-    /// How far the greatest value outside of the lobe lies below the peak.
     pub(super) clear_db: f64,
 }
 
@@ -98,11 +95,11 @@ pub(super) struct SweepFinder {
     sweep: Box<[f32]>,
     spacing: usize,
     energy: f64,
-    /// Root mean square of its frequencies, in radians a frame: how sharp the peak is.
+    /// RMS of its frequencies in radians per frame: the sharpness of the peak.
     sharpness: f64,
     transform: Transform,
     fine: Transform,
-    /// What is not searched yet, and the number of its first frame.
+    /// Sound not searched yet, and the number of its first frame.
     sound: Vec<f32>,
     first: i64,
     best_unclear_db: Option<f64>,
@@ -125,7 +122,7 @@ impl SweepFinder {
         let energy = samples().map(|sample| sample * sample).sum();
         let sharpness = (weighed / power).sqrt();
         let sweep = sweep.into();
-        // Silence before the first frame: a sweep that begins with it is at no edge.
+        // Silence before the first frame, so that a sweep there is not at the edge.
         let before = 2 * LOBE;
         let (sound, first, best_unclear_db) = (vec![0.0; before], -(before as i64), None);
         Self { sweep, spacing, energy, sharpness, transform, fine, sound, first, best_unclear_db }
@@ -135,14 +132,14 @@ impl SweepFinder {
         self.spacing
     }
 
-    /// Takes the next frames of one channel and tells of each sweep that is complete by now.
+    /// Takes the next frames of one channel and reports each sweep that is now complete.
     pub(super) fn push(&mut self, samples: &[f32], mut found: impl FnMut(FoundSweep)) {
         self.sound.extend_from_slice(samples);
         while self.sound.len() >= self.spacing + self.sweep.len() {
             let mut passed = self.spacing / 2;
             match self.search() {
                 Some(sweep) if sweep.clear_db >= LEAST_CLEAR_DB => {
-                    // The next one is to be in the middle of what is searched then.
+                    // Puts the next sweep into the middle of the next search.
                     passed += (sweep.frame - self.first) as usize;
                     found(sweep);
                 }
@@ -162,7 +159,8 @@ impl SweepFinder {
         self.best_unclear_db
     }
 
-    /// The best place within a spacing; none at an end, beyond which a better may lie, or in silence.
+    /// The best position within a spacing; `None` in silence, or at an end, beyond which a better
+    /// may lie.
     fn search(&mut self) -> Option<FoundSweep> {
         let length = self.transform.length();
         let mut product = vec![Complex::default(); length / 2 + 1];

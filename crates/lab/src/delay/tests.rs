@@ -21,11 +21,11 @@ const SETTINGS: Settings = Settings {
 };
 const UNSURE: Span = Span::from_micros(3);
 
-/// Two cards with a cable between that is `frames` long, in time that passes by the frame.
+/// Two cards with a cable of `frames` frames in between; time passes by the frame.
 struct Loop {
     frames: i64,
     blocks: usize,
-    /// What happens to the sound on the way: its frame and its samples.
+    /// Changes the sound on the way; gets its samples.
     spoil: fn(&mut Vec<f32>),
 }
 
@@ -98,7 +98,7 @@ impl Device for Plays {
             assert_eq!(process.process(&mut cycle), Flow::Continue);
             self.cable.send(samples).unwrap();
         }
-        // The cable is pulled when this card is closed, which waits for nobody.
+        // Closing this card disconnects the cable at once.
         self.cable = channel().0;
         (process, Ended::Finished)
     }
@@ -133,8 +133,6 @@ fn row(report: &MeasuredDelay) -> &Outcome {
     &report.marks
 }
 
-/// As people read it.
-/// The void rows and the notes of a report, without the machine and the figures.
 fn remarks(report: &crate::report::LabReport) -> String {
     let voids = report.rows.iter().filter_map(|row| row.void.clone());
     voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
@@ -164,7 +162,7 @@ fn a_known_delay_is_read_back_within_its_uncertainty() {
 #[test]
 fn frames_that_were_dropped_or_repeated_on_the_way_are_counted() {
     let spoil = |sound: &mut Vec<f32>| {
-        // Where one mark ends and the next begins: elsewhere they spoil a mark's number, too.
+        // At the border of two marks: elsewhere it would also damage a mark's number.
         sound.drain(20_156..20_162);
         let again = sound[28_790..28_794].to_vec();
         sound.splice(28_794..28_794, again);
@@ -329,7 +327,7 @@ fn marks_of_another_run_are_told_and_not_measured() {
     };
     let report = Loop { spoil, ..Loop::default() }.measure();
     assert_eq!(row(&report).foreign, 19, "{report:?}");
-    // Which of this run's marks are found below theirs is a matter of its own number, which is drawn.
+    // How many of this run's marks are found below the other's depends on its random number.
     let (measured, Outcome { missed, played, .. }) = (row(&report).measured(), row(&report));
     assert!(measured.count >= 19, "{report:?}");
     assert_eq!(measured.count + missed, *played, "{report:?}");
@@ -386,7 +384,6 @@ fn marks_that_come_again_are_counted_and_those_before_the_beginning_are_not() {
     assert_eq!((outcome.played, outcome.missed, outcome.repeated), (15, 0, 1));
 }
 
-/// A card that goes both ways, with a cable from its output to its input that is `frames` long.
 struct Duplex {
     frames: usize,
     blocks: usize,
@@ -399,7 +396,7 @@ impl Device for Duplex {
 
     fn run(&mut self, mut process: Box<dyn Process>, _stop: &Stop) -> (Box<dyn Process>, Ended) {
         let start = now();
-        // A period is written a buffer ahead of the one that is taken.
+        // A period is written one buffer ahead of the one that is read.
         let mut sound = vec![0.0; (self.frames + 96) * 2];
         for block in 0..self.blocks {
             let mut heard = sound[block * 96..block * 96 + 96].to_vec();

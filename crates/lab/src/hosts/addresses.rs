@@ -1,4 +1,4 @@
-//! By which of its addresses a host is reached: whoever is to send tries them all.
+//! Finds the address at which a host is reachable: the sender tries them all.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -28,10 +28,9 @@ impl Door {
         Ok(Self { knocks, port, ports })
     }
 
-    /// Tells each address in the datagram itself, so that the one that arrives is known.
+    /// Sends the address in the datagram itself, so that the receiver knows which one works.
     pub(super) fn knock(to: SocketAddr) {
         let said = [KNOCK, to.ip().to_string().as_bytes()].concat();
-        // One that cannot be reached is what is asked after.
         let _ =
             UdpSocket::bind((any(to.is_ipv6()), 0)).and_then(|socket| socket.send_to(&said, to));
     }
@@ -58,10 +57,10 @@ impl Door {
     }
 }
 
-/// Below what the system gives to who asks for any.
+/// Below the system's ephemeral ports.
 const PORTS: core::ops::Range<u16> = 20_000..30_000;
 
-/// The first of so many neighbouring pairs, each of an even UDP port and the next, that are free.
+/// The first of `pairs` consecutive free UDP port pairs, each an even port and the next.
 fn free(pairs: u16) -> Option<u16> {
     let is_free = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     let ports = pairs.checked_mul(2)?;
@@ -70,7 +69,7 @@ fn free(pairs: u16) -> Option<u16> {
     tried.find(|first| (*first..first + ports).all(is_free))
 }
 
-/// All but those of the loopback, which stand last: proc_net(5), `fib_trie`, and `if_inet6`.
+/// All addresses but loopback, which come last (proc_net(5), `fib_trie`, and `if_inet6`).
 pub(super) fn own_addresses() -> Vec<IpAddr> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let mut all = local_v4(&text("/proc/net/fib_trie"));
@@ -80,7 +79,7 @@ pub(super) fn own_addresses() -> Vec<IpAddr> {
     all
 }
 
-/// `|-- 10.0.0.2` before `/32 host LOCAL`.
+/// Finds `|-- 10.0.0.2` before `/32 host LOCAL`.
 fn local_v4(trie: &str) -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = Vec::new();
     let mut last = None;

@@ -1,4 +1,4 @@
-//! The agent: does what it is asked for, line by line, until its standard input ends.
+//! The agent: executes requests, one per line, until its standard input ends.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,8 +19,8 @@ use crate::report::HostDescription;
 
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Serves whoever writes to `from`, and ends when that ends or it is asked to stop, with all that was
-/// started, and with what was set as it was.
+/// Serves requests from `from`. When they end or stop is requested, ends its children and restores
+/// all settings.
 pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) -> io::Result<()> {
     let mut agent = Agent::new()?;
     let hello = Hello {
@@ -36,7 +36,7 @@ pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) 
             Err(RecvTimeoutError::Timeout) => continue,
             Ok(BoundedLine::TooLong) | Err(RecvTimeoutError::Disconnected) => break,
         };
-        // What is no request has no number to answer to.
+        // An invalid request has no ID to answer to.
         let received = now();
         let Ok(AgentRequest { id, ask }) = serde_json::from_str(&line) else { continue };
         let answer = agent.answer(ask, received).unwrap_or_else(|why| AgentAnswer::Failed { why });
@@ -51,8 +51,8 @@ fn say(to: &mut impl Write, what: &impl serde::Serialize) -> io::Result<()> {
     to.flush()
 }
 
-/// The name of the clock that instants are read on: of this start of the machine, and of its time
-/// namespace, which may move it (time_namespaces(7)).
+/// Identifier of the clock: of this boot, and of the time namespace, which may shift it
+/// (time_namespaces(7)).
 pub(super) fn clock() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let space = fs::read_link("/proc/self/ns/time").ok();
@@ -61,7 +61,7 @@ pub(super) fn clock() -> Option<String> {
 }
 
 struct Agent {
-    /// Dropped before the folder: one that still writes would leave it behind.
+    /// Dropped before the folder: a running child would leave files behind.
     children: Children,
     folder: TempDir,
     door: Option<Door>,
@@ -105,7 +105,6 @@ impl Agent {
                 Ok(AgentAnswer::Done)
             }
             AgentAsk::Slice { slice_ms } => {
-                // What was there before it was first set is what is left.
                 match &self.slice {
                     Some(_) => Slice::write(slice_ms)?,
                     None => self.slice = Some(Slice::set(slice_ms)?),
@@ -119,7 +118,7 @@ impl Agent {
             AgentAsk::Heard => {
                 let door = self.door.as_ref().ok_or("nobody asked it to listen")?;
                 let address = door.heard();
-                // Who has not come yet may knock again.
+                // A missing sender may still knock.
                 if address.is_some() {
                     self.door = None;
                 }
@@ -128,7 +127,7 @@ impl Agent {
         }
     }
 
-    /// Of this experiment's folder and nowhere else.
+    /// Accepts only names in the experiment's folder.
     fn file(&self, name: &str) -> Result<PathBuf, String> {
         let mut parts = Path::new(name).components();
         match (parts.next(), parts.next()) {
@@ -138,8 +137,7 @@ impl Agent {
     }
 }
 
-/// How long equals share a processor under SCHED_RR (sched(7)), of the whole machine: as it was, when
-/// this goes.
+/// The machine's SCHED_RR time slice (sched(7)); restored on drop.
 struct Slice {
     before: String,
 }
@@ -165,7 +163,7 @@ impl Drop for Slice {
     }
 }
 
-/// A piece, to the end of a character.
+/// Reads a piece up to a character boundary.
 fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
     let failed = |error: io::Error| format!("reading {}: {error}", path.display());
     let mut file = File::open(path).map_err(failed)?;
@@ -181,10 +179,10 @@ fn read(path: &Path, from: u64, most: usize) -> Result<AgentAnswer, String> {
     Ok(AgentAnswer::Text { text })
 }
 
-/// Seconds of noise, at most: of stereo at 48 kHz some 700 MB.
+/// Maximum seconds of noise: some 700 MB of stereo at 48 kHz.
 pub(crate) const LONGEST_NOISE: u32 = 3600;
 
-/// Two channels of 16 bits, 18 dB below full scale.
+/// Two channels of 16 bits at −18 dBFS.
 fn noise(path: &Path, seconds: u32, rate: u32) -> Result<(), String> {
     if seconds > LONGEST_NOISE {
         return Err(format!(

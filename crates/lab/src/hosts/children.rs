@@ -1,5 +1,3 @@
-//! The programs that an agent runs.
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +23,7 @@ pub(super) struct Children {
 }
 
 const LOOK: Duration = Duration::from_millis(10);
-/// After Ctrl-C a program writes its report; one that has not by then is ended for good.
+/// Time for a program to write its report after an interrupt; then it is killed.
 const GRACE: Duration = Duration::from_secs(3);
 
 const LONGEST: usize = 2000;
@@ -52,7 +50,7 @@ impl Children {
         };
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(file("out")?).stderr(file("err")?);
-        // What a thread starts may use the processors that it may use itself.
+        // Children inherit the thread's CPU affinity.
         let before = match start.cpus.is_empty() {
             true => None,
             false => Some(stay_on(&start.cpus)?),
@@ -65,7 +63,7 @@ impl Children {
         if let Some(group) = group.and_then(|group| self.groups.get(group))
             && let Err(why) = group.take(started.id())
         {
-            // Unlimited it would be measured as what it is not.
+            // Without its limits it would be measured wrongly.
             let _ = started.kill().and_then(|()| started.wait());
             return Err(why);
         }
@@ -85,7 +83,6 @@ impl Children {
         Ok(Some(self.groups.len() - 1))
     }
 
-    /// Removes the groups whose programs have ended: what they had is another's then.
     fn forget_the_empty(&mut self) {
         for at in 0..self.groups.len() {
             let here = self.running.iter_mut().zip(&self.within);
@@ -162,11 +159,11 @@ impl Drop for Children {
     }
 }
 
-/// One that is told to end writes what it knows, and has ended by then.
 const ENDING: Duration = Duration::from_secs(20);
 
 impl LabHost {
-    /// Waits until a program has ended; one that takes longer is told to, or it would go on beside the next.
+    /// Waits until a program has ended. Interrupts it after `most`, so that it does not disturb the
+    /// next one.
     pub(crate) fn end_of(
         &mut self,
         child: u32,
@@ -183,7 +180,7 @@ impl LabHost {
         }
     }
 
-    /// Ends a program that runs until it is asked to end, and hands back what it says then.
+    /// Interrupts a running program, and returns its report.
     pub(crate) fn said_by<T: DeserializeOwned>(
         &mut self,
         child: u32,

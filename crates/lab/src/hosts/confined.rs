@@ -1,5 +1,5 @@
-//! Programs that are given less than the machine has: by control groups of either version
-//! (cgroups(7)), made for a program and removed after it.
+//! Limits programs with control groups of either version (cgroups(7)), created per program and
+//! removed after it.
 
 use std::fs;
 use std::io;
@@ -11,47 +11,45 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChildLimits {
-    /// Of one processor's time; 100 is no limit, and is watched all the same.
+    /// Percent of one processor; 100 is no limit, but usage is still counted.
     pub cpu_percent: Option<u32>,
-    /// Bytes of memory beyond which the kernel takes back what it can.
+    /// Bytes of memory above which the kernel reclaims.
     pub memory_high: Option<u64>,
-    /// Together with this child, by whose limits.
+    /// Child whose group, and so limits, this one shares.
     pub beside: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
     pub cpu_ns: Option<u64>,
-    /// Periods of the quota, in which a program wanted to run.
     pub periods: u64,
-    /// Those in which it had to wait for the next.
     pub throttled: u64,
-    /// For how long, by all processors.
+    /// Throttled time, summed over processors.
     pub throttled_ns: u64,
     pub above_high: Option<u64>,
 }
 
-/// Microseconds: the kernel's own default, and that of containers.
+/// In microseconds: the default of the kernel and of containers.
 const PERIOD: u64 = 100_000;
-/// Of a processor, real-time threads of a group may have so much (sched(7): 950 ms of each second).
+/// Maximum real-time share of a group in percent of a processor (sched(7): 950 ms of each second).
 const MOST_REAL_TIME: u32 = 95;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Tree {
-    /// All of them, in one tree.
+    /// Version 2: one tree for all controllers.
     Unified(PathBuf),
-    /// Those of its name, in a tree of their own.
+    /// Version 1: a tree per controller.
     Own(PathBuf),
 }
 
-/// A control group, in as many trees as it takes; removed when dropped, once its programs have ended.
+/// A control group, in one or more trees; removed when dropped, after its programs have ended.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     folders: Vec<PathBuf>,
 }
 
-/// The tree of a controller in a file system whose `/proc/PID/mounts` this is and whose root is seen at `root`; a unified
-/// tree lists the controllers that it has.
+/// Finds a controller's tree in these `/proc/PID/mounts`, for a file system seen at `root`.
+/// `unified` lists the controllers of a unified tree.
 fn tree(
     mounts: &str,
     root: &Path,
@@ -117,14 +115,14 @@ impl Group {
             }
             Tree::Own(root) => {
                 let folder = self.open(&root, name, None)?;
-                // Where groups have real-time shares, a new one has none, and FIFO is refused in it.
+                // With real-time group scheduling, a new group has no share, and FIFO fails in it.
                 let share = PERIOD * u64::from(percent.min(MOST_REAL_TIME)) / 100;
                 let _ = write(&folder.join("cpu.rt_period_us"), &PERIOD.to_string());
                 let _ = write(&folder.join("cpu.rt_runtime_us"), &share.to_string());
                 let most = if percent >= 100 { "-1".into() } else { quota.to_string() };
                 write(&folder.join("cpu.cfs_period_us"), &PERIOD.to_string())?;
                 write(&folder.join("cpu.cfs_quota_us"), &most)?;
-                // Who counts may be in another tree, or in none.
+                // The accounting controller may be in another tree, or in none.
                 if let Ok(Tree::Own(other)) = found("cpuacct")
                     && other != root
                 {
@@ -174,8 +172,8 @@ impl Group {
 
 fn found(controller: &str) -> Result<Tree, String> {
     let unified = |at: &Path| fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
-    // `ip netns exec` mounts /sys again, without the control groups (ip-netns(8)); a process that called it, or called its
-    // caller, still sees them.
+    // `ip netns exec` mounts /sys again, without the control groups (ip-netns(8)); the processes
+    // that called it still see them.
     let seen = once(std::process::id()).chain(ancestors()).find_map(|process| {
         let mounts = fs::read_to_string(format!("/proc/{process}/mounts")).ok()?;
         tree(&mounts, Path::new(&format!("/proc/{process}/root/")), controller, unified)
@@ -197,7 +195,7 @@ fn figure(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// `cpu.stat`, whose times are microseconds in version 2 and nanoseconds in version 1.
+/// Parses `cpu.stat`: times are microseconds in version 2 and nanoseconds in version 1.
 fn used(stat: &str) -> Used {
     let micros = |name| figure(stat, name).map(|micros: u64| micros.saturating_mul(1000));
     Used {
@@ -224,7 +222,6 @@ impl Used {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nothing to be done about one that is still in use.
         self.folders.iter().for_each(|folder| drop(fs::remove_dir(folder)));
     }
 }
@@ -270,7 +267,7 @@ mod tests {
     fn a_group_is_removed_when_it_is_no_longer_needed() {
         let limits = ChildLimits { cpu_percent: Some(50), ..ChildLimits::default() };
         let name = format!("taut-lab-test-{}", std::process::id());
-        // Where this machine has none to give there is a sentence instead.
+        // Without usable groups there must be an error message.
         match Group::make(&name, &limits) {
             Ok(group) => {
                 let folders = group.folders.clone();

@@ -1,5 +1,3 @@
-//! Why a host cannot be used.
-
 use tautline_io::udp::PORT_HELD;
 use tautline_ui::failure::Failure;
 use thiserror::Error;
@@ -25,7 +23,6 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Whether a program there could not have a UDP port that was free when it was chosen for it.
     pub(crate) fn tells_of_a_held_port(&self) -> bool {
         matches!(self, Self::Refused { why, .. } if why.contains(PORT_HELD))
     }

@@ -1,4 +1,4 @@
-//! How a host's clock stands, asked of its agent.
+//! Clock exchanges with a host's agent.
 
 use tautline_io::clock::now;
 use tautline_proto::clock::Exchange;
@@ -10,13 +10,14 @@ use super::timeline::{HostTimeline, have_one_name};
 use super::words::{AgentAnswer, AgentAsk};
 use super::{HostError, LabHost};
 
-/// Instants are told in whole nanoseconds.
+/// Times are in whole nanoseconds.
 const READING_ERROR: Span = Span::from_nanos(1);
 
 const CHECKS: usize = 8;
 
 impl LabHost {
-    /// Its clock as it is read here: by exchanges that are still to come, unless it is the one here.
+    /// Its clock as seen from here: estimated from exchanges still to come, unless it is this
+    /// host's clock.
     pub(crate) fn timeline(&mut self) -> Result<HostTimeline, HostError> {
         let is_named_so = have_one_name(self.hello.clock.as_deref(), clock().as_deref());
         Ok(
@@ -29,7 +30,7 @@ impl LabHost {
         )
     }
 
-    /// Whether both read one monotonic clock: they are one machine, and in one time namespace.
+    /// Whether both use one monotonic clock: the same machine and time namespace.
     pub(crate) fn shares_clock(&mut self, other: &mut Self) -> Result<bool, HostError> {
         if !have_one_name(self.hello.clock.as_deref(), other.hello.clock.as_deref()) {
             return Ok(false);

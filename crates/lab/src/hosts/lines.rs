@@ -1,4 +1,4 @@
-//! Lines of a bounded length, read from the other end of a pipe.
+//! Lines of bounded length from a pipe.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -8,8 +8,8 @@ pub(crate) enum BoundedLine {
     TooLong,
 }
 
-/// Each line, without its end; what is no text is made some. Ends with what is read, or at a line of more
-/// bytes than these.
+/// Iterates over lines without their ends, with invalid UTF-8 replaced. Ends with the input, or at
+/// a line of more than `most` bytes.
 pub(crate) fn lines_within(from: impl Read, most: usize) -> impl Iterator<Item = BoundedLine> {
     let mut from = BufReader::new(from);
     let mut over = false;

@@ -1,23 +1,24 @@
-//! Whether clocks of one name are one clock. Machines that go on from one snapshot have the same name of their
-//! start, and run apart from then on: exchanges show it. Decides; takes exchanges as they were.
+//! Decides from exchanges whether clocks with one name are one clock. Machines resumed from one
+//! snapshot have the same boot ID, but their clocks diverge. Does no I/O.
 
 use tautline_proto::clock::Exchange;
 use tautline_proto::time::{Span, WallTime};
 
-/// How far a host's clock is ahead of the one here, as far as exchanges with it leave that open.
+/// Bounds from exchanges on how far a host's clock is ahead of this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OffsetBounds {
     least: Span,
     most: Span,
 }
 
-/// What a clock may run beside another: a thousandth, as much as an exchange is believed (`proto::clock`).
+/// Maximum rate error between clocks: 1/1000, the same as in `proto::clock`.
 const RATE: i64 = 1000;
 
 impl OffsetBounds {
     pub(super) const HERE: Self = Self { least: Span::ZERO, most: Span::ZERO };
 
-    /// No question arrived before it was asked, and no answer before it was given. None without exchanges.
+    /// No request arrives before it was sent, and no answer before it was given. `None` without
+    /// exchanges.
     pub(super) fn of(exchanges: &[Exchange]) -> Option<Self> {
         let begun = exchanges.iter().map(|exchange| exchange.asked).min()?;
         let ended = exchanges.iter().map(|exchange| exchange.answered).max()?;
@@ -25,7 +26,7 @@ impl OffsetBounds {
         let least = exchanges.iter().map(|one| ahead(one.peer_answered, one.answered)).max()?;
         let most = exchanges.iter().map(|one| ahead(one.peer_received, one.asked)).min()?;
         let reading = exchanges.iter().map(|one| one.reading_error).max()?;
-        // Another host may have been asked before or after, so that its clock has run on meanwhile.
+        // Exchanges with another host are at other times, and the clock drifts in between.
         let slack = reading + (ended - begun).divided(RATE);
         Some(Self { least: least - slack, most: most + slack })
     }
@@ -43,7 +44,7 @@ mod tests {
 
     const WAY: Span = Span::from_micros(200);
 
-    /// Exchanges with a clock that is ahead by so much, over a way that is slow there or back in turn.
+    /// Exchanges with a clock that is ahead by `ahead`, slow in alternating directions.
     fn asked(ahead: Span, from: Span) -> OffsetBounds {
         let exchange = |turn: i64| {
             let asked = LocalTime::ZERO + from + Span::from_millis(2 * turn);
@@ -65,7 +66,6 @@ mod tests {
     fn machines_that_went_on_from_one_snapshot_have_two_clocks() {
         for apart in [Span::from_millis(1), Span::from_millis(-1), Span::from_secs(3600)] {
             assert!(!asked(apart, Span::ZERO).meets(&OffsetBounds::HERE), "{apart}");
-            // As seen from a third.
             let far = Span::from_secs(-5000);
             let (one, other) = (asked(far, Span::ZERO), asked(far + apart, Span::from_millis(20)));
             assert!(!one.meets(&other) && !other.meets(&one), "{apart}");
@@ -76,7 +76,7 @@ mod tests {
     fn one_clock_is_one_however_long_the_way_and_wherever_it_is_asked_from() {
         assert!(asked(Span::ZERO, Span::ZERO).meets(&OffsetBounds::HERE));
         let far = Span::from_secs(-5000);
-        // It ran on by 10 ppm while the other was asked.
+        // 10 ppm of drift between the exchanges.
         let (one, other) =
             (asked(far, Span::ZERO), asked(far + Span::from_nanos(200), Span::from_millis(20)));
         assert!(one.meets(&other) && other.meets(&one));

@@ -1,4 +1,4 @@
-//! Where an experiment runs, and what starts an agent there.
+//! Place of an experiment, and the command that starts an agent there.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,9 +9,7 @@ use super::HostError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPlace {
     Local,
-    /// In a network namespace of this machine, as `ip netns` knows it.
     Namespace(String),
-    /// On another machine, by whatever name `ssh` takes.
     Ssh(String),
 }
 
@@ -20,7 +18,7 @@ impl FromStr for HostPlace {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = |name: &str| {
-            // What begins like an option would be one of ssh or ip.
+            // A name beginning with a hyphen would be an option of ssh or ip.
             (!name.is_empty() && !name.starts_with('-')).then(|| name.to_owned())
         };
         let place = match text.split_once(':') {
@@ -59,7 +57,7 @@ impl HostPlace {
             Self::Ssh(host) => {
                 let mut command = Command::new("ssh");
                 command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
-                // A machine that is gone is known to be after a while.
+                // Detects a machine that is gone, after a while.
                 command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
                 command.args(["--", host, "taut"]);
                 command

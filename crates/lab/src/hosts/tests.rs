@@ -4,7 +4,6 @@ use tautline_proto::device::Stop;
 
 use super::*;
 
-/// What an agent says to these lines.
 fn said(lines: &str) -> Vec<String> {
     let mut said = Vec::new();
     serve(Cursor::new(lines.to_owned()), &mut said, &Stop::default()).unwrap();

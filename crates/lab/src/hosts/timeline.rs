@@ -1,10 +1,9 @@
-//! Another host's clock as whoever measures reads it. Decides; takes exchanges as they were, and waits for
-//! nothing.
+//! Another host's clock as seen by the measuring host. Works on recorded exchanges, without I/O.
 
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::time::{LocalTime, Span, WallTime};
 
-/// Whether clocks of these names may be one: of one without a name nobody knows.
+/// Whether clocks with these names may be the same; `false` without a name.
 pub(super) fn have_one_name(one: Option<&str>, other: Option<&str>) -> bool {
     one.is_some() && one == other
 }
@@ -15,7 +14,6 @@ pub(crate) enum HostTimeline {
     Exchanged(Box<ExchangedClock>),
 }
 
-/// A clock that is known by exchanges from before a run to after it.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangedClock {
     estimator: ClockEstimator,
@@ -29,8 +27,8 @@ impl HostTimeline {
         }
     }
 
-    /// An instant of the host by the clock here, and how far that may be off, either way; none where no exchange
-    /// was near.
+    /// Translates a time of the host to this clock, with the uncertainty in either direction.
+    /// `None` if no exchange was near.
     pub(crate) fn here(&self, there: LocalTime) -> Option<(LocalTime, Span)> {
         match self {
             Self::Same => Some((there, Span::ZERO)),
@@ -62,8 +60,8 @@ impl ExchangedClock {
         }
     }
 
-    /// By the last mapping that was made before: each follows from the one before without a step. What was
-    /// before the first is as far from it as what is after.
+    /// Uses the last mapping made before; mappings follow each other without steps. Times before
+    /// the first mapping are as uncertain as times equally long after it.
     fn here(&self, there: LocalTime) -> Option<(LocalTime, Span)> {
         let shown = WallTime::of_local(there, Span::ZERO);
         let after = |(made, mapping): &(LocalTime, ClockMapping)| mapping.local(shown) >= *made;
@@ -79,9 +77,9 @@ impl ExchangedClock {
 mod tests {
     use super::*;
 
-    /// A host whose clock is ahead by `offset` and gains `rate`, from one instant on by `step` more; asked
-    /// every fifth of a second for ten, over a way of a tenth of a millisecond there and `back` microseconds back,
-    /// and up to half a millisecond more of either.
+    /// A host whose clock is ahead by `offset`, gains `rate`, and steps by `step`. Exchanges come
+    /// every fifth of a second for ten seconds. The delay is 0.1 ms there and `back` µs back, plus
+    /// up to 0.5 ms in either direction.
     struct FarClock {
         offset: Span,
         rate: f64,
@@ -125,7 +123,6 @@ mod tests {
     const FAR: FarClock =
         FarClock { offset: Span::from_secs(-3600), rate: 37e-6, step: Span::ZERO, back: 100 };
 
-    /// The errors of the mapping and what it says of them, every tenth of a second.
     fn errors(far: &FarClock) -> Vec<(Span, Span)> {
         let timeline = far.known();
         let at = |tenth: i64| BEGUN + Span::from_millis(100 * tenth);

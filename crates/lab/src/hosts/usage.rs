@@ -1,5 +1,5 @@
-//! What a program has used so far, and when that was read: of two readings, the difference is what it used
-//! between them, without its start and its end.
+//! Resource usage of a program at a time; the difference of two readings excludes start and end of
+//! the program.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::confined::Used;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildUsage {
-    /// On the monotonic clock of its machine.
+    /// On its machine's monotonic clock.
     pub at_ns: i64,
     pub cpu_ns: u64,
-    /// What it and those beside it have used, where that is limited.
+    /// Usage of its control group, if it has one.
     pub group: Option<Used>,
 }
 
@@ -26,7 +26,7 @@ pub struct UsedBetween {
 }
 
 impl ChildUsage {
-    /// None where no time lies between, or a thread ended and took its share with it.
+    /// Returns `None` if no time passed, or if a thread ended and its share is lost.
     pub fn until(&self, later: &Self) -> Option<UsedBetween> {
         let lasted = Span::from_nanos(later.at_ns.saturating_sub(self.at_ns));
         let cpu = Span::from_nanos(later.cpu_ns.checked_sub(self.cpu_ns)? as i64);
@@ -41,7 +41,7 @@ impl UsedBetween {
     }
 }
 
-/// Of each thread that runs, to the nanosecond: what the kernel counts for the whole process it tells in
+/// CPU time of all running threads in nanoseconds: the kernel reports whole processes only in
 /// hundredths of a second.
 pub(super) fn threads_time(process: u32) -> Result<u64, String> {
     let folder = format!("/proc/{process}/task");
@@ -51,7 +51,6 @@ pub(super) fn threads_time(process: u32) -> Result<u64, String> {
     let mut sum = 0;
     let mut threads = 0;
     for thread in fs::read_dir(Path::new(&folder)).map_err(failed)? {
-        // One that ends meanwhile is no longer there.
         let Ok(text) = fs::read_to_string(thread.map_err(failed)?.path().join("schedstat")) else {
             continue;
         };
@@ -84,7 +83,7 @@ mod tests {
         let own = std::process::id();
         let first = threads_time(own).unwrap();
         let begun = std::time::Instant::now();
-        // Not longer than a test may take; a kernel that counts nothing fails it.
+        // A kernel that counts nothing fails within a test's time.
         while threads_time(own).unwrap() <= first {
             assert!(begun.elapsed().as_secs() < 20, "{first}");
         }

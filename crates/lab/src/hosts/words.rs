@@ -1,4 +1,4 @@
-//! What is said between an experiment and an agent: a line of JSON each.
+//! Messages between an experiment and an agent: one line of JSON each.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use crate::report::HostDescription;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// Its version; those of another are not spoken to.
+    /// Its version; other versions are rejected.
     pub(super) taut: String,
     pub(super) host: HostDescription,
-    /// Alike where the monotonic clock is the same; absent where nobody knows.
+    /// Identifier of the monotonic clock; absent if unknown.
     pub(super) clock: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum AgentAsk {
     Listen {
         pairs: u16,
     },
-    /// Set how long equals share a processor under SCHED_RR, until the agent ends.
+    /// Sets the SCHED_RR time slice until the agent ends.
     Slice {
         slice_ms: u32,
     },
@@ -77,9 +77,9 @@ pub(super) enum AgentAsk {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Start {
-    /// What follows `taut`; `{dir}` is the folder of the experiment.
+    /// Arguments of `taut`; `{dir}` is the experiment's folder.
     pub(super) words: Vec<String>,
-    /// Processors it may use; all if there are none.
+    /// Allowed processors; all if empty.
     pub(super) cpus: Vec<usize>,
     pub(super) limits: Option<ChildLimits>,
 }
@@ -104,9 +104,8 @@ pub(super) enum AgentAnswer {
     },
     Listening {
         addresses: Vec<IpAddr>,
-        /// Where datagrams of a [`AgentAsk::Knock`] are heard.
+        /// Port for the datagrams of [`AgentAsk::Knock`].
         knock_at: u16,
-        /// The first of as many pairs as were asked for, all of which were free.
         ports: u16,
     },
     Reached {
@@ -130,9 +129,8 @@ pub enum ChildState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildEnded {
-    /// As the program says it; absent where a signal ended it.
     pub status: Option<i32>,
-    /// What it wrote on standard output, which is read for itself.
+    /// Standard output, read separately.
     #[serde(skip)]
     pub printed: String,
     pub complaint: Option<String>,

@@ -1,4 +1,4 @@
-//! What people type to say how a network misbehaves.
+//! Parses command-line values of network impairments.
 
 use core::fmt;
 use core::str::FromStr;
@@ -31,7 +31,6 @@ pub enum WordError {
     Span(#[from] SpanError),
 }
 
-/// A share of all datagrams, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
@@ -55,11 +54,11 @@ impl fmt::Display for Share {
     }
 }
 
-/// How many datagrams are held back so that those behind overtake them, and for how long.
+/// Share of datagrams held back so that later ones overtake them, and the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reordering {
     pub share: Share,
-    /// How long: 2 ms if it is not said.
+    /// Delay; 2 ms by default.
     pub by: Span,
 }
 
@@ -123,7 +122,7 @@ impl FromStr for Outage {
     }
 }
 
-// What is to be different from a given path. Absent: as it is.
+// Changes to a given path; `None` keeps its value.
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub struct PathChanges {
     /// How long every packet takes at least
@@ -163,7 +162,7 @@ fn burst(text: &str) -> Result<f64, String> {
 }
 
 impl PathChanges {
-    /// The path with what is different; refuses what no path can be.
+    /// Applies the changes to a path; rejects invalid ones.
     pub fn of(&self, mut path: PathModel) -> Result<PathModel, WordError> {
         path.delay = self.delay.unwrap_or(path.delay);
         path.jitter = self.jitter.map_or(path.jitter, Jitter::Uniform);
@@ -172,7 +171,7 @@ impl PathChanges {
         path.duplicates = self.duplicate.map_or(path.duplicates, |share| share.0);
         path.mtu = self.mtu.map_or(path.mtu, usize::from);
         if let Some(BitRate(rate)) = self.rate {
-            // Bits of an eighth of a second are bytes of a whole one, by 64.
+            // A queue of 1/8 s: bits of 1/8 s are bytes by dividing by 64.
             let queue = (rate / 64).max(3000) as usize;
             path.bottleneck = Some(Bottleneck { rate, queue });
         }
@@ -182,7 +181,7 @@ impl PathChanges {
         Ok(path)
     }
 
-    /// `--loss` alone is random, `--burst` alone gathers what the path loses anyway.
+    /// `--loss` alone is random; `--burst` alone groups the path's own losses.
     fn loss_beside(&self, given: Loss) -> Result<Loss, WordError> {
         let share = match self.loss {
             Some(share) => share.0,
@@ -195,7 +194,7 @@ impl PathChanges {
         if share == 0.0 {
             return if self.loss.is_some() { Ok(Loss::NONE) } else { Err(WordError::NoLoss) };
         }
-        // Written with two digits, and so that it works when it is typed.
+        // Rounded up to two digits, so that the printed value is accepted.
         let least = (Loss::least_burst(share) * 100.0 - 1e-6).ceil() / 100.0;
         if length + 1e-9 < Loss::least_burst(share) {
             return Err(WordError::ShortBursts { share: Share(share), length, least });

@@ -1,4 +1,4 @@
-//! The networks of `taut lab impair --preset`, a line each, as the simulation has them.
+//! The networks of `taut lab impair --preset`, one line each, from the simulation.
 
 use core::fmt::Write;
 
@@ -29,7 +29,6 @@ pub(super) fn table() -> String {
 
 fn line(table: &mut String, [name, delay, jitter, holds, loss, narrowest]: [&str; 6]) {
     let line = format!("  {name:<17} {delay:<6} {jitter:<12} {holds:<13} {loss:<13} {narrowest}");
-    // Writing to a string cannot fail.
     let _ = writeln!(table, "{}", line.trim_end());
 }
 

@@ -21,10 +21,10 @@ use super::{DatagramCounters, Impairer, Leg, Released, UdpPort};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayOptions {
-    /// Where it listens: RTP there, RTCP on the UDP port above; UDP port 0 for two that are free.
+    /// Address for RTP, with RTCP on the next UDP port; port 0 chooses two free ones.
     pub listen: UdpOptions,
     pub onward: UdpOptions,
-    /// Where it hands on to, by the same rule: a host or a group.
+    /// Destination by the same rule: a host or a group.
     pub to: SocketAddr,
     pub there: PathModel,
     pub back: PathModel,
@@ -33,7 +33,7 @@ pub struct RelayOptions {
 }
 
 impl RelayOptions {
-    /// From `listen` to `to`, whole and at once both ways, on a thread above those of devices.
+    /// From `listen` to `to`, unimpaired in both directions, on a thread above those of devices.
     pub fn between(listen: SocketAddr, to: SocketAddr) -> Self {
         let roomy = |options: UdpOptions| UdpOptions {
             datagram_bytes: LONGEST,
@@ -52,18 +52,16 @@ impl RelayOptions {
     }
 }
 
-/// What a delay of the relay itself is compared with: one that is longer is worth a note.
 const UNPUNCTUAL: Span = Span::from_millis(1);
-/// The longest UDP payload over IPv4.
 const LONGEST: usize = 65_507;
-/// The shortest packets, 125 µs.
+/// For packets of 125 µs.
 const PACKETS_PER_SECOND: u32 = 8_000;
-/// The longest wait, after which the thread sees whether it is to stop.
+/// Maximum wait before the thread checks for a stop.
 const BEAT: Span = Span::from_millis(20);
 /// Its deepest call is a system call.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A relay that runs. Dropped, it stops; what is still on its way then is lost.
+/// A running relay. Stops on drop; datagrams in flight are lost.
 pub struct Relay {
     address: SocketAddr,
     granted: Granted,
@@ -106,8 +104,8 @@ impl Relay {
         Ok(Self { address, granted, stop, thread: Some(thread) })
     }
 
-    /// Where it listens for RTP, with the UDP port it was given if it asked for any; for a
-    /// sender on this machine if it listens on every interface.
+    /// Its RTP address, with the actual UDP port; the loopback address if it listens on all
+    /// interfaces.
     pub fn address(&self) -> SocketAddr {
         let mut address = self.address;
         match address.ip() {
@@ -126,7 +124,6 @@ impl Relay {
         self.granted
     }
 
-    /// Ends it, and says what it did; `None` only if its thread had panicked.
     pub fn stop(mut self) -> Option<RelayReport> {
         self.end()
     }
@@ -148,9 +145,8 @@ impl Drop for Relay {
 }
 
 struct RelayWorker {
-    /// To the sender, RTP and RTCP; onward, RTP and RTCP.
     sockets: [ControlSocket; 4],
-    /// Who sent last, by RTP and by RTCP: who is answered.
+    /// Last senders of RTP and RTCP, which get the answers.
     sender: [Option<Endpoint>; 2],
     to: [Endpoint; 2],
     impairer: Impairer,
@@ -197,7 +193,6 @@ impl RelayWorker {
     fn hand_on(&mut self) {
         let Self { sockets, sender, to, impairer, lateness, unaddressed, .. } = self;
         impairer.release(now(), |Released { leg, port, datagram, due }| {
-            // What goes there leaves by the onward sockets.
             let (first, destination) = match leg {
                 Leg::There => (2, Some(to[port as usize])),
                 Leg::Back => (0, sender[port as usize]),
@@ -207,13 +202,12 @@ impl RelayWorker {
                 return;
             };
             lateness.record(now() - due);
-            // Counted by the socket: a network does not tell either.
+            // The socket counts errors; a network does not report them either.
             let _ = sockets[first + port as usize].send_to(datagram, destination);
         });
     }
 
     fn report(&self, seed: u64) -> RelayReport {
-        // Datagrams of the way there leave by the onward sockets.
         let port = |leg, port, leaves: usize| {
             let refused = self.sockets[leaves].counters().send_errors;
             let counters = self.impairer.counters(leg, port);

@@ -1,4 +1,4 @@
-//! What a relay did, for people and for programs.
+//! Report of a relay as text and JSON.
 
 use core::fmt;
 
@@ -15,7 +15,7 @@ pub struct LegReport {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PortReport {
     pub received: u64,
-    /// That were handed on, those that went twice included.
+    /// Forwarded datagrams, duplicates included.
     pub released: u64,
     pub lost: u64,
     pub loss: f64,
@@ -33,11 +33,10 @@ pub struct RelayReport {
     pub duration_ns: i64,
     pub there: LegReport,
     pub back: LegReport,
-    /// How much later than asked datagrams were handed on: the relay's own doing.
+    /// Lateness of forwarding caused by the relay.
     pub lateness: Summary,
-    /// Datagrams that came faster than the relay read them.
     pub kernel_drops: u64,
-    /// Datagrams that came back before anybody had sent.
+    /// Datagrams that came back before any sender was known.
     pub unaddressed: u64,
     pub notes: Vec<String>,
 }

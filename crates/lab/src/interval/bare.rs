@@ -1,5 +1,6 @@
-//! A bare loop in the place of `taut send`: a thread that sleeps until packets are to be handed over and hands them to
-//! the kernel, with launch times where the rung has them. It is what a rung cannot be better than here.
+//! A bare loop instead of `taut send`: a thread sleeps until packets are due and hands them to the
+//! kernel, with launch times if the pacing mode has them. It shows the best a mode can do on this
+//! host.
 
 use core::fmt::Write;
 
@@ -27,24 +28,22 @@ use tautline_proto::wrap::Wrapped;
 use super::LoopFlags;
 use crate::kept::lock_memory;
 
-/// Its thread is there when the first packet is due.
 const AHEAD: Span = Span::from_millis(20);
-/// The form and the length of header extensions (RFC 8285 §4.2), which are padding where they are zeros.
+/// Profile and length of header extensions (RFC 8285 §4.2); zeros after them are padding.
 const EXTENSION_HEAD: usize = 4;
 
 #[derive(Debug, Clone)]
 pub(super) struct BareDepartures {
-    /// How long after it is due a packet is launched, or handed over where it is not launched.
+    /// Time from a packet's due time to its launch, or to its hand-over without launch times.
     pub lead: Span,
-    /// Whether a queue of the kernel is to hold each until then.
+    /// Whether a kernel queue holds each packet until then.
     launches: bool,
     packet: u32,
-    /// Of each packet when it was due, and when it was handed over.
     handed: Vec<(LocalTime, LocalTime)>,
 }
 
 impl BareDepartures {
-    /// As `taut send --packet-log` has it, as far as it is known.
+    /// The known columns in the format of `taut send --packet-log`.
     pub(super) fn ledger(&self) -> String {
         let mut text = "rtp_timestamp,capture,taken,packed,due,handed,launched\n".to_owned();
         for (number, (due, handed)) in self.handed.iter().enumerate() {
@@ -60,14 +59,14 @@ impl BareDepartures {
 #[derive(Debug, Clone, Copy)]
 enum BarePackets {
     Rtp,
-    /// Of this stream, each to be presented so long after it is due, by the sender's monotonic clock.
+    /// Packets of this stream; each is presented `presented` after it is due, on the sender's
+    /// monotonic clock.
     Aaf {
         stream: StreamId,
         presented: Span,
     },
 }
 
-/// Sends packets of silence, on a thread of its own, to its end or until it is asked to stop.
 pub(super) fn send(
     flags: &LoopFlags,
     format: StreamFormat,
@@ -164,7 +163,8 @@ fn run(
 }
 
 impl BarePackets {
-    /// As long as those of `taut send`, with silence, and zeros for the capture time, which a receiver would use.
+    /// Same length as the datagrams of `taut send`, with silence, and with zeros for the capture
+    /// time, which a receiver would use.
     fn datagram(self, format: &StreamFormat) -> Vec<u8> {
         let Self::Rtp = self else {
             return vec![0; avtp::HEADER_BYTES + format.payload_bytes()];
@@ -184,7 +184,6 @@ impl BarePackets {
         datagram
     }
 
-    /// Makes it the packet of that number, which is due then.
     fn number(self, datagram: &mut [u8], format: &StreamFormat, (number, due): (usize, LocalTime)) {
         let media = (number as u32).wrapping_mul(format.packet.count() as u32);
         match self {

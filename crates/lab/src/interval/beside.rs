@@ -1,4 +1,5 @@
-//! What stands beside a rung: the same stream by a bare loop, and how many times its figures ours are.
+//! A bare loop's rows for a mode: the same stream sent by the loop, and the ratios of our figures
+//! to its figures.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,6 @@ use tautline_report::{Report, StreamReport};
 use crate::report::ReportRow;
 use crate::streams::{LabStream, StreamOutcome};
 
-/// The stream that was sent as this report says, by a bare loop.
 pub(super) fn looping(stream: &LabStream, mode: PacingMode, sent: &Report) -> LabStream {
     let device: Option<Scheduler> = sent.host.scheduler.parse().ok();
     let (format, channels) = sent
@@ -24,7 +24,6 @@ pub(super) fn looping(stream: &LabStream, mode: PacingMode, sent: &Report) -> La
         ("--ptime", stream.ptime.to_string()),
         ("--period", stream.period.to_string()),
         ("--latency", stream.latency.to_string()),
-        // As a wire thread.
         ("--scheduler", device.map_or(Scheduler::Other, Scheduler::one_below).to_string()),
     ];
     let head = ["lab", "loop"].map(str::to_owned).into_iter();
@@ -32,7 +31,8 @@ pub(super) fn looping(stream: &LabStream, mode: PacingMode, sent: &Report) -> La
     LabStream { instead: Some(head.chain(words).collect()), ..stream.clone() }
 }
 
-/// The timestamps of a loop's packets that count: it says nothing of captures, which a receiver goes by.
+/// Timestamps of the loop's counted packets, by due time: the loop sends no capture times, which a
+/// receiver uses.
 pub(super) fn counted_of_loop(outcome: &StreamOutcome) -> HashSet<u32> {
     let begin = outcome.departures.first().map_or(0, |first| first.due);
     let after = |due: i64| due.saturating_sub(begin) >= outcome.settle.as_nanos();
@@ -40,7 +40,6 @@ pub(super) fn counted_of_loop(outcome: &StreamOutcome) -> HashSet<u32> {
     counted.map(|packet| packet.timestamp).collect()
 }
 
-/// The key and the words of a ratio, and the figure that it is of.
 type FigureRatio = (&'static str, &'static str, fn(&ReportRow) -> Option<i64>);
 
 const INTERVALS: [FigureRatio; 2] = [
@@ -54,7 +53,8 @@ const LATENESS: [FigureRatio; 2] = [
     ("p99_ratio", "p99, ours to this", |row| row.measured?.p99_ns),
 ];
 
-/// Adds the ratios of our figures to the loop's: rows of intervals, and of lateness if the rung sleeps.
+/// Adds the ratios of our figures to the loop's: for intervals, and for lateness if the mode
+/// sleeps.
 pub(super) fn compare(mode: PacingMode, ours: &[ReportRow], bare: &mut [ReportRow]) {
     let sleeps = mode == PacingMode::Sleep;
     let compared = if sleeps { &[INTERVALS, LATENESS][..] } else { &[INTERVALS] };
@@ -66,7 +66,7 @@ pub(super) fn compare(mode: PacingMode, ours: &[ReportRow], bare: &mut [ReportRo
     }
 }
 
-/// To three digits behind the point; nothing where one is not known, or nothing is to be a part of.
+/// Rounded to three decimals; `None` if a figure is unknown or the divisor is not positive.
 fn ratio(ours: Option<i64>, bare: Option<i64>) -> Option<f64> {
     let (ours, bare) = (ours?, bare.filter(|bare| *bare > 0)?);
     Some((ours as f64 / bare as f64 * 1e3).round() / 1e3)
@@ -79,7 +79,6 @@ mod tests {
     use super::*;
     use crate::statistics::Series;
 
-    /// A row of such values, with a spread that is said.
     fn row(values: impl Iterator<Item = i64>, spread: Option<i64>) -> ReportRow {
         let mut series = Series::with_room(1000);
         values.for_each(|nanos| series.push(LocalTime::ZERO, Span::from_nanos(nanos)));

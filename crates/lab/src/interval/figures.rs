@@ -1,5 +1,3 @@
-//! The rows of a stream: its intervals, and each packet against the grid.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use tautline_dsp::fit::CommonSlope;
@@ -12,16 +10,17 @@ use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series};
 use tautline_report::ledger::{HeardPacket, LedgerError, LedgerLines, LedgerPacket, SentPacket};
 
-/// A media clock that is further off than this is of another rate: crystals stay within 100 ppm.
+/// Deviation of a media clock in ppm that means another rate: crystals stay within 100 ppm.
 const ANOTHER_RATE: f64 = 1000.0;
-/// A packet that is this much later or earlier than the one before, against the media clock, may begin a step.
+/// Change in nanoseconds against the media clock, from one packet to the next, that may begin a
+/// step.
 const STEP_NS: f64 = 10e6;
-/// The earliest packets of this time on both sides decide: after a stall, queued packets soon catch up.
+/// Time on both sides whose earliest packets decide: after a stall, queued packets soon catch up.
 const STEP_WINDOW: Span = Span::from_millis(100);
-/// Each side needs this many packets.
 const MIN_STEP_PACKETS: usize = 3;
 
-/// Of a sender's ledger: the intervals, lateness against its own schedule, and against the media clock.
+/// Rows of a sender's ledger: intervals, lateness against its own schedule, and lateness against
+/// the media clock.
 pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
     let unit = TimestampUnit::Frames(rate);
     let packets: Vec<Numbered> = lines.iter().map(|line| line.packet).collect();
@@ -34,7 +33,7 @@ pub(super) fn of_ledger(lines: &[LedgerLine], rate: Rate) -> Vec<ReportRow> {
 
 pub(super) fn of_flow(flow: &PacketFlow) -> Vec<ReportRow> {
     let mut row = intervals(flow.name.clone(), &flow.packets, flow.unit);
-    // By timestamps only if the headers do not state it: those of AVTP are rounded to nanoseconds.
+    // Timestamps are the fallback: those of AVTP are rounded to nanoseconds.
     row.configured = flow.length.or(row.configured);
     row.published = published(row.configured);
     let mut seen = BTreeSet::new();
@@ -74,7 +73,6 @@ pub(super) fn doubt(flow: &PacketFlow) -> Option<String> {
     })
 }
 
-/// How late packets were handed over, each with when it was to be.
 pub(super) fn handed_over(
     name: String,
     packets: impl Iterator<Item = (LocalTime, Span)>,
@@ -130,10 +128,11 @@ fn usual_step(packets: &[Numbered]) -> Option<i64> {
     counts.into_iter().filter(|(step, _)| *step > 0).max_by_key(|(_, count)| *count).map(|(s, _)| s)
 }
 
-/// How much later each packet is than the earliest, by a media clock at its own rate; and by how many
-/// ppm that is off the nominal one. Nothing of packets that all bear one timestamp, or none.
+/// Lateness of each packet relative to the earliest, against a media clock at its own rate; and
+/// that rate's deviation from nominal in ppm. `None` for packets that all have the same timestamp,
+/// or none.
 ///
-/// The media clock begins again at each step: every part has its own offset, and all have one rate.
+/// The media clock restarts at each step: every part has its own offset, and all share one rate.
 pub(super) fn against_media(
     name: &str,
     packets: &[Numbered],
@@ -162,7 +161,7 @@ pub(super) fn against_media(
         }
     }
     let mut row = ReportRow::named(format!("{name}, against its media clock")).with(&series);
-    // Where the packet's clock is slower, each comes later than the one before.
+    // If the packets' clock is slow, each arrives later than the one before.
     let ppm = -slope / (1.0 + slope) * 1e6;
     row.add("media_clock_ppm", "media clock, ppm", ppm);
     row.add("media_clock_steps", "steps of the media clock", parts.len() - 1);
@@ -170,7 +169,6 @@ pub(super) fn against_media(
     Some((row, ppm))
 }
 
-/// When a packet was seen, its place on the media clock, and how much later than that it was, in nanoseconds.
 type MediaPlace = (LocalTime, f64, f64);
 
 fn between_steps(packets: &[MediaPlace]) -> Vec<&[MediaPlace]> {
@@ -207,12 +205,11 @@ fn is_step(before: &[MediaPlace], after: &[MediaPlace]) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LedgerLine {
-    /// With the instant of its hand-over to the kernel.
     pub(super) packet: Numbered,
     pub(super) due: LocalTime,
 }
 
-/// The lines in the order of their hand-overs, or why there are none.
+/// The lines in the order of their hand-overs. On error returns the reason.
 pub(super) fn read_ledger(text: &str) -> Result<Vec<LedgerLine>, String> {
     let mended =
         |error: LedgerError| format!("{error}; give what taut send --packet-log FILE.csv writes");

@@ -1,4 +1,4 @@
-//! Packets sorted into streams.
+//! Sorts packets into streams.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use tautline_proto::wrap::{Unwrapper, Wrapped};
 pub(super) use crate::capture::LinkType;
 use crate::capture::read_frames;
 
-/// An instant of a file, until 2116 if it counts from 1970: no sum of two of them overflows.
+/// Time in a file, until 2116 if it counts from 1970: the sum of two does not overflow.
 pub(super) fn instant(nanos: i64) -> Option<LocalTime> {
     (0..=i64::MAX / 2).contains(&nanos).then(|| LocalTime::from_nanos(nanos))
 }
@@ -26,7 +26,7 @@ pub(super) enum FlowName {
         from: SocketAddr,
         to: Option<SocketAddr>,
     },
-    /// The ID of an AVTP stream names its talker.
+    /// The ID of an AVTP stream identifies its talker.
     Avtp {
         kind: &'static str,
         stream: StreamId,
@@ -83,10 +83,8 @@ impl TimestampUnit {
     }
 }
 
-/// A packet as it was seen. Instants are of the clock of whoever saw it.
 #[derive(Debug, Clone, Copy)]
 struct SeenPacket {
-    /// Its stream, in the order in which streams were first seen.
     flow: u32,
     at: LocalTime,
     sequence: u32,
@@ -97,7 +95,6 @@ struct SeenPacket {
 pub(super) struct Flows {
     known: BTreeMap<FlowName, KnownFlow>,
     seen: Vec<SeenPacket>,
-    /// How far the instants may be from the truth.
     uncertainty: Option<Span>,
 }
 
@@ -107,13 +104,11 @@ struct KnownFlow {
     length: Option<Span>,
 }
 
-/// A stream, in the order of its instants, with the counts that its numbers stand for.
 #[derive(Debug)]
 pub(super) struct PacketFlow {
     pub(super) name: String,
     pub(super) packets: Vec<Numbered>,
     pub(super) unit: TimestampUnit,
-    /// The sound in a packet, if the headers state it.
     pub(super) length: Option<Span>,
     pub(super) uncertainty: Option<Span>,
 }
@@ -121,23 +116,23 @@ pub(super) struct PacketFlow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbered {
     pub(super) at: LocalTime,
-    /// Absent where only the timestamp is known.
+    /// `None` if only the timestamp is known.
     pub(super) sequence: Option<i64>,
-    /// Absent in a packet of AVTP without a presentation time.
+    /// `None` for an AVTP packet without a presentation time.
     pub(super) timestamp: Option<i64>,
 }
 
-/// A packet this far from the one before is of a sender that began anew (RFC 3550 A.1, MAX_DROPOUT).
+/// Sequence jump after which the sender is taken to have restarted (RFC 3550 A.1, MAX_DROPOUT).
 const ANEW: i64 = 3000;
-/// So is one of AVTP after such a pause: its timestamps wrap after 4.3 s, its numbers after 256 packets.
+/// Pause after which an AVTP sender is taken to have restarted: timestamps wrap after 4.3 s,
+/// numbers after 256 packets.
 const PAUSE: Span = Span::from_secs(2);
 pub(super) const LEAST: usize = 10;
 
 pub(super) struct SortedFlows {
     pub(super) streams: Vec<PacketFlow>,
-    /// Datagrams whose numbers do not follow each other.
     pub(super) strange: usize,
-    /// Datagrams of which there were too few of one sender to tell.
+    /// Datagrams of senders that sent too few to decide.
     pub(super) few: usize,
 }
 
@@ -161,7 +156,8 @@ impl Flows {
         self.uncertainty = Some(self.uncertainty.unwrap_or(Span::ZERO).max(uncertainty));
     }
 
-    /// The streams: packets of which most follow the one before. Timestamps of RTP count frames at `rate`.
+    /// Flows in which at least half of the packets follow the one before. RTP timestamps count
+    /// frames at `rate`.
     pub(super) fn streams(self, rate: Rate) -> SortedFlows {
         let Self { known, seen, uncertainty } = self;
         let mut by_flow = vec![Vec::new(); known.len()];
@@ -202,7 +198,8 @@ impl Flows {
     }
 }
 
-/// With their numbers unwrapped; anew where the sender began anew. `length` is the sound in a packet, if it is known.
+/// Unwraps the numbers; begins a new part when the sender restarted. `length` is the sound in a
+/// packet, if known.
 fn number(seen: &[SeenPacket], bits: u32, length: Option<Span>) -> Vec<Vec<Numbered>> {
     let mut stints: Vec<Vec<Numbered>> = Vec::new();
     let mut counters: Option<Counters> = None;
@@ -231,7 +228,6 @@ struct Counters {
     bits: u32,
     sequence: Unwrapper,
     timestamp: Option<Unwrapper>,
-    /// Timestamp and number of the last packet that has a timestamp.
     anchor: Option<(i64, i64)>,
 }
 
@@ -241,7 +237,8 @@ impl Counters {
         Self { bits, sequence, timestamp: None, anchor: None }
     }
 
-    /// The number of a packet. Eight bits wrap after 32 ms of class A, so the presentation time says how often they did.
+    /// Number of a packet. Eight bits wrap after 32 ms of class A, so the presentation time
+    /// determines the wraps.
     fn number(&self, packet: &SeenPacket, length: Option<Span>) -> i64 {
         let by_time = || {
             let (timestamp, number) = self.anchor.filter(|_| self.bits == 8)?;
@@ -271,7 +268,6 @@ pub(super) struct ReadCapture {
     pub(super) notes: Vec<String>,
 }
 
-/// Reads as far as it can be read.
 pub(super) fn read_capture(file: impl Read + Send) -> ReadCapture {
     let mut flows = Flows::default();
     let read = read_frames(file, &mut |frame| {
@@ -284,24 +280,21 @@ pub(super) fn read_capture(file: impl Read + Send) -> ReadCapture {
     ReadCapture { flows, ended: read.ended, notes }
 }
 
-/// A packet of a stream, as far as its headers describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamPacket {
     pub(super) name: FlowName,
-    /// As it stands in the header: 16 bits of RTP, 8 of AVTP.
+    /// Raw header value: 16 bits in RTP, 8 in AVTP.
     pub(super) sequence: u32,
-    /// Frames in RTP, the presentation time in nanoseconds in AVTP, where a packet may lack it.
+    /// Frames in RTP; presentation time in nanoseconds in AVTP, where it is optional.
     pub(super) timestamp: Option<u32>,
-    /// The sound in the packet, if its own headers state rate and channels (AAF).
+    /// Duration of the sound, if the headers carry rate and channels (AAF).
     pub(super) length: Option<Span>,
 }
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const UDP: u8 = 17;
-/// VLAN tags of one frame at most (IEEE 802.1Q has two).
 const TAGS: usize = 4;
-/// Extension headers of one packet at most.
 const EXTENSIONS: usize = 8;
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
@@ -312,7 +305,6 @@ fn long(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The packet of RTP or AVTP in a frame.
 pub(super) fn packet_of_frame(link: LinkType, frame: &[u8]) -> Option<StreamPacket> {
     let (ethertype, packet) = match link {
         LinkType::Ethernet => ethernet(frame)?,
@@ -335,13 +327,13 @@ pub(super) fn packet_of_frame(link: LinkType, frame: &[u8]) -> Option<StreamPack
     packet_of_datagram(datagram.get(8..)?, SocketAddr::new(from, ports.0), Some(to))
 }
 
-/// The packet of RTP or AVTP in a datagram of UDP.
 pub(super) fn packet_of_datagram(
     datagram: &[u8],
     from: SocketAddr,
     to: Option<SocketAddr>,
 ) -> Option<StreamPacket> {
-    // AVTP states its own length, which RTP meets by chance once in 65,536 packets, and never in a row.
+    // AVTP carries its own length, which RTP matches by chance once in 65,536 packets, never in a
+    // row.
     avtp(Encapsulation::Udp, datagram, to.map(Destination::Udp))
         .filter(|packet| packet.length.is_some())
         .or_else(|| rtp(datagram, from, to))
@@ -351,7 +343,7 @@ const fn is_ip(ethertype: u16) -> bool {
     matches!(ethertype, IPV4 | IPV6)
 }
 
-/// The ethertype behind addresses and tags, and the bytes behind that.
+/// The ethertype after addresses and tags, and the bytes after it.
 fn ethernet(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = 12;
     for _ in 0..=TAGS {
@@ -363,7 +355,7 @@ fn ethernet(frame: &[u8]) -> Option<(u16, &[u8])> {
     None
 }
 
-/// RFC 791 §3.1. Of a packet in fragments the first has the headers.
+/// RFC 791 §3.1. Only the first fragment has the headers.
 fn ipv4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let header = usize::from(packet.first()? & 15) * 4;
     let fragment = word(packet, 6)? & 0x1fff;
@@ -386,7 +378,7 @@ fn ipv6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
             UDP => return Some((from, to, rest)),
             // Hop-by-hop, routing, destination.
             0 | 43 | 60 => 8 * (1 + usize::from(*rest.get(1)?)),
-            // Of a fragment that is not the first there is no header.
+            // Only the first fragment has a header.
             44 if word(rest, 2)? & 0xfff8 == 0 => 8,
             // Authentication (RFC 4302 §2.2).
             51 => 4 * (2 + usize::from(*rest.get(1)?)),
@@ -398,7 +390,8 @@ fn ipv6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     None
 }
 
-/// The fixed header of RTP (RFC 3550 §5.1); a packet that looks like RTCP (RFC 5761 §4) is none.
+/// The fixed RTP header (RFC 3550 §5.1). Returns `None` for a packet that looks like RTCP (RFC 5761
+/// §4).
 fn rtp(datagram: &[u8], from: SocketAddr, to: Option<SocketAddr>) -> Option<StreamPacket> {
     let (first, second) = (*datagram.first()?, *datagram.get(1)?);
     let is_rtp = first >> 6 == 2 && !(64..=95).contains(&(second & 0x7f));
@@ -411,11 +404,11 @@ fn rtp(datagram: &[u8], from: SocketAddr, to: Option<SocketAddr>) -> Option<Stre
     is_rtp.then_some(packet)
 }
 
-/// Subtypes of AVTP whose packets begin with the common header of streams (IEEE 1722-2016 §4.4.4, table 6).
+/// AVTP subtypes whose packets begin with the common stream header (IEEE 1722-2016 §4.4.4, table
+/// 6).
 const STREAMS: [(u8, &str); 3] = [(0x00, "61883"), (AAF, "AAF"), (0x03, "CVF")];
 const AAF: u8 = 0x02;
 
-/// A packet of an AVTP stream: in Ethernet, or behind the number that precedes it in UDP (annex J.1).
 pub(super) fn avtp(
     encapsulation: Encapsulation,
     datagram: &[u8],
@@ -424,7 +417,7 @@ pub(super) fn avtp(
     let (_, packet) = encapsulation.split(datagram)?;
     let (subtype, flags) = (*packet.first()?, *packet.get(1)?);
     let (_, kind) = STREAMS.iter().find(|(number, _)| *number == subtype)?;
-    // `sv`, the stream ID is valid; version 0.
+    // `sv` is set (the stream ID is valid), version 0.
     if flags & 0x80 == 0 || flags & 0x70 != 0 {
         return None;
     }
@@ -438,7 +431,7 @@ pub(super) fn avtp(
     })
 }
 
-/// The sound in a packet of AAF PCM (§7.3); `None` if its header does not describe what follows it.
+/// Duration of an AAF PCM packet (§7.3); `None` if its header does not match its content.
 fn sound_in_aaf(packet: &[u8]) -> Option<Span> {
     let bytes = usize::from(word(packet, 20)?);
     packet.get(24..24 + bytes)?;

@@ -1,4 +1,4 @@
-//! What arrives at a socket now, by the kernel's stamps.
+//! Packets arriving at a socket now, with the kernel's timestamps.
 
 use tautline_io::clock::{now, sleep_until};
 use tautline_io::ethernet::EthernetOptions;
@@ -15,12 +15,12 @@ use super::{IntervalFlags, report, tell};
 use crate::kept::lock_memory;
 use crate::report::{LabReport, ReportRow};
 
-/// How often the end is checked for while no packet arrives. Kernel stamps make it irrelevant to the result.
+/// Interval of checks for the end while no packet arrives. Does not affect the result, thanks to
+/// kernel timestamps.
 const PATIENCE: Span = Span::from_millis(50);
-/// How often frames of Ethernet are fetched: the socket has room for a quarter of a second of them.
+/// Interval of fetching Ethernet frames: the socket holds a quarter of a second of them.
 const FETCH: Span = Span::from_millis(10);
 
-/// An open socket: what arrives from now on is kept by the kernel.
 pub(super) enum Socket {
     Udp(Box<BlockedUdp>),
     Ethernet { link: Box<DirectLink>, interface: String },
@@ -36,7 +36,6 @@ impl Socket {
         Ok(Self::Ethernet { link, interface: options.interface.clone() })
     }
 
-    /// Waits a short time for packets, and delivers those that arrived.
     fn receive(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) -> std::io::Result<()> {
         match self {
             Self::Udp(socket) => socket.receive(deliver).map(drop),
@@ -70,7 +69,8 @@ fn packet_of(datagram: &Datagram<'_>) -> Option<StreamPacket> {
     }
 }
 
-/// Listens on the calling thread until the time is over, counted from the first packet, or it is asked to stop.
+/// Listens on the calling thread until the duration after the first packet is over, or stop is
+/// requested.
 pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> LabReport {
     let most = flags.packets as usize;
     let mut report = report();

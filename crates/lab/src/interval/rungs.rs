@@ -1,4 +1,5 @@
-//! Each rung of the pacing ladder in turn: the intervals at which a stream's packets arrive, and a bare loop's.
+//! Each pacing mode in turn: the intervals at which a stream's packets arrive, and those of a bare
+//! loop.
 
 use std::collections::HashSet;
 
@@ -18,7 +19,7 @@ use crate::report::ReportRow;
 use crate::statistics::Missed;
 use crate::streams::{LabStream, StreamEnds, StreamOutcome};
 
-/// Sends `stream` with `--pacing` as each of `modes` says. A rung that is not to be had here is a void row.
+/// Sends `stream` with `--pacing` set to each of `modes`. A mode unavailable here is a void row.
 pub(super) fn climb(
     ends: &mut StreamEnds,
     cases: &mut Cases<'_>,
@@ -47,7 +48,6 @@ pub(super) fn climb(
     }
 }
 
-/// Of ours, and of the loop that stands beside it if it spaces packets.
 fn with_loop(
     mode: PacingMode,
     ours: &StreamOutcome,
@@ -93,7 +93,8 @@ fn of_loop(name: &str, mode: PacingMode, outcome: &StreamOutcome) -> Vec<ReportR
     rows
 }
 
-/// Its arrivals; if known, the lateness of a thread that sleeps, its departures, and packets against the media clock.
+/// Rows for arrivals and, if known, for the lateness of a sleeping thread, departures, and packets
+/// against the media clock.
 fn rows(
     name: &str,
     mode: PacingMode,
@@ -133,7 +134,7 @@ fn rows(
         });
         rows.push(handed_over(format!("{name}, handed over late"), late));
     }
-    // Not every driver stamps what leaves.
+    // Not every driver timestamps departures.
     let left = departed(outcome, counted);
     if left.len() > LEAST {
         rows.push(intervals(format!("{name}, as it left"), &left, unit));
@@ -150,13 +151,11 @@ fn came<'a>(
     came.filter(|packet| counted.contains(&packet.timestamp))
 }
 
-/// Their arrivals, in the order in which they came.
 fn arrived(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<Numbered> {
     let came = came(outcome, counted);
     numbered(came.map(|packet| (packet.arrival, packet.timestamp)).collect())
 }
 
-/// When each of them arrived, and when it was to be launched.
 fn launched(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<(i64, i64)> {
     let sent = outcome.sent_at(|packet| packet.launched);
     came(outcome, counted)
@@ -164,7 +163,6 @@ fn launched(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<(i64, i64)> 
         .collect()
 }
 
-/// The same packets as the sender's kernel gave them to its driver, as far as it stamped them.
 fn departed(outcome: &StreamOutcome, counted: &HashSet<u32>) -> Vec<Numbered> {
     let those = outcome.departures.iter().filter(|packet| counted.contains(&packet.timestamp));
     numbered(those.filter_map(|packet| Some((packet.left?, packet.timestamp))).collect())

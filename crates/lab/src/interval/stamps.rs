@@ -1,4 +1,4 @@
-//! The error of the kernel's stamps on this host, against the clock read right before a packet is sent.
+//! Error of this host's kernel timestamps, against the clock read right before a packet is sent.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -15,14 +15,13 @@ use super::figures::add_scatter;
 use crate::report::ReportRow;
 use crate::statistics::Series;
 
-/// Packets that are sent, and from one to the next.
 const PACKETS: i64 = 2000;
 const APART: Span = Span::from_micros(125);
-/// For a packet that never leaves this host.
+/// Packets stay on this host.
 const PATIENCE: Span = Span::from_secs(5);
 const LOOK: Span = Span::from_millis(50);
 
-/// A row of it: what the figures below cannot be better than.
+/// Its row: the limit of accuracy of the other rows.
 pub(super) fn error() -> ReportRow {
     const NAME: &str = "stamps of this host";
     match measured() {
@@ -36,7 +35,8 @@ pub(super) fn error() -> ReportRow {
     }
 }
 
-/// From just before each hand-over to the arrival by the kernel's stamp, and how unsure the stamps' clock was.
+/// Times from just before each hand-over to the kernel's arrival timestamp, and the uncertainty of
+/// the timestamps' clock.
 fn measured() -> Result<(Series, Span), String> {
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let told = |error: &dyn core::fmt::Display| format!("packets to this host: {error}");
@@ -80,10 +80,11 @@ const fn departure(packet: i64, at: LocalTime) -> Departure {
 }
 
 const ROUNDED: i64 = 2;
-/// Of fewer packets, all alike by chance is thinkable.
+/// With fewer packets, all may match by chance.
 pub(super) const LEAST: usize = 100;
 
-/// Whether all but a tenth of (arrival, launch) pairs in nanoseconds have the very intervals of their launch times.
+/// Whether at least nine tenths of (arrival, launch) pairs, in nanoseconds, have exactly the
+/// intervals of their launch times.
 pub(super) fn are_launch_times(packets: &[(i64, i64)]) -> bool {
     let alike = packets.windows(2).filter(|pair| {
         let (arrived, launched) =
@@ -95,7 +96,7 @@ pub(super) fn are_launch_times(packets: &[(i64, i64)]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    /// Runs alone: the stamps of a busy host spread wider than the uncertainty (decision 25).
+    /// Runs alone: timestamps of a busy host spread wider than the uncertainty (decision 25).
     mod exclusive {
         use tautline_trial::timed;
 
@@ -103,7 +104,7 @@ mod tests {
 
         #[test]
         fn each_stamp_of_this_host_is_of_after_the_packet_was_sent() {
-            // A clock that is set meanwhile takes the stamps with it.
+            // A clock adjusted meanwhile shifts the timestamps.
             timed(|| {
                 let row = error();
                 assert_eq!(row.void, None);
@@ -117,7 +118,7 @@ mod tests {
 
     use super::are_launch_times;
 
-    /// Launch times of class A at such a rate, to the nanosecond, and what makes an arrival of each.
+    /// Launch times of class A at this rate, in whole nanoseconds, with the arrival of each.
     fn at(hertz: i64, arrival: impl Fn(i64, i64) -> i64) -> Vec<(i64, i64)> {
         let launch = |packet| packet * 6 * 1_000_000_000 / hertz;
         (0..1000).map(|packet| (arrival(packet, launch(packet)), launch(packet))).collect()
@@ -135,7 +136,6 @@ mod tests {
 
     #[test]
     fn a_card_that_launches_to_20_ns_is_measured() {
-        // Stamps of eight nanoseconds each.
         let stamped = |packet: i64, launch: i64| (launch + packet * 37 % 61) / 8 * 8;
         for hertz in [44_100, 48_000] {
             assert!(!are_launch_times(&at(hertz, stamped)), "{hertz}");

@@ -7,7 +7,7 @@ use tautline_trial::snapshot;
 use super::*;
 use crate::statistics::Missed;
 
-/// RTP of 48 frames, by UDP and IPv4, from 10.0.0.1:5004 to 10.0.0.2:5006.
+/// RTP packet of 48 frames in UDP and IPv4, from 10.0.0.1:5004 to 10.0.0.2:5006.
 fn ipv4(number: u16, ssrc: u32) -> Vec<u8> {
     let mut rtp = vec![0x80, 96];
     rtp.extend(number.to_be_bytes());
@@ -20,7 +20,6 @@ fn ipv4(number: u16, ssrc: u32) -> Vec<u8> {
     packet
 }
 
-/// The same by IPv6, after a hop-by-hop header.
 fn ipv6(number: u16, ssrc: u32) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
     packet.extend([0xfd; 16]);
@@ -30,7 +29,6 @@ fn ipv6(number: u16, ssrc: u32) -> Vec<u8> {
     packet
 }
 
-/// In an Ethernet frame with two tags.
 fn tagged(packet: &[u8]) -> Vec<u8> {
     let kind: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
     let mut frame = vec![2; 12];
@@ -40,7 +38,6 @@ fn tagged(packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// How a pcap is written.
 #[derive(Clone, Copy)]
 struct Pcap {
     big: bool,
@@ -72,7 +69,7 @@ impl Pcap {
         file
     }
 
-    /// The same as pcapng, whose interface counts nanoseconds, or what it does without an option.
+    /// The same as pcapng, whose interface counts nanoseconds, or microseconds by default.
     fn next_generation(self, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let block = |kind: u32, body: Vec<u8>| {
             let length = self.word(body.len() as u32 + 12);
@@ -102,10 +99,9 @@ impl Pcap {
 }
 
 const PLAIN: Pcap = Pcap { big: false, nanos: true, link: 1 };
-/// Of the first packet: today, in nanoseconds since 1970.
+/// Time of the first packet: today, in nanoseconds since 1970.
 const TODAY: u64 = 1_795_000_000_123_456_000;
 
-/// A packet each millisecond; each tenth is a hundred microseconds late.
 fn frames(numbers: impl IntoIterator<Item = u16>) -> Vec<(u64, Vec<u8>)> {
     let at = |number: u16| {
         TODAY + 1_000_000 * u64::from(number) + if number % 10 == 5 { 100_000 } else { 0 }
@@ -121,7 +117,6 @@ fn figure(row: &ReportRow, key: &str) -> serde_json::Value {
     row.figures.iter().find(|figure| figure.key == key).unwrap().value.clone()
 }
 
-/// The void rows and the notes of a report, without the machine and the figures.
 fn remarks(report: &crate::report::LabReport) -> String {
     let voids = report.rows.iter().filter_map(|row| row.void.clone());
     voids.chain(report.notes.iter().cloned()).collect::<Vec<_>>().join("\n")
@@ -172,7 +167,6 @@ fn links_tags_and_both_versions_of_ip_are_read() {
 
 #[test]
 fn what_is_missing_repeated_and_out_of_order_is_counted() {
-    // Across the wrap of the numbers.
     let number = |index: u16| 65_500_u16.wrapping_add(index);
     let mut all: Vec<_> = (0..100)
         .filter(|index| ![20, 21, 60].contains(index))
@@ -298,7 +292,7 @@ fn what_is_no_ledger_is_void_with_the_mend() {
 }
 
 proptest! {
-    /// Whatever stands in a file, it is read to an end.
+    /// Any file content is read to an end.
     #[test]
     fn no_capture_breaks_the_reader(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
@@ -325,7 +319,6 @@ proptest! {
             let _ = packet_of_frame(link, &bytes);
             let avtp = [&tagged(&[0x60])[..20], &[0x22, 0xf0, first, 0x81], &bytes].concat();
             let _ = packet_of_frame(link, &avtp);
-            // As if it were IP, UDP, and what follows.
             let mut frame = tagged(&ipv6(1, 2));
             frame[22 + 6] = first;
             frame.extend(&bytes);
@@ -340,7 +333,6 @@ proptest! {
     }
 }
 
-/// A packet each millisecond, as `ipv4` and `frames` make them, with a timestamp and an instant that `change` moves.
 fn changed(count: u16, change: impl Fn(u16) -> (u32, u64)) -> Vec<u8> {
     let packet = |number: u16| {
         let (frames, nanos) = change(number);

@@ -1,4 +1,4 @@
-//! One case: which packets, read in which way, on which cores.
+//! One case: packet shape, way of reading, and cores.
 
 use core::fmt;
 
@@ -29,9 +29,7 @@ pub(super) struct KernelCase {
     pub(super) way: Way,
     pub(super) sender: CaseSender,
     pub(super) count: usize,
-    /// From one reading of the direct link to the next.
     pub(super) tick: Span,
-    /// By which packets of this case are known.
     pub(super) run: u32,
 }
 
@@ -45,8 +43,8 @@ impl KernelCase {
         let count = options.count(packets);
         let length = packets.ptime.times(count.max(1) as i64).as_nanos();
         let period = options.period.as_nanos();
-        // The device's clock slides by one period against the packets in the course of the case, as
-        // clocks of their own do: packets come at every part of a period, each as often.
+        // The device's clock drifts by one period against the packets during the case, as free
+        // clocks do: so packets arrive equally often at every phase of a period.
         let slide = i128::from(period) * i128::from(period) / i128::from(length.max(1));
         let slide = i64::try_from(slide).unwrap_or(i64::MAX).min(period);
         let tick = Span::from_nanos(period.saturating_add(slide));

@@ -1,4 +1,4 @@
-//! Packets that a program at another host sends, so that they come by an interface.
+//! Packets from a program at another host, received via an interface.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -20,8 +20,8 @@ use crate::report::{HostDescription, LabReport, ReportRow};
 const WRITING: Duration = Duration::from_secs(20);
 const TURN: Duration = Duration::from_millis(200);
 
-/// Measures packets from `far`, which reaches this machine at this address, if it is said; else at the first
-/// that a datagram of it arrives at, as `here`, an agent of this machine, finds out. Each case is a row.
+/// Measures packets from `far`, one row per case. `at` is this machine's address as seen from
+/// there; by default, `here`, an agent of this machine, finds it with test datagrams.
 pub fn measure_from(
     options: &KernelOptions,
     far: &mut LabHost,
@@ -91,7 +91,6 @@ pub(super) fn run_all<H: CaseHosts>(
 
 pub(super) enum Unmeasured {
     Case(String),
-    /// or by the host that was to send.
     Host(HostError),
 }
 
@@ -122,7 +121,7 @@ fn run(
     let to = (address, receiver.local().port()).into();
     let hears = receiver.start(core, options.scheduler)?;
     let sent = ended(options, case, far, to, stop);
-    // What is under way comes within the receiver's patience.
+    // Packets in flight arrive within the receiver's timeout.
     over.request();
     let Some(Log { heard, error }) = joined(hears) else {
         return Err("the receiver was not started".to_owned().into());
@@ -134,7 +133,6 @@ fn run(
     Ok(figures::far_row(case, begins, &sent, &heard)?)
 }
 
-/// Has the host send all of a case, or as much as goes until it is asked to stop.
 fn ended(
     options: &KernelOptions,
     case: &KernelCase,
@@ -142,7 +140,7 @@ fn ended(
     to: SocketAddr,
     stop: &Stop,
 ) -> Result<ChildEnded, HostError> {
-    // What stands for the network is to keep nobody waiting: of this machine it has a core of its own.
+    // The sender replaces the network and must delay nothing: on this machine it gets its own core.
     let cores = match far.place() {
         HostPlace::Ssh(_) => &[][..],
         HostPlace::Local | HostPlace::Namespace(_) => options.cores.get(1..2).unwrap_or_default(),

@@ -1,5 +1,3 @@
-//! What the two logs say together.
-
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::StageSummary;
 
@@ -10,7 +8,6 @@ use super::sender::{SentDatagram, SentPackets};
 use crate::report::{Points, Published, ReportRow, Statistic};
 use crate::statistics::{Missed, Series, Sorted};
 
-/// The row of a case whose sender was here, or why there is none.
 pub(super) fn row(
     case: &KernelCase,
     sent: &[SentDatagram],
@@ -31,15 +28,15 @@ pub(super) fn row(
     Ok(row)
 }
 
-/// The same of one whose sender was at another host, of whose clock nothing need be known: each packet is
-/// measured from its arrival, in a run that `begins` then.
+/// Row of a case with a remote sender, whose clock need not be known: each packet is measured from
+/// its arrival, in a run that begins at `begins`.
 pub(super) fn far_row(
     case: &KernelCase,
     begins: LocalTime,
     sent: &SentPackets,
     heard: &[Option<HeardArrival>],
 ) -> Result<ReportRow, String> {
-    // By their numbers until here: one that was overtaken belongs where it came.
+    // Sorts by arrival instead of number, as packets may be reordered.
     let mut came: Vec<_> = heard.iter().flatten().map(|heard| (heard.arrival, *heard)).collect();
     came.sort_by_key(|(arrival, _)| *arrival);
     let mut row = found(case, begins, came.into_iter().map(Some), sent.taken)?;
@@ -47,8 +44,7 @@ pub(super) fn far_row(
     Ok(row)
 }
 
-/// What there is to say of packets, each with its place on the row's axis of time; those that did not come
-/// are among them.
+/// Row of these packets, each with its time on the row's axis; `None` marks lost ones.
 fn found(
     case: &KernelCase,
     begins: LocalTime,
@@ -104,9 +100,9 @@ fn found(
     Ok(row)
 }
 
-/// Of a packet at the direct link: until the device's period was over, from then until its thread
-/// woke, and from then until it was read. One that came after the thread had woken, and was read with
-/// the others, waited for neither.
+/// Parts of a packet's time at the direct link: until the device's period ended, until its thread
+/// woke, and until it was read. A packet that arrived after the wake-up, but was read with the
+/// others, has neither of the first two.
 fn parts(case: &KernelCase, begins: LocalTime, heard: &HeardArrival) -> [Span; 3] {
     let tick = case.tick.as_nanos().max(1);
     let since = (heard.arrival - begins).as_nanos();
@@ -117,7 +113,8 @@ fn parts(case: &KernelCase, begins: LocalTime, heard: &HeardArrival) -> [Span; 3
 }
 
 /// Sjöberg and Hammarström, Analysing the Audio Latency Contributions in a Networked Embedded Linux
-/// System, Lund 2020: what sections 3.1.2 and 3.2.2 say in words of figure 3.3. A has two cores, B one.
+/// System, Lund 2020: from the text of sections 3.1.2 and 3.2.2 on figure 3.3. A has two cores, B
+/// one.
 const SOURCE: &str = "Lund 2020, section 3.1.2, figure 3.3, noisy network";
 
 fn published(case: &KernelCase) -> Vec<Published> {
@@ -143,7 +140,7 @@ fn published(case: &KernelCase) -> Vec<Published> {
     }
 }
 
-/// By how much longer packets take longer, as the same section has it of figure 3.2.
+/// Increase with packet length, as in the same section's figure 3.2.
 pub(super) fn growth(rows: &[ReportRow], senders: &[CaseSender]) -> Vec<String> {
     let mean = |name: &str| {
         let row = rows.iter().find(|row| row.name == name)?;

@@ -1,5 +1,3 @@
-//! The two ways by which packets are read, and what is noted of each.
-
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
 
@@ -18,14 +16,13 @@ use super::{HEADER, Way};
 use crate::kept::spawn_on;
 use crate::schedule::OpenSchedule;
 
-/// A packet that was read; its number is its place in the log.
+/// A packet that was read; its index in the log is its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeardArrival {
-    /// By the kernel's stamp,
     pub(super) arrival: LocalTime,
-    /// which may be off by so much; [`Span::MAX`] where there is none.
+    /// Uncertainty of `arrival`; [`Span::MAX`] without a timestamp.
     pub(super) uncertainty: Span,
-    /// When the reader woke: of one that waits in the call, when it came back.
+    /// Wake-up of the reader: for a blocked one, the return of the call.
     pub(super) woke: LocalTime,
     pub(super) read: LocalTime,
 }
@@ -38,11 +35,10 @@ impl HeardArrival {
 
 pub(super) struct Log {
     pub(super) heard: Vec<Option<HeardArrival>>,
-    /// The `errno` of a call that failed, 0 if none did.
+    /// `errno` of a failed call, or 0.
     pub(super) error: i32,
 }
 
-/// So long is waited for what is still under way.
 const PATIENCE: Span = Span::from_millis(50);
 
 pub(super) struct KernelReceiver {
@@ -92,7 +88,6 @@ impl KernelReceiver {
         self.local
     }
 
-    /// Reads until the sender is done and nothing more comes.
     pub(super) fn start(
         self,
         core: usize,

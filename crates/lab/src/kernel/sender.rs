@@ -1,5 +1,3 @@
-//! Sends numbered packets to a schedule.
-
 use std::net::{SocketAddr, UdpSocket};
 
 use serde::{Deserialize, Serialize};
@@ -13,30 +11,26 @@ use tautline_proto::time::LocalTime;
 use super::{AHEAD, HEADER, LARGEST, PacketShape};
 use crate::schedule::OpenSchedule;
 
-/// A packet that was sent; its number is its place in the log.
+/// A sent packet; its index in the log is its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SentDatagram {
     pub(super) due: LocalTime,
-    /// When the kernel was called with it.
     pub(super) handed: LocalTime,
     pub(super) taken: bool,
 }
 
-/// What is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRun {
     pub packets: PacketShape,
     pub count: usize,
-    /// and by which number they are known.
     pub run: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentPackets {
     pub schema: u32,
-    /// Packets that its kernel took.
+    /// Packets accepted by its kernel.
     pub taken: u64,
-    /// By how much one was handed to it late, at most; absent where none was.
     pub late_max_ns: Option<i64>,
 }
 
@@ -51,7 +45,7 @@ impl PacketRun {
         words.split(' ').map(str::to_owned).collect()
     }
 
-    /// Sends it there, on a thread of this scheduler, to its end or until it is asked to stop.
+    /// Sends the packets on a thread with this scheduler, until the end or until stop is requested.
     pub fn send(
         &self,
         to: SocketAddr,
@@ -113,7 +107,7 @@ impl KernelSender {
         Ok(Self { socket, schedule, datagram, log })
     }
 
-    /// Until the schedule is over or it is asked to stop: what it missed follows at once.
+    /// Runs to the end of the schedule or until stop is requested; overdue packets follow at once.
     pub(super) fn run(mut self, stop: &Stop) -> Vec<SentDatagram> {
         let Self { socket, schedule, datagram, log } = &mut self;
         while let Some(due) = schedule.next().filter(|_| !stop.is_requested()) {

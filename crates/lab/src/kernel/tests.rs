@@ -67,7 +67,7 @@ fn what_is_measured_is_arrival_to_read_with_the_uncertainty_of_the_stamp() {
 #[test]
 fn of_a_sender_elsewhere_nothing_is_taken_by_its_clock() {
     let case = KernelCase::of(&options(1000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
-    // By a clock that is an hour ahead of the sender's.
+    // On a clock that is an hour ahead of the sender's.
     let begins = at(3_600_000_000);
     let mut log: Vec<_> = (0..1000_i64)
         .map(|number| begins + micros(1000 * number + 10))
@@ -92,7 +92,6 @@ fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
     let case = KernelCase::of(&options(2000), SHORT, Way::Blocked, CaseSender::Far("ssh:x".into()));
     let mut log: Vec<_> =
         (0..2000_i64).map(|number| heard(at(1000 * number), at(1000 * number + 20))).collect();
-    // The last of the first second, and the first of the next.
     log.swap(999, 1000);
     let sent = SentPackets { schema: 1, taken: 2000, late_max_ns: Some(5000) };
     let row = far_row(&case, at(0), &sent, &log).unwrap();
@@ -100,8 +99,8 @@ fn packets_that_overtook_each_other_belong_to_the_seconds_in_which_they_came() {
     assert_eq!(seconds, [(0, 1000), (1_000_000_000, 1000)]);
 }
 
-/// The report of two lengths of packets from a host, whose second case comes to this: reasons of void rows,
-/// and notes.
+/// The report of two packet lengths from a host, whose second case ends like this: reasons of void
+/// rows, and notes.
 fn second(came: Unmeasured) -> (Vec<String>, Vec<String>) {
     let options = KernelOptions { packets: vec![SHORT; 2], ..options(10) };
     let sender = CaseSender::Far("ssh:x".into());
@@ -137,11 +136,11 @@ fn a_host_that_is_gone_ends_it_with_a_note_and_a_case_that_failed_does_not() {
 fn at_the_direct_link_waiting_for_the_device_is_told_apart_from_waking_late() {
     let case = KernelCase { tick: micros(1000), ..case(Way::Direct, 3) };
     let log = [
-        // The device looks at 1000 and wakes 40 late.
+        // The device polls at 1000 and wakes 40 late.
         heard(at(300), at(1040)),
-        // It stood still from 2000 to 3500: what was due at 2000 waits for the host from then on.
+        // It stood still from 2000 to 3500: from 2000 on the packet waits for the host.
         heard(at(1300), at(3500)),
-        // Came when the thread had woken already, and was read with the others.
+        // Arrived after the wake-up, and was read with the others.
         heard(at(3501), at(3500)),
     ];
     let row = row(&case, &sent(3), &log).unwrap();

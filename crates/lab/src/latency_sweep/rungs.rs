@@ -1,4 +1,4 @@
-//! The rungs, and what others measured on them.
+//! The rungs, and published measurements of them.
 
 use core::fmt;
 
@@ -11,13 +11,14 @@ use crate::streams::LabStream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rung {
     pub name: &'static str,
-    /// Of both devices; their buffers hold two.
+    /// Of both devices, whose buffers hold two.
     pub period: Span,
     pub ptime: Span,
     /// The thesis's pipeline latency, our link offset.
     pub latency: Span,
-    /// Milliseconds that the thesis measured: on its two architectures, on the silent and on the noisy
-    /// network (tables 3.4 and 3.3).
+    /// Milliseconds measured in the thesis: on its two architectures, with silent and noisy network
+    /// (tables
+    /// 3.4 and 3.3).
     measured_ms: Option<[[i64; 2]; 2]>,
 }
 
@@ -89,14 +90,14 @@ impl Rung {
         }
     }
 
-    /// What the link offset leaves for the way: less a block to be filled, at either end what the
-    /// device holds.
+    /// Part of the link offset for the network: without a block to be filled and the device buffers
+    /// of both ends.
     pub fn left_for_network(&self) -> Span {
         let filled = self.period.max(self.ptime);
         self.latency - filled - self.period - self.period
     }
 
-    /// What others measured, with as much noise: without what is handled of it they have pictures only.
+    /// Published values with the same noise: without the chatter, only figures exist.
     pub fn published(&self, noise: Noise) -> Vec<Published> {
         let (source, names, network) = match noise {
             Noise { chatter: false, multicast: false, .. } => (SILENT, ["silent A", "silent B"], 0),
@@ -110,7 +111,7 @@ impl Rung {
             .map(|(name, ms)| Published {
                 source,
                 name,
-                // The oscilloscope was read once for each test.
+                // One oscilloscope reading per test.
                 statistic: Statistic::Single,
                 value_ns: ms * 1_000_000,
             })

@@ -1,4 +1,4 @@
-//! Burdens of the network by TCP.
+//! TCP loads.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,14 +12,13 @@ use super::{BEAT, BurdenError, BurdenReport, Until};
 use crate::impair::BitRate;
 
 const PIECE: usize = 1 << 16;
-/// A sink may be started right before.
+/// Retry time: the sink may be starting.
 const PATIENCE: Span = Span::from_secs(3);
 
 fn beat() -> Duration {
     Duration::from_nanos(BEAT.as_nanos() as u64)
 }
 
-/// Sends zeros, which cost nobody more than anything else.
 pub(super) fn send(
     to: SocketAddr,
     rate: Option<BitRate>,
@@ -104,7 +103,7 @@ fn drain(
                 tally.bytes += bytes as u64;
             }
             Err(error) if is_no_news(&error) => {}
-            // Its source went without a word.
+            // The source closed without a message.
             Err(_) => break,
         }
     }

@@ -1,5 +1,3 @@
-//! What keeps a host busy where an experiment loads it.
-
 use core::fmt;
 use core::str::FromStr;
 
@@ -13,7 +11,7 @@ pub enum BusyHost {
     #[default]
     Spin,
     Spinners(u32),
-    /// `stress-ng` with these options, each with its value.
+    /// `stress-ng` with these options and values.
     StressNg(Vec<(String, String)>),
 }
 
@@ -30,7 +28,7 @@ impl fmt::Display for BusyHost {
     }
 }
 
-/// As many threads as are a load and no accident.
+/// Maximum number of threads, against typing errors.
 const MOST: u32 = 1024;
 
 impl FromStr for BusyHost {

@@ -1,4 +1,4 @@
-//! Burdens of the network by datagrams: those that nobody handles, and those that somebody reads.
+//! UDP loads: multicast to a group without members, and datagrams to a reader.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -12,15 +12,14 @@ use super::{BEAT, BurdenError, BurdenReport, Until, message};
 use crate::if_inet6::{self, held};
 use crate::impair::BitRate;
 
-/// Ad-hoc media groups (RFC 2365 §6.2: an organization's own) that no stream of these experiments uses.
+/// Local-scope media group (RFC 2365 §6.2) that no stream of these experiments uses.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 195, 77, 77);
-/// The same with IPv6: transient, of the link (RFC 4291 §2.7).
+/// The same for IPv6: transient, link-local (RFC 4291 §2.7).
 const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x7574);
-/// Where nobody listens: discard (RFC 863).
+/// A port without listener: discard (RFC 863).
 const DISCARD: u16 = 9;
-/// A plain RTP head and 5 ms of stereo in 16 bits at 48 kHz, as the thesis's own streams.
+/// RTP header and 5 ms of 16-bit stereo at 48 kHz, like the thesis's streams.
 const MEDIA_BYTES: usize = 12 + 960;
-/// Before it, of UDP and of IPv4 or IPv6.
 const HEADS: [usize; 2] = [28, 48];
 
 const LISTENING: &str = "listening for chatter at";
@@ -29,7 +28,6 @@ fn failed(what: &'static str, address: SocketAddr) -> impl Fn(io::Error) -> Burd
     move |error| BurdenError::Socket { what, address, error }
 }
 
-/// Like streams of others, to a group that nobody joined.
 pub(super) fn multicast(
     by: SocketAddr,
     rate: BitRate,
@@ -40,11 +38,10 @@ pub(super) fn multicast(
     let bytes = (MEDIA_BYTES + HEADS[usize::from(group.is_ipv6())]) as u64;
     let interval = (bytes * 8 * 1_000_000_000 / rate.0.max(1)) as i64;
     let mut packet = [0; MEDIA_BYTES];
-    // RTP of version 2 (RFC 3550 §5.1), of a payload type that is nobody's.
     packet[..2].copy_from_slice(&[0x80, 0x7f]);
     let mut tally = BurdenReport::default();
     let begun = now();
-    // By the clock, not by the last departure: what a stall delayed is sent after it.
+    // Scheduled from the start, so packets delayed by a stall follow.
     while until.sleep(begun + Span::from_nanos(interval).times(tally.tried() as i64)) {
         packet[2..4].copy_from_slice(&(tally.packets as u16).to_be_bytes());
         tally.sent(socket.send_to(&packet, group).map(|_| bytes));
@@ -55,8 +52,8 @@ pub(super) fn multicast(
     Ok(tally)
 }
 
-/// A socket whose packets to the group leave by the network that leads to the address: the kernel takes
-/// the one that a bound address belongs to.
+/// A socket whose multicast leaves by the network of this address: the kernel uses that of the
+/// bound address.
 fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
     let probe = UdpSocket::bind((any(by.is_ipv6()), 0))?;
     probe.connect(by)?;
@@ -73,7 +70,6 @@ fn towards(by: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
     Ok((UdpSocket::bind((own, 0))?, group))
 }
 
-/// Announcements come in bursts: at most so many at a time.
 const BURST: u32 = 16;
 
 pub(super) fn chatter(
@@ -94,7 +90,7 @@ pub(super) fn chatter(
     while until.sleep(due(tally.tried())) {
         for _ in 0..random.u32(1..=BURST) {
             let message = message::write(&mut random);
-            // Refused as well where nobody listens (ICMP): told, and no reason to end.
+            // ICMP errors without a listener count as rejected, and do not end the load.
             tally.sent(socket.send(&message).map(|bytes| bytes as u64));
         }
     }

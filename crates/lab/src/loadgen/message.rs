@@ -1,20 +1,20 @@
-//! Announcements as multicast DNS has them (RFC 6762): a head, and records that a reader walks through.
+//! Announcements like those of multicast DNS (RFC 6762): a header, and records for a reader to
+//! parse.
 
-/// The head (RFC 1035 §4.1.1).
 const HEAD: usize = 12;
-/// A response that is authoritative (RFC 6762 §18).
+/// An authoritative response (RFC 6762 §18).
 const RESPONSE: u16 = 0x8400;
-/// A record that points to a name (RFC 1035 §3.3.12), of the internet.
+/// PTR record (RFC 1035 §3.3.12), class IN.
 const POINTER: [u8; 4] = [0, 12, 0, 1];
-/// Seconds that a record is good for (RFC 6762 §10).
+/// TTL in seconds (RFC 6762 §10).
 const LIVES: u32 = 4500;
-/// Of one part of a name (RFC 1035 §2.3.4).
+/// Maximum label length (RFC 1035 §2.3.4).
 const LONGEST_LABEL: u8 = 63;
 
-/// The lengths that the thesis's small packets had, about: those of small networks' announcements.
+/// Approximate lengths of the thesis's small packets: announcements in small networks.
 pub(super) const LENGTHS: core::ops::RangeInclusive<usize> = 60..=300;
 
-/// One of about this length: as many records as it takes, within [`LENGTHS`].
+/// Writes a message with random length within [`LENGTHS`].
 pub(super) fn write(random: &mut fastrand::Rng) -> Vec<u8> {
     let wanted = random.usize(LENGTHS);
     let mut message = vec![0; HEAD];
@@ -49,7 +49,7 @@ fn name(random: &mut fastrand::Rng, rest: &[&str]) -> Vec<u8> {
     name
 }
 
-/// How many records it holds; none where it is no such message, or is cut short.
+/// Number of records; `None` for other or truncated messages.
 pub(super) fn read(message: &[u8]) -> Option<u16> {
     let word = |at: usize| Some(u16::from_be_bytes(message.get(at..at + 2)?.try_into().ok()?));
     let records = (word(2)? == RESPONSE).then(|| word(6))??;
@@ -70,7 +70,7 @@ fn after_name(message: &[u8], from: usize) -> Option<usize> {
     loop {
         match *message.get(at)? {
             0 => return Some(at + 1),
-            // What points elsewhere is not written here.
+            // Compression pointers are not written here.
             length if length > LONGEST_LABEL => return None,
             length => at += 1 + usize::from(length),
         }

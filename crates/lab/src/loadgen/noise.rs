@@ -1,4 +1,4 @@
-//! Burdens of the network around a stream, at both of its ends.
+//! Network loads around a stream, at both ends.
 
 use core::fmt;
 use core::str::FromStr;
@@ -26,7 +26,7 @@ pub enum TcpRate {
 
 impl Noise {
     pub const SILENT: Self = Self { multicast: false, chatter: false, tcp: None };
-    /// What the thesis's noisy network carried: both kinds of packets, and no bulk.
+    /// The thesis's noisy network: both kinds of packets, without bulk.
     pub const NOISY: Self = Self { multicast: true, chatter: true, tcp: None };
     pub const UNHANDLED: Self = Self { chatter: false, ..Self::NOISY };
 
@@ -35,7 +35,7 @@ impl Noise {
         Self { tcp: self.tcp.and(rate.or(self.tcp)), ..self }
     }
 
-    /// With TCP on top, if so much is asked for; silence stays silent.
+    /// Adds TCP, if requested; silence stays silent.
     #[must_use]
     pub fn and_tcp(self, rate: Option<TcpRate>) -> Self {
         if self == Self::SILENT { self } else { Self { tcp: rate.or(self.tcp), ..self } }

@@ -1,4 +1,4 @@
-//! Burdens of the processor and of the memory.
+//! Loads of processor and memory.
 
 use std::hint::{black_box, spin_loop};
 use std::io::Read;
@@ -14,7 +14,7 @@ use super::{BEAT, BurdenError, BurdenReport, Until};
 use crate::hosts::{BoundedLine, lines_within};
 use crate::signals::interrupt;
 
-/// Turns from one look at the clock to the next: well below a millisecond.
+/// Loop turns between looks at the clock: well below a millisecond.
 const TURNS: u32 = 10_000;
 
 pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
@@ -35,8 +35,8 @@ pub(super) fn turn(threads: u32, until: &Until<'_>) -> Result<BurdenReport, Burd
     })
 }
 
-/// How a rival works: so long, then it leaves the processor for the rest. Real-time threads may take no more
-/// than 19 of 20 parts of a second (sched(7), `sched_rt_runtime_us`), and a stream is to have its own.
+/// Busy and idle time of a rival. Real-time threads may use at most 95 % of each second (sched(7),
+/// `sched_rt_runtime_us`), and the stream needs its own share.
 const RIVAL: (Span, Span) = (Span::from_millis(400), Span::from_millis(100));
 
 pub(super) fn rival(
@@ -62,7 +62,7 @@ pub(super) fn rival(
         }
         Ok(tally)
     };
-    // A thread of its own: this one goes on as it was.
+    // A separate thread, so that the calling one keeps its scheduler.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("rival".into()).spawn_scoped(scope, works);
         let thread =
@@ -71,7 +71,7 @@ pub(super) fn rival(
     })
 }
 
-/// The least page of any machine: a write each makes the kernel provide it.
+/// Minimum page size: one write each makes the kernel provide the page.
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
 
@@ -90,7 +90,7 @@ pub(super) fn touch(bytes: u64, until: &Until<'_>) -> BurdenReport {
     }
 }
 
-/// What tells stress-ng how long it runs at most, in whole seconds and one more: it is ended before.
+/// Time limit for stress-ng, rounded up to whole seconds: normally it is ended before.
 fn timeout(most: Option<Span>) -> Option<String> {
     let seconds = most?.as_nanos().max(0) / 1_000_000_000 + 1;
     Some(format!("--timeout={seconds}s"))
@@ -98,11 +98,11 @@ fn timeout(most: Option<Span>) -> Option<String> {
 
 pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenReport, BurdenError> {
     let mut command = Command::new("stress-ng");
-    // Also where this is killed and cannot end it.
+    // It ends even if this process is killed.
     command.args(timeout(until.ends.map(|ends| ends - now()))).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(BurdenError::NoStressNg)?;
-    // It may say more than a pipe holds.
+    // Its output may exceed a pipe's buffer.
     let said = child.stderr.take().map(|said| std::thread::spawn(move || last_line(said)));
     let failed = |error| BurdenError::System { what: "waiting for stress-ng", error };
     let mut stopped = false;
@@ -116,7 +116,7 @@ pub(super) fn stress_ng(words: &[String], until: &Until<'_>) -> Result<BurdenRep
         }
         std::thread::sleep(Duration::from_nanos(BEAT.as_nanos() as u64));
     };
-    // What was interrupted may call that a failure.
+    // An interrupted program may report failure.
     if stopped || status.success() {
         return Ok(BurdenReport::default());
     }

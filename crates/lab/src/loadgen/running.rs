@@ -1,4 +1,4 @@
-//! Burdens that run at the hosts of a stream, while something is measured.
+//! Loads running at the hosts of a stream during a measurement.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,21 +16,21 @@ pub(crate) enum BurdenSide {
     Receiver,
 }
 
-/// Those that run, in the order in which they were started: what reads before what sends.
+/// Running loads in start order: readers before senders.
 pub(crate) struct RunningBurdens {
     children: Vec<(BurdenSide, u32, &'static str)>,
-    /// Where nobody ends them, such as an agent that was killed.
+    /// Time limit if they are not ended, such as after an agent was killed.
     longest: Span,
 }
 
-/// Burdens end by themselves after the stream by this much.
+/// Time after the stream at which loads end by themselves.
 const BEYOND: Span = Span::from_secs(60);
-/// One that cannot run, or a sink whose port is another's, has ended by then.
+/// A load that cannot run, or a sink whose port is taken, has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
 const WRITING: Duration = Duration::from_secs(10);
 
-/// Runs what is measured among the burdens that are started before it, and hands back their reports, too.
-/// One that ended before it would make a quiet row look loaded, and is an error.
+/// Runs a measurement with the loads started before it, and returns their reports too. A load that
+/// ended early would make a quiet row look loaded, so it is an error.
 pub(crate) fn among<S, T>(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -40,7 +40,7 @@ pub(crate) fn among<S, T>(
     let mut running =
         RunningBurdens { children: Vec::new(), longest: plan.settle + plan.duration + BEYOND };
     let done = start(&mut running, ends).and_then(|started| run(ends, started));
-    // Whatever came of it: nothing is left running.
+    // On errors too, all loads must be ended.
     let reports = running.end(ends);
     Ok((done?, reports?))
 }
@@ -70,7 +70,7 @@ impl RunningBurdens {
         Ok(child)
     }
 
-    /// Starts one that may not be able to run, and waits until it would have said so.
+    /// Starts a load that may fail, and waits until it would have reported the failure.
     pub(crate) fn start_surely(
         &mut self,
         ends: &mut StreamEnds,
@@ -107,8 +107,6 @@ impl RunningBurdens {
         }
     }
 
-    /// Ends all, what sends before what reads. What one of them complained of is told once all have
-    /// ended.
     fn end(self, ends: &mut StreamEnds) -> Result<Vec<BurdenReport>, HostError> {
         let each = self.children.into_iter().rev();
         let reports: Vec<_> =

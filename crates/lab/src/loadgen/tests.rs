@@ -7,13 +7,12 @@ use tautline_trial::snapshot;
 use super::*;
 use crate::Lab;
 
-/// Runs a burden for so long.
 fn ran(burden: &Burden, millis: i64) -> BurdenReport {
     burden.run(&Stop::default(), Some(Span::from_millis(millis))).unwrap()
 }
 
-/// Any UDP or TCP port of this host: a sink of a test has its own from here on, since one that is let go of first
-/// may be another test's by then.
+/// Any UDP or TCP port of this host. Sinks keep their port, as a released one may be taken by
+/// another test.
 fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
@@ -30,7 +29,7 @@ fn every_announcement_is_read_as_the_records_it_was_written_with() {
         assert!(message::LENGTHS.contains(&announced.len()), "{}", announced.len());
         let records = message::read(&announced);
         assert!(records.is_some_and(|records| records > 0), "{announced:?}");
-        // Cut anywhere it is none, and no reader goes beyond it.
+        // Truncated anywhere it is invalid, and never read beyond its end.
         for length in 0..announced.len() {
             assert_eq!(message::read(&announced[..length]), None, "{length} of {announced:?}");
         }
@@ -44,7 +43,7 @@ fn what_is_no_announcement_is_read_as_none() {
         let mut announced = message::write(&mut random);
         let at = random.usize(..announced.len());
         announced[at] = random.u8(..);
-        // Whatever it says: no panic.
+        // Must not panic.
         let _ = message::read(&announced);
     }
     assert_eq!(message::read(&[]), None);
@@ -60,7 +59,7 @@ fn a_chatter_is_read_packet_by_packet_at_the_other_end() {
         let stop = stop.clone();
         thread::spawn(move || datagrams::listen_by(&socket, at, &for_long(&stop)))
     };
-    // As many as are asked for, read or not.
+    // Continues until the requested number is sent, read or not.
     let sent = ran(&Burden::Chatter { to: at, rate: 1000 }, 2000);
     stop.request();
     let read = sink.join().unwrap().unwrap();
@@ -92,12 +91,12 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
     let rate = Some(BitRate(80_000_000));
     let begins = now();
     let sent = ran(&Burden::Tcp { to: at, rate }, 1000);
-    // 10 MB/s for one second, and the piece that was under way.
+    // 10 MB/s for one second, and the piece in flight.
     assert!(sent.bytes > 0 && sent.bytes <= 10_000_000 + 65_536, "{sent:?}");
     stop.request();
     let read = sink.join().unwrap().unwrap();
     assert!(read.bytes <= sent.bytes && read.bytes > 0, "{read:?} of {sent:?}");
-    // What it waited before there was anything to read is no part of its time.
+    // Its waiting time before the first data does not count.
     assert!(read.since.is_some_and(|since| since >= begins), "{read:?}");
 }
 
@@ -105,7 +104,6 @@ fn tcp_carries_no_more_than_was_asked_for_and_is_read() {
 fn multicast_is_sent_at_the_rate_asked_for_and_nobody_reads_it() {
     let by = (Ipv4Addr::LOCALHOST, 9).into();
     let sent = ran(&Burden::Multicast { by, rate: MULTICAST_RATE }, 1000);
-    // 500 packets of 1000 bytes; never more than the clock allows.
     assert!((1..=501).contains(&sent.packets), "{sent:?}");
     assert_eq!(sent.bytes, sent.packets * 1000, "{sent:?}");
 }

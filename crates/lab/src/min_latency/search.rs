@@ -1,8 +1,8 @@
-//! Which latency is tried next, by what came of those before: no clock, no stream.
+//! Chooses the next latency to try from earlier results; no clock, no stream.
 //!
-//! Latencies are counted in steps above the least that is tried. Ever greater ones are tried until one goes,
-//! what lies between is halved, and what is left is held. A hold that fails goes on from there in the same
-//! way, by holds: what is missed so seldom is not seen in a try.
+//! Latencies count in steps above the first. They grow until one passes; then the interval is
+//! bisected, and the result is held. After a failed hold the search continues upwards with holds: a
+//! short try does not show such rare misses.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastTry {
@@ -15,7 +15,7 @@ pub enum LeastFinding {
     Whole,
     Missed,
     Frozen {
-        /// Whether more was missed than what the freezes overlap.
+        /// Whether more was missed than freezes explain.
         besides: bool,
     },
     Void,
@@ -25,7 +25,7 @@ pub enum LeastFinding {
 pub enum LeastVerdict {
     Goes,
     Fails,
-    /// The host spoilt each try: it is taken for one that does not go, and nobody knows.
+    /// Freezes spoilt each try: counts as failed, though it is not known.
     Unknown,
     Again,
     GivesUp,
@@ -33,23 +33,22 @@ pub enum LeastVerdict {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeastSearch {
-    /// All below do not go.
+    /// All lower ones fail.
     from: u32,
     good: Option<u32>,
-    /// Tried beyond `from`, as long as nothing went.
+    /// Next distance above `from` while nothing passes.
     jump: u32,
     most: u32,
     holding: bool,
-    /// Times that the present one was spoilt by the host, one after the other,
+    /// Consecutive tries of this latency spoilt by freezes.
     frozen: u32,
-    /// and whether more than its freezes explain was missed each time.
+    /// Whether each of them had misses beyond its freezes.
     besides: bool,
     voids: u32,
 }
 
-/// So often one is run at which the host stands still.
+/// Maximum number of tries with freezes.
 pub const FROZEN_TRIES: u32 = 3;
-/// So often one is run of which nothing can be found out, as in `load`.
 const VOID_TRIES: u32 = 2;
 
 impl LeastSearch {
@@ -57,7 +56,6 @@ impl LeastSearch {
         Self { most, besides: true, ..Self::default() }
     }
 
-    /// What to run next; `None` when it is known, or cannot be.
     pub fn next(&self) -> Option<LeastTry> {
         let steps = match self.good {
             _ if self.gave_up() => return None,
@@ -94,7 +92,7 @@ impl LeastSearch {
                 self.voids = 0;
                 match self.frozen < FROZEN_TRIES {
                     true => LeastVerdict::Again,
-                    // What the freezes do not overlap was missed each time: it was not they.
+                    // Freezes do not explain the misses of any try.
                     false if self.besides => LeastVerdict::Fails,
                     false => LeastVerdict::Unknown,
                 }
@@ -115,7 +113,7 @@ impl LeastSearch {
         self.voids >= VOID_TRIES
     }
 
-    /// The least that went when it was held; `None` as long as that is not known.
+    /// The lowest latency that passed its hold; `None` until known.
     pub fn least(&self) -> Option<u32> {
         self.good.filter(|good| self.holding && *good == self.from)
     }

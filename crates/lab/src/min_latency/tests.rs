@@ -9,7 +9,6 @@ use tautline_trial::snapshot;
 use super::*;
 use crate::streams::tests::{outcome, read};
 
-/// All that is run where so much goes, and the least.
 fn searched(most: u32, goes: impl Fn(LeastTry) -> LeastFinding) -> (Vec<LeastTry>, LeastSearch) {
     let (mut search, mut all) = (LeastSearch::new(most), Vec::new());
     while let Some(next) = search.next() {
@@ -31,7 +30,7 @@ fn the_least_is_found_to_a_step_and_held_once() {
         assert_eq!(search.least(), Some(least), "{all:?}");
         let held: Vec<u32> = all.iter().filter(|one| one.held).map(|one| one.steps).collect();
         assert_eq!(held, [least], "{all:?}");
-        // Doubled, and halved: hundreds are some twenty.
+        // Doubling and bisecting takes some twenty tries for hundreds of steps.
         assert!(all.len() <= 20, "{all:?}");
         let below = all.iter().any(|one| one.steps + 1 == least);
         assert!(below || least == 0, "nobody knows what a step less does: {all:?}");
@@ -46,7 +45,7 @@ fn what_is_missed_only_when_held_is_looked_for_in_holds() {
             let (all, search) = searched(100, |one| whole_if(goes(one)));
             assert_eq!(search.least(), Some(held), "{all:?}");
             let holds = all.iter().filter(|one| one.held).count();
-            // The first, and what lies up to 60 above it doubled and halved.
+            // The first, then up to 60 steps above it by doubling and bisecting.
             assert!(holds <= 1 + 2 * 7, "{all:?}");
         }
     }
@@ -71,12 +70,12 @@ fn a_try_at_which_the_host_froze_is_run_again_and_moves_the_search_no_further() 
         assert_eq!(search.next(), next);
     }
     let mut other = search;
-    // What no freeze overlaps was missed each time, or once not.
+    // Misses outside freezes in each try, or not in each.
     assert_eq!(search.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Fails);
     assert_eq!(other.tried(LeastFinding::Frozen { besides: false }), LeastVerdict::Unknown);
     assert_eq!(search.next(), other.next());
     assert_ne!(search.next(), next);
-    // The next one has as many tries, and none of them remembers what was.
+    // The next latency starts with a full number of tries.
     assert_eq!(other.tried(LeastFinding::Frozen { besides: true }), LeastVerdict::Again);
 }
 
@@ -101,8 +100,8 @@ fn two_void_rows_with_one_between_in_which_the_host_froze_do_not_end_the_search(
     assert_eq!(search.tried(LeastFinding::Void), LeastVerdict::GivesUp);
 }
 
-/// A second, or ten when it is held, of the machines of a stream over a path that holds each packet for up
-/// to 3 ms; where the receiver's host freezes it does so for 30 ms.
+/// A second of a simulated stream, or ten for a hold, over a path that delays each packet by up to
+/// 3 ms. With `freezes`, the receiver's host freezes for 30 ms.
 fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFinding {
     let millis = |at: i64| TrueTime::ZERO.after(Span::from_millis(at));
     let path = PathModel {
@@ -116,9 +115,9 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> LeastFind
     let heard = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
     let gaps = heard.gaps;
     let late = gaps.late_sender + gaps.late_network + gaps.late_receiver;
-    // Frames that a card plays in silence since its program was late are an xrun.
+    // Frames of silence because the program was late are an xrun.
     let starved = u64::from(heard.starved > Frames::ZERO);
-    // This card starves in freezes alone: `starved` is the host's, as `host_stalled` is.
+    // This card starves only in freezes, so `starved` counts as the host's, like `host_stalled`.
     let besides = late + gaps.lost + gaps.discarded;
     let missed = besides + gaps.host_stalled + starved;
     match (missed, freezes) {
@@ -166,7 +165,6 @@ fn latencies_are_whole_steps_from_what_packets_and_buffer_take() {
     assert_eq!(whole_steps(Span::from_micros(2001), step), Span::from_micros(2100));
 }
 
-/// A stream of 4 s, half of which counts.
 fn carried(lost: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(4000, lost);
     outcome.sent = read(json!({"role": "send", "streams": [{}]}));
@@ -182,7 +180,6 @@ fn seen(outcome: StreamOutcome) -> SeenTry {
 #[test]
 fn late_and_lost_and_unheard_packets_and_xruns_of_either_end_are_each_a_miss() {
     assert_eq!(seen(carried(&[])).finding, LeastFinding::Whole);
-    // What was before packets counted is none.
     assert_eq!(seen(carried(&[100])).finding, LeastFinding::Whole);
     let lacked = |outcome| {
         let seen = seen(outcome);
@@ -227,14 +224,13 @@ fn where_all_comes_late_that_is_a_miss_and_not_a_row_that_says_nothing() {
     let seen = seen(outcome.clone());
     assert_eq!((seen.finding, &seen.row.void), (LeastFinding::Missed, &None));
     snapshot!(seen.lacked);
-    // Lines that are not there are no packets that were missed.
+    // Lines missing in the ledger are not missed packets.
     outcome.heard.unwritten.push("the ledger is not whole".into());
     assert_eq!(self::seen(outcome).finding, LeastFinding::Void);
 }
 
 #[test]
 fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is() {
-    // The first packet that counts was captured at 2 s.
     let xrun = |at_ms: i64, count: u32| json!({"at_ns": at_ms * 1_000_000, "count": count});
     let with = |end: usize, all: u64, told: &[serde_json::Value]| {
         let mut outcome = carried(&[]);
@@ -258,7 +254,7 @@ fn an_xrun_before_packets_count_is_no_miss_and_one_of_which_nobody_knows_when_is
 
 #[test]
 fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does() {
-    // A sender's freeze is an xrun of its card, and a receiver's a packet that is not there in time.
+    // A sender's freeze shows as an xrun of its card, a receiver's as a late packet.
     let frozen = |end: usize, missed: u64, host_stalled: u64, lost: &[i64]| {
         let mut outcome = carried(lost);
         let report = if end == 0 { &mut outcome.sent } else { &mut outcome.heard };
@@ -273,11 +269,11 @@ fn what_was_missed_while_either_host_froze_spoils_the_try_and_nothing_else_does(
     assert_eq!(frozen(0, 0, 0, &[]), LeastFinding::Whole, "it lost nothing");
     assert_eq!(frozen(0, 1, 1, &[]), LeastFinding::Frozen { besides: false });
     assert_eq!(frozen(0, 2, 1, &[]), LeastFinding::Frozen { besides: true });
-    // Neither end's freeze answers for what the other missed.
+    // A freeze does not explain misses of the other end.
     assert_eq!(frozen(0, 1, 1, &[2500]), LeastFinding::Frozen { besides: true });
     assert_eq!(frozen(1, 0, 1, &[2500]), LeastFinding::Frozen { besides: false });
     assert_eq!(frozen(1, 0, 1, &[2500, 2900]), LeastFinding::Frozen { besides: true });
-    // What was lost before packets counted is no more than what the freeze cost.
+    // Losses before packets count are part of the freeze's cost.
     assert_eq!(frozen(1, 0, 1, &[100, 2500]), LeastFinding::Frozen { besides: false });
 }
 
@@ -287,7 +283,6 @@ impl CaseHosts for () {
     }
 }
 
-/// The report of a search in which the stream of each latency, held or not, comes to this.
 fn reported(carry: impl Fn(i64, bool, u32) -> Result<StreamOutcome, HostError>) -> LabReport {
     let [first, step, most, hold] = [3, 1, 20, 60_000].map(Span::from_millis);
     let options = LeastOptions { first, step, most, hold };
@@ -330,7 +325,6 @@ fn each_try_is_a_row_and_the_last_is_the_least_with_what_was_missed_a_step_below
         let least = if held { 6 } else { 5 };
         Ok(carried(if latency < least { &[3000, 3001][..] } else { &[] }))
     });
-    // What is left, 6 ms, is found between 5 and 7.
     let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", "the least"];
     assert_eq!(names(&report), all);
     let last: serde_json::Value = serde_json::to_value(report.rows.last().unwrap()).unwrap();
@@ -366,7 +360,7 @@ fn tries_in_which_the_host_froze_are_rows_of_their_own_and_are_told() {
 fn the_bound_says_which_holds_it_leaves_out() {
     let report = reported(|latency, held, number| {
         let mut outcome = carried(match (held, latency, number) {
-            // Tried, 3 ms go; held, neither 3 nor 4, and 5 the second time.
+            // 3 ms passes a try; 3 and 4 ms fail the hold, 5 ms passes it the second time.
             (true, 3, _) => &[3000],
             (true, 4, _) => &[3000],
             (true, 5, 3) => &[3000],
@@ -379,7 +373,7 @@ fn the_bound_says_which_holds_it_leaves_out() {
     });
     let told = report.notes.last().unwrap();
     snapshot!(told);
-    // Where neither was, neither is told.
+    // Without freezes and failed holds, the note mentions neither.
     let report = reported(|_, _, _| Ok(carried(&[])));
     let told = report.notes.last().unwrap();
     assert!(!told.contains("freezes") && !told.contains("failed"), "{told}");

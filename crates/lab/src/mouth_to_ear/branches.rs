@@ -1,6 +1,4 @@
-//! The direct and the travelled branch of one sound in one recording, and how far apart they are in it.
-//!
-//! Samples and instants in, figures out: where they come from is for others.
+//! Alignment of the direct and the travelled branch of one sound, and the delay between them.
 
 use std::path::Path;
 
@@ -16,39 +14,38 @@ pub(super) struct Branch {
     pub(super) begins: LocalTime,
 }
 
-/// Both branches, begun at one instant: the mouth's sound first, then the ear's.
+/// Both branches, aligned to one start: the mouth's sound and the ear's.
 #[derive(Debug, Clone)]
 pub(super) struct BranchRecording {
     rate: Rate,
     direct: Vec<f32>,
     travelled: Vec<f32>,
-    /// Frames of the travelled one before its tap began.
+    /// Frames of the travelled branch before its tap began.
     before: usize,
-    /// How much later the travelled one began than it is laid: less than half a frame, none between cards of one host.
+    /// Start of the travelled branch after its aligned position: less than half a frame, zero
+    /// between cards of one host.
     rest: Span,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct BranchDelays {
-    /// Each, with the instant of the recording that it is of.
     pub(super) series: Series,
-    /// How far the median may be from the truth by what the sound says, either way.
+    /// Uncertainty of the median from the sound itself, in either direction.
     pub(super) uncertainty: Span,
-    /// Windows in which there is none though both branches sounded.
+    /// Windows without a delay although both branches had sound.
     pub(super) without: u64,
 }
 
-/// Windows of the first look, half the range at least: long ones tell one delay among many, too long ones dilute it.
+/// Minimum window of the first search: long windows identify one delay among many, too long ones
+/// dilute it.
 const COARSE: Span = Span::from_millis(500);
-/// Of the second: short ones, so that a few seconds give enough for a p99.
+/// Window of the second search: short, so that a few seconds give enough values for a p99.
 const FINE: Span = Span::from_millis(4);
-/// The same in frames, at the least: a line of phase settles in no fewer.
+/// Minimum of `FINE`: a phase fit does not converge with fewer frames.
 const FEWEST: Frames = Frames::new(128);
-/// What the second look finds lies no further from what the first found: an eighth of a second at most.
 const NEAR: Span = Span::from_millis(20);
 
 impl BranchRecording {
-    /// Lays both side by side, by their instants on one clock.
     pub(super) fn of(direct: Branch, travelled: Branch, rate: Rate) -> Self {
         let later = travelled.begins - direct.begins;
         let half = rate.span_of(Frames::new(1)).divided(2);
@@ -66,7 +63,7 @@ impl BranchRecording {
         Self { rate, direct: direct.samples, travelled, before, rest }
     }
 
-    /// Two channels of 16 bits, for `taut lab align` and for people.
+    /// Writes two 16-bit channels, for `taut lab align` and for listening.
     pub(super) fn write(&self, path: &Path) -> Result<(), hound::Error> {
         let spec = hound::WavSpec {
             channels: 2,
@@ -79,14 +76,12 @@ impl BranchRecording {
         for frame in 0..frames {
             for branch in [&self.direct, &self.travelled] {
                 let sample = branch.get(frame).copied().unwrap_or(0.0);
-                // The cast saturates.
                 file.write_sample((sample * 32_768.0).round() as i16)?;
             }
         }
         file.finalize()
     }
 
-    /// How far apart they are, up to `most`; why that is not known, where it is not.
     pub(super) fn delays(&self, most: Span) -> Result<BranchDelays, String> {
         let rate = self.rate;
         let [window, range] =
@@ -94,13 +89,12 @@ impl BranchRecording {
         let options = BetweenOptions { rate, window, most: range };
         let first = between(&self.direct, &self.travelled, &options);
         let about = middle(&first).ok_or_else(|| nothing(&first, most))?;
-        // From there on the travelled branch is laid as much earlier, and the rest is looked for nearby.
         let lead = (about.round() as i64).max(0);
         let near = self.travelled.get(lead as usize..).unwrap_or_default();
         let [window, range] = [FINE, NEAR].map(|span| rate.frames_within(span));
         let window = window.max(FEWEST);
         let found = between(&self.direct, near, &BetweenOptions { rate, window, most: range });
-        // What lies within so much of either end has its other half beyond it.
+        // Windows this close to an end have their counterpart beyond it.
         let shorter = self.direct.len().min(near.len());
         let from = match self.before.saturating_sub(lead as usize) {
             0 => 0,
@@ -153,8 +147,7 @@ mod tests {
         core::iter::repeat_with(|| random.f32() - 0.5).take(frames).collect()
     }
 
-    /// So many frames of sound of which the ear hears each frame `delay` after the mouth, taps being begun at these
-    /// instants.
+    /// The ear hears each frame `delay` after the mouth; taps begin at `begins`.
     fn recorded(rate: Rate, frames: usize, begins: [Span; 2], delay: Frames) -> BranchRecording {
         let sound = noise(400_000);
         let at = |begins: Span, back: i64| {
@@ -219,7 +212,6 @@ mod tests {
         let mut gone = recorded(RATE, 96_000, [Span::ZERO; 2], Frames::new(480));
         gone.travelled[20_000..24_800].fill(0.0);
         let found = gone.delays(Span::from_millis(100)).unwrap();
-        // A tenth of a second, in windows of 4 ms.
         assert!((24..=28).contains(&found.without), "{}", found.without);
         gone.travelled.fill(0.0);
         let refused = gone.delays(Span::from_millis(100)).unwrap_err();

@@ -1,7 +1,8 @@
-//! A bulk TCP flow beside a call, as a download would be: from the mouth's host to the ear's, the way of the sound.
+//! A bulk TCP flow, such as a download, in parallel with a call: from the mouth's host to the
+//! ear's, like the sound.
 //!
-//! What the call costs other traffic is what such a flow carries less beside it than alone, and what other traffic costs
-//! the call is in the call's own row.
+//! The call's cost for other traffic is the flow's loss of throughput compared with its run alone.
+//! The other traffic's cost for the call is in the call's row.
 
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,26 +17,23 @@ use crate::report::ReportRow;
 use crate::streams::TRIES;
 
 pub const BULK: &str = "bulk_mbit_per_s";
-/// Of the row in which it has the network for itself.
 pub(super) const ALONE: &str = "bulk TCP alone";
-/// A sink whose port is another's has ended by then.
+/// A sink whose port is taken has ended by then.
 const BOUND: Duration = Duration::from_millis(300);
-/// Each end of the flow writes what it carried within.
 const WRITING: Duration = Duration::from_secs(20);
-/// What it goes on for by itself, beyond a call.
 const BEYOND: Span = Span::from_secs(60);
 
 impl CallHosts {
     pub(super) fn called_at(&mut self, options: &MouthToEarFlags) -> Result<IpAddr, HostError> {
         match options.at {
             Some(address) => Ok(address),
-            // A host that calls itself needs to trust nobody there.
+            // A host that calls itself needs no trusted peer.
             None if *self.far.place() == HostPlace::Local => Ok(Ipv4Addr::LOCALHOST.into()),
             None => Ok(self.far.reached_from(&mut self.near, 1)?.0),
         }
     }
 
-    /// Starts a flow, its source and its sink, which ends by itself some time after so long; both are among the started.
+    /// Starts source and sink of a flow, which ends by itself some time after `longest`.
     pub(super) fn start_bulk(
         &mut self,
         options: &MouthToEarFlags,
@@ -64,16 +62,16 @@ impl CallHosts {
         Err(self.far.refused("no port was free for a bulk TCP flow"))
     }
 
-    /// Returns what it carried: Mbit/s that the sink read, without headers and what was sent again, from the first byte on.
+    /// Returns the throughput in Mbit/s: bytes the sink read from the first byte on, without
+    /// headers and retransmissions.
     pub(super) fn end_bulk(&mut self, [source, sink]: [StartedTaut; 2]) -> Result<f64, HostError> {
-        // The sink first: what is still under way when its source has gone is no part of the time.
+        // The sink first: data in flight after the source has ended does not count.
         let read: BurdenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
-        // Its source may find that gone before it is asked to end.
+        // The source may end first, as it finds the sink gone.
         self.near.said_by::<BurdenReport>(source.child, source.role, WRITING).ok();
         Ok(read.megabits())
     }
 
-    /// A flow with nothing beside it, for as long as a call sounds.
     pub(super) fn bulk_alone(&mut self, options: &MouthToEarFlags) -> Result<ReportRow, HostError> {
         let mut started = [Vec::new(), Vec::new()];
         let [near_ones, far_ones] = &mut started;

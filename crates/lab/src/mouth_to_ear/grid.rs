@@ -1,13 +1,15 @@
-//! Which calls are measured: the paper's buffers as a call has them, and calls as they are usual here.
+//! The calls to measure: the paper's buffers translated to calls, and usual calls of this program.
 //!
-//! The paper's program has slots of one block each. What that is in a call:
+//! The paper's program has slots of one block each. Their meaning in a call:
 //!
-//! - *A block* is the period of the cards at both ends, and a packet: of the sound's 16-bit samples, `bytes ÷ (2 ×
-//!   channels × rate)` seconds. Where that is longer than a packet may be, as many packets of one length as it takes.
-//! - *Playback slots* × block is the most sound that may wait at the ear, and as every frame is played at a promised
-//!   instant, all of it waits: the latency that is kept (`--latency`). The paper's program does not fill them.
-//! - *Recording slots* × block is the most that may wait at the mouth before some is lost: the buffer of the card there. It
-//!   adds no delay, as what it holds is sent when it is there.
+//! - *A block* is the period of the cards at both ends, and a packet: `bytes ÷ (2 × channels × rate)`
+//!   seconds of 16-bit samples. A block longer than the maximum packet is split into packets of equal
+//!   length.
+//! - *Playback slots* × block is the most sound that may wait at the ear. As every frame is played at
+//!   a promised time, all of it waits: it is the configured latency (`--latency`). The paper's program
+//!   does not fill the slots.
+//! - *Recording slots* × block is the most sound that may wait at the mouth before some is lost: the
+//!   card's buffer. It adds no delay, as its content is sent as soon as it exists.
 
 use tautline_proto::stream::{LONGEST_LINK_OFFSET, PTIME_RANGE};
 use tautline_proto::time::{Frames, Span};
@@ -16,7 +18,7 @@ use tautline_proto::units::{Channels, Rate};
 use crate::report::{Published, Statistic};
 
 tautline_dsp::named_enum! {
-    /// The sound that the paper's programs used, of 16 bits: the first softphone's, and the other's.
+    /// Sound of the paper's programs, 16 bits: the first softphone's, and the other's.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum PaperSound {
         Voice = "16 kHz mono",
@@ -64,25 +66,24 @@ pub struct CallCase {
     pub(super) ptime: Span,
     pub(super) period: Frames,
     pub(super) periods: u32,
-    /// What is asked for at the mouth, where that is more than a card here holds.
+    /// Requested buffer at the mouth, if a card here does not hold it.
     pub(super) recording: Option<Span>,
-    /// What is kept; none has it follow the packets.
+    /// Configured latency; `None` if it follows the packets.
     pub(super) latency: Option<Span>,
     pub(super) transport: CallTransport,
-    /// Whether the mouth is a device that has little processor.
+    /// Whether the device at the mouth has little processor time.
     pub(super) is_capped: bool,
     pub(super) published: Vec<Published>,
 }
 
-/// A call, or what it would be called and why there is none.
 pub type CaseOrNot = Result<CallCase, (String, String)>;
 
-/// Of a card whose sound goes by a cable (`audio::software::cable`): a quarter of a second.
+/// Maximum buffer of a card on a cable (`audio::software::cable`): a quarter of a second.
 const LONGEST_BUFFER: Span = Span::from_millis(250);
-/// Periods of the card at the ear, and the fewest of any.
+/// Periods of the card at the ear, and the minimum for all cards.
 const FEWEST: u32 = 2;
 
-/// These frames in whole nanoseconds, in which all of them fit.
+/// Duration of these frames, rounded up to whole nanoseconds.
 fn holding(rate: Rate, frames: i64) -> Span {
     let hertz = i64::from(rate.hertz());
     Span::from_nanos((frames * 1_000_000_000 + hertz - 1) / hertz)
@@ -123,7 +124,6 @@ impl SlotPoint {
                 self.playback
             ));
         }
-        // Packets of one length, no longer than one may be.
         let parts = (0..).map(|power| 1_i64 << power);
         let fits = |parts: &i64| holding(rate, frames / parts) <= PTIME_RANGE.1;
         let parts = parts.take_while(|parts| frames % parts == 0).find(fits);
@@ -146,13 +146,11 @@ impl SlotPoint {
         })
     }
 
-    /// Whether it is what the paper settled for, by whatever transport.
     pub(super) fn is_settled(&self) -> bool {
         Self { transport: SETTLED.transport, ..*self } == SETTLED
     }
 }
 
-/// Calls as they are usual here: coding, packet, period, latency.
 const USUAL: [(&str, &str, i64, i64, Option<i64>); 4] = [
     ("L16, packets of 2.5 ms, latency auto", "l16", 2_500, 48, None),
     ("L16, packets and periods of 2.5 ms", "l16", 2_500, 120, Some(8_500)),
@@ -160,7 +158,7 @@ const USUAL: [(&str, &str, i64, i64, Option<i64>); 4] = [
     ("Opus, packets of 5 ms, periods of 2.5 ms, kept at 25 ms", "opus", 5_000, 120, Some(25_000)),
 ];
 
-/// Each of them by both transports; beside the first two stand the paper's figures.
+/// Each of the usual calls with both transports; the first two include the paper's figures.
 pub fn usual() -> Vec<CaseOrNot> {
     let call = |(what, coding, ptime, period, latency): (&str, _, i64, i64, Option<i64>)| {
         CallTransport::ALL.map(|transport| {
@@ -183,7 +181,8 @@ pub fn usual() -> Vec<CaseOrNot> {
     USUAL.into_iter().flat_map(call).collect()
 }
 
-/// Changes one thing of the settled point at a time: transport, sound, playback slots, recording slots, block.
+/// Varies one parameter of the paper's final choice at a time: transport, sound, playback slots,
+/// recording slots, block.
 pub fn short() -> Vec<SlotPoint> {
     let mut points = Vec::new();
     for sound in PaperSound::ALL {
@@ -228,7 +227,8 @@ const fn paper(name: &'static str, millis: i64) -> Published {
     Published { source: SOURCE, name, statistic: Statistic::Mean, value_ns: millis * 1_000_000 }
 }
 
-/// With 64 playback and 16 recording slots of 1 KB: the mean of 16 kHz mono by the more stable softphone.
+/// With 64 playback and 16 recording slots of 1 KB: the mean for 16 kHz mono of the more stable
+/// softphone.
 const fn by(transport: CallTransport) -> Published {
     match transport {
         CallTransport::Udp => paper("pTHINC", 292),
@@ -236,7 +236,8 @@ const fn by(transport: CallTransport) -> Published {
     }
 }
 
-/// The paper's figures for a usual call: by the same transport, and by the program on the device itself.
+/// The paper's figures for a usual call: with the same transport, and for a program on the device
+/// itself.
 fn of_usual(transport: CallTransport) -> Vec<Published> {
     vec![by(transport), paper("Skype on the device", 190)]
 }
@@ -252,7 +253,6 @@ mod tests {
     const VOICE: SlotPoint = SETTLED;
     const WIDE: SlotPoint = SlotPoint { sound: PaperSound::Wide, ..SETTLED };
 
-    /// Frames of a packet and of a period, periods at the mouth, latency in microseconds.
     fn lies(point: SlotPoint) -> (i64, i64, u32, i64) {
         let case = point.case().unwrap();
         let packet = packet_frames(case.rate, case.ptime).unwrap().count();
@@ -262,12 +262,12 @@ mod tests {
 
     #[test]
     fn slots_of_blocks_are_times_by_rate_and_channels() {
-        // 1 KB of 16 kHz mono is 32 ms: two packets of 16, as none is longer than 20.
+        // 1 KB of 16 kHz mono is 32 ms: two packets of 16 ms, as the maximum is 20 ms.
         assert_eq!(lies(VOICE), (256, 512, 7, 2_048_000));
         assert_eq!(lies(SlotPoint { block: 512, ..VOICE }), (256, 256, 15, 1_024_000));
         assert_eq!(lies(SlotPoint { block: 2048, ..VOICE }), (256, 1024, 3, 4_096_000));
         assert_eq!(lies(SlotPoint { recording: 4, ..VOICE }).2, 4);
-        // 1 KB of 48 kHz stereo is 5.33 ms, 4 KB 21.3.
+        // 1 KB of 48 kHz stereo is 5.33 ms, 4 KB 21.3 ms.
         assert_eq!(lies(WIDE), (256, 256, 16, 341_333));
         assert_eq!(lies(SlotPoint { playback: 4, block: 512, ..WIDE }), (128, 128, 16, 10_666));
         assert_eq!(lies(SlotPoint { block: 4096, ..WIDE }), (512, 1024, 11, 1_365_333));

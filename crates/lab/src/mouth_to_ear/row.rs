@@ -1,5 +1,3 @@
-//! A call that was measured, as a row.
-
 use serde_json::Value;
 use tautline_proto::time::{Frames, Span};
 
@@ -9,7 +7,6 @@ use super::try_call::MeasuredCall;
 use crate::report::ReportRow;
 use crate::statistics::Missed;
 
-/// Of the recording, held against what the call itself says.
 pub(super) fn row(
     case: &CallCase,
     measured: &MeasuredCall,
@@ -32,7 +29,7 @@ pub(super) fn row(
     row.published.clone_from(&case.published);
     row.add("call_p50_ns", "by the call itself", median);
     let middle = row.measured.as_ref().and_then(|all| all.p50_ns).map(Span::from_nanos);
-    // One that follows the packets may be another at the end than it was: the call's own median stands for it.
+    // A latency that follows the packets may change before the end, so the call's median is used.
     let kept = match case.latency {
         Some(_) => configured,
         None => median.map(Span::from_nanos),

@@ -1,4 +1,4 @@
-//! The programs at both ends of a call: one plays the sound at the mouth, others keep a branch of it.
+//! Programs at both ends of a call: one plays the sound at the mouth, the others record a branch.
 
 use serde::{Deserialize, Serialize};
 use tautline_engine::error::RunError;
@@ -11,17 +11,17 @@ use tautline_proto::units::{Channels, Rate};
 
 use crate::recording::{RecordOptions, record};
 
-/// Ten blocks outlast a busy core, and add no delay: a cable tells each frame by its instant.
+/// Ten blocks outlast a busy core and add no delay: a cable places each frame by its time.
 const PERIODS: u32 = 10;
 const BEAT: Span = Span::from_millis(20);
 
-/// How the cards beside a call run: in blocks of 10 ms.
 pub(super) fn beside(rate: Rate, channels: Channels) -> Settings {
     let period = rate.frames_within(Span::from_millis(10)).max(Frames::new(1));
     Settings { rate, channels, period, periods: PERIODS }
 }
 
-/// Plays white noise, peak −12 dBFS, alike on every channel: unlike a metronome's, its delay may exceed a beat.
+/// Plays white noise, peak −12 dBFS, the same on every channel. Unlike a metronome's, its delay may
+/// exceed a beat.
 pub(super) fn mouth(
     device: Box<dyn Device>,
     scheduler: Scheduler,
@@ -53,14 +53,13 @@ impl Process for NoisePlayer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BranchTap {
     pub rate_hz: u32,
-    /// When the first frame met the ADC, on the monotonic clock of its host; absent where nothing came.
+    /// Time when the first frame met the ADC, on its host's monotonic clock; absent without sound.
     pub begins_ns: Option<i64>,
-    /// Four hexadecimal digits for each frame: 16 bits, two's complement, the high digit first.
+    /// Four hexadecimal digits per frame: 16 bits, two's complement, high digit first.
     pub samples: String,
     pub notes: Vec<String>,
 }
 
-/// Keeps the first channel of what a device hears until it is to end, or so many frames are there.
 pub(super) fn tap(
     device: Box<dyn Device>,
     frames: Frames,
@@ -84,7 +83,6 @@ fn digits(samples: &[f32]) -> String {
     const DIGITS: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     let word = |sample: &f32| {
-        // The cast saturates.
         let bits = (sample * SCALE).round() as i16 as u16;
         [12, 8, 4, 0].map(|shift| DIGITS[usize::from(bits >> shift & 15)])
     };
@@ -92,7 +90,7 @@ fn digits(samples: &[f32]) -> String {
 }
 
 impl BranchTap {
-    /// Its samples, full scale being 1; none where what another host says are no such digits.
+    /// The samples, full scale 1; `None` if another host sent invalid digits.
     pub(super) fn sound(&self) -> Option<Vec<f32>> {
         let digits = self.samples.as_bytes();
         if !digits.len().is_multiple_of(4) {

@@ -1,4 +1,4 @@
-//! One call, run as users run it, with a player at its mouth and a tap at both of its ends.
+//! One call, run as users run it, with a player at its mouth and a tap at both ends.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -17,30 +17,23 @@ use crate::hosts::{
 
 pub(super) struct MeasuredCall {
     pub(super) delays: Result<BranchDelays, String>,
-    /// How far the clocks of both hosts were known, either way; nothing where they are one.
+    /// In either direction; zero if both hosts share a clock.
     pub(super) clock_uncertainty: Span,
-    /// What the far end reports of the stream that it heard, if that can be read.
     pub(super) heard: Option<StreamReport>,
     pub(super) used: Option<UsedBetween>,
-    /// Percent of one processor that it had at most, if that was capped.
     pub(super) cap: Option<u32>,
-    /// Mbit/s of a bulk TCP flow beside it.
     pub(super) bulk: Option<f64>,
     pub(super) notes: Vec<String>,
 }
 
-/// A program listens, or is in a call, by then.
 const BEGINNING: Duration = Duration::from_secs(20);
-/// It has written its report by then.
 const ENDING: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
-/// What a tap has room for beyond what is asked of it: the other is started, and ended, meanwhile.
+/// Extra room of a tap: the other is started and ended meanwhile.
 const SPARE: Span = Span::from_secs(30);
-/// What is looked for beyond what is configured.
 const BEYOND: Span = Span::from_millis(200);
-/// Of a call whose latency follows its packets.
+/// Maximum latency searched for a call whose latency follows its packets.
 const LONGEST_AUTO: Span = Span::from_secs(1);
-/// Exchanges of clocks before and after, and from one to the next between.
 const BURST: usize = 32;
 const APART: Duration = Duration::from_millis(200);
 const REPORT: &str = "heard.json";
@@ -51,7 +44,7 @@ struct Cables {
 }
 
 impl CallHosts {
-    /// Runs it; whatever was started has ended afterwards, or its host is one that answers no more.
+    /// Runs a call. Afterwards all its programs have ended, unless their host no longer answers.
     pub(super) fn measure(
         &mut self,
         case: &CallCase,
@@ -76,7 +69,6 @@ impl CallHosts {
         Ok(call)
     }
 
-    /// Where something failed half-way nothing goes on beside the next.
     pub(super) fn end_all(&mut self, started: &[Vec<StartedTaut>; 2]) {
         for (host, programs) in [&mut self.near, &mut self.far].into_iter().zip(started) {
             for program in programs {
@@ -93,7 +85,7 @@ impl CallHosts {
         started: &mut [Vec<StartedTaut>; 2],
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
         let [near_ones, far_ones] = started;
-        // The player first: a tap hears silence, and so does a call, until there is one.
+        // The player first: until it runs, tap and call receive silence.
         let words = beside("mouth", &cables.mouth, case, None);
         near_ones.push(start(&mut self.near, &words, "lab mouth")?);
         let serve = self.start_serve(case, options, &cables.ear)?;
@@ -148,7 +140,6 @@ impl CallHosts {
         Ok((call, recording.ok()))
     }
 
-    /// Starts the far end, which plays on a cable of this name.
     fn start_serve(
         &mut self,
         case: &CallCase,
@@ -166,7 +157,8 @@ impl CallHosts {
         start(&mut self.far, &words, "serve")
     }
 
-    /// Starts the near end with its share of a processor, or with all of it if this host cannot cap it.
+    /// Starts the near end with its share of a processor, or without a cap if this host cannot set
+    /// one.
     fn start_call(
         &mut self,
         at: &str,
@@ -182,7 +174,7 @@ impl CallHosts {
         words.extend(["--output", "null:", "--report", "none"].map(str::to_owned));
         if case.is_capped && options.cpu < 100 && self.uncapped.is_none() {
             let limits = ChildLimits { cpu_percent: Some(options.cpu), ..ChildLimits::default() };
-            // A quota binds ordinary threads alone.
+            // A quota limits ordinary threads only.
             let words = words.iter().cloned().chain(scheduled(Some("other"))).collect::<Vec<_>>();
             match self.near.start_within(&words, &[], Some(limits)) {
                 Ok(child) => return Ok((program(child), Some(options.cpu))),
@@ -195,7 +187,8 @@ impl CallHosts {
         Ok((program(self.near.start(&words, &[])?), None))
     }
 
-    /// Both branches on the clock here, and how far that of the far host was known.
+    /// Joins both branches on this host's clock; also returns the uncertainty of the far host's
+    /// clock.
     fn joined(
         &self,
         case: &CallCase,
@@ -215,7 +208,8 @@ impl CallHosts {
         Ok((BranchRecording::of(direct, travelled, case.rate), unsure))
     }
 
-    /// When the travelled branch began by the clock here: laid by its middle, as clocks drift.
+    /// Start of the travelled branch on this host's clock, translated at its middle, as clocks
+    /// drift.
     fn begun_here(
         &self,
         begins: LocalTime,
@@ -240,7 +234,7 @@ impl CallHosts {
         Ok(())
     }
 
-    /// Lets so much time pass, in which clocks are asked for.
+    /// Waits, exchanging clock readings meanwhile.
     pub(super) fn rest(&mut self, span: Span) -> Result<(), HostError> {
         let until = Instant::now() + Duration::from_nanos(span.as_nanos().max(0) as u64);
         loop {
@@ -271,7 +265,7 @@ fn scheduled(class: Option<impl ToString>) -> Vec<String> {
     class.map_or(Vec::new(), |class| vec!["--scheduler".to_owned(), class.to_string()])
 }
 
-/// A player on a cable, or a tap of it that has room for so much and hears it so much later.
+/// Command of a player on a cable, or of a tap with this room that hears the cable this much later.
 fn beside(what: &str, cable: &str, case: &CallCase, tap: Option<(Span, Span)>) -> Vec<String> {
     let (rate, channels) = (case.rate.hertz().to_string(), case.channels.count().to_string());
     let mut device = format!("virtual:?cable={cable}");
@@ -293,7 +287,8 @@ fn in_url(address: IpAddr) -> String {
     }
 }
 
-/// Waits until a program has said this, on its standard output (`out`) or error (`err`): the line.
+/// Waits until a program writes a line with `what` to standard output (`out`) or error (`err`), and
+/// returns the line.
 fn says(
     host: &mut LabHost,
     program: StartedTaut,
@@ -303,7 +298,7 @@ fn says(
     let deadline = Instant::now() + BEGINNING;
     while Instant::now() < deadline {
         let said = host.read(&format!("{}.{file}", program.child))?;
-        // Whole lines: the end of one that is being written is still to come.
+        // Whole lines only.
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
         if let Some(line) = whole.lines().find(|line| line.contains(what)) {
             return Ok(line.to_owned());
@@ -323,7 +318,6 @@ fn end(host: &mut LabHost, program: StartedTaut) -> Result<ChildEnded, HostError
     host.end_of(program.child, program.role, ENDING)
 }
 
-/// A `taut` that was started at a host, and what it is called in complaints.
 #[derive(Clone, Copy)]
 pub(super) struct StartedTaut {
     pub(super) child: u32,

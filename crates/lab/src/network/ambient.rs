@@ -1,4 +1,4 @@
-//! The ambient traffic: of which protocols it is while no stream of ours runs.
+//! Ambient traffic by protocol, without our stream.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -16,7 +16,6 @@ pub(super) const NAME: &str = "ambient";
 
 const TRAFFIC: &str = "lab traffic";
 
-/// What was counted at the sender's and at the receiver's machine, or at the one that both share.
 pub(super) fn watch(
     ends: &mut StreamEnds,
     duration: Span,
@@ -36,13 +35,12 @@ pub(super) fn watch(
         }
     };
     let sender = counted(&mut ends.sender, at_sender, lasts);
-    // Neither is left running.
     let receiver = counted(&mut ends.receiver, at_receiver, Duration::ZERO);
     Ok(vec![("sender", sender?), ("receiver", receiver?)])
 }
 
 fn counted(host: &mut LabHost, child: u32, lasts: Duration) -> Result<AmbientTraffic, HostError> {
-    // A child that cannot tap ends early, and says why below.
+    // A child that cannot tap ends early; its error is read below.
     host.runs(child, lasts, || true)?;
     host.said_by(child, TRAFFIC, WRITING)
 }
@@ -88,8 +86,8 @@ pub(super) fn notes(place: &str, traffic: &AmbientTraffic) -> Vec<String> {
     notes
 }
 
-/// Each interface, its protocols and its kinds of addresses, those of the most bytes first. There is one row at
-/// least.
+/// Each interface, its protocols and kinds of addresses, by falling number of bytes; at least one
+/// row.
 pub(super) fn rows(place: &str, traffic: &AmbientTraffic) -> Vec<ReportRow> {
     let place = format!("{NAME}: {place}");
     let interfaces = traffic.interfaces();
@@ -110,7 +108,7 @@ fn of_interface(place: &str, interface: &str, traffic: &AmbientTraffic) -> Vec<R
         let ways =
             [("received_mbit_per_s", "received, Mbit/s"), ("sent_mbit_per_s", "sent, Mbit/s")];
         for ((key, words), outgoing) in ways.into_iter().zip([false, true]) {
-            // A capture does not tell which way its frames went.
+            // Captures do not contain the direction.
             if here().all(|part| part.outgoing.is_some()) {
                 let way = traffic.sum(|part| wanted(part) && part.outgoing == Some(outgoing));
                 row.add(key, words, megabits(way.carried, traffic.duration()));
@@ -165,7 +163,7 @@ fn row(name: String, sum: &AmbientSum, all: Carried, duration: Span) -> ReportRo
     row
 }
 
-/// Seconds that are charted, those without a frame too: a capture may claim any length.
+/// Maximum number of charted seconds, including empty ones: a capture may claim any length.
 const MAX_SECONDS: i64 = 100_000;
 
 fn over_time(all: &AmbientSum, [begin, end]: [i64; 2]) -> Vec<Meanwhile> {

@@ -1,4 +1,4 @@
-//! What was found, in sentences: what the noise changed, and what heads cost.
+//! Findings as sentences: effects of the noise, and overhead of headers.
 
 use tautline_proto::time::Span;
 
@@ -7,7 +7,8 @@ use crate::report::text::share;
 
 const SILENT: &str = "silent";
 
-/// What each noise changed of a stream, held against silence; then the overhead of packets, the shortest last.
+/// Effect of each noise on a stream compared with silence; then the overhead per packet length, the
+/// shortest last.
 pub(super) fn sentences(rows: &[ReportRow]) -> Vec<String> {
     let is_of_stream = |row: &&ReportRow| row.void.is_none() && row.missed.is_some();
     let told = |row: &&ReportRow| row.name == SILENT || row.name.starts_with("silent, ");
@@ -42,7 +43,6 @@ fn changed(silent: &ReportRow, noisy: &ReportRow) -> Option<String> {
     ))
 }
 
-/// Of each length of packets, what of an Ethernet frame is no sound.
 fn overhead(rows: &[ReportRow]) -> Option<String> {
     let told = |row: &ReportRow| {
         let figure = |key| row.figures.iter().find(|one| one.key == key)?.value.as_f64();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(told, [tcp, heads]);
         let shorter = sentences(&[stream("silent", 5000, 0), stream("bulk TCP", 4990, 0)]);
         snapshot!(shorter[0]);
-        // Without silence nothing is known of what a noise changed.
+        // Without silence, no effect is known.
         assert_eq!(sentences(&rows[1..2]), [""; 0]);
     }
 }

@@ -1,14 +1,14 @@
-//! What taps saw, as rows: interface by interface, of which protocols it was, and how much of it was heads.
+//! Tapped traffic as rows: protocols and header overhead per interface.
 
 use super::SeenTraffic;
 use crate::report::ReportRow;
 use crate::traffic::frames::LayerBytes;
 use crate::traffic::{MixPart, MixWays, TappedTraffic, TappedWindow};
 
-/// Of an Ethernet frame's checksum, which no tap sees (IEEE 802.3 §3.1.1).
+/// Length of an Ethernet checksum, which taps do not see (IEEE 802.3 §3.1.1).
 const CHECKSUM: u64 = 4;
 
-/// Of each figure what came, and what was sent: for programs and for people.
+/// Key and label of each figure, for received and sent.
 const MIXED: [[(&str, &str); 2]; 3] = [
     [("tapped_in_mbit_per_s", "in, Mbit/s"), ("tapped_out_mbit_per_s", "out, Mbit/s")],
     [("tapped_in_packets_per_s", "in, packets/s"), ("tapped_out_packets_per_s", "out, packets/s")],
@@ -50,8 +50,8 @@ impl<'a> TappedSide<'a> {
         self.window.per_second(bytes) * 8.0 / 1e6
     }
 
-    /// What both ends of the stream say to each other by this interface, in kbit/s, and its share of all
-    /// that it carries. What goes there and comes back by the loopback is seen twice, so what is sent is told.
+    /// The stream's control traffic on this interface in kbit/s, and its share of all. Loopback
+    /// shows it twice, so only sent traffic counts.
     pub(super) fn control(&self, interface: &str) -> Option<(f64, f64)> {
         let found = self.interface(interface)?;
         let sum = |[received, sent]: MixWays| match interface {
@@ -64,7 +64,7 @@ impl<'a> TappedSide<'a> {
         Some((kilobits, control as f64 / all.max(1) as f64))
     }
 
-    /// What came and what went, part by part: as packets go by a network, without checksums.
+    /// Received and sent traffic per part: packets on the wire, without checksums.
     pub(super) fn parts(&self, case: &str) -> Vec<ReportRow> {
         let mut rows = Vec::new();
         for TappedInterface { name, parts, .. } in self.interfaces() {
@@ -111,7 +111,6 @@ impl<'a> TappedSide<'a> {
     }
 }
 
-/// For programs and for people.
 const LAYERS: [(&str, &str); 5] = [
     ("ethernet_mbit_per_s", "Ethernet, Mbit/s"),
     ("ip_mbit_per_s", "IP, Mbit/s"),
@@ -130,7 +129,7 @@ impl TappedInterface {
         layers.link + if self.ethernet { CHECKSUM * layers.packets } else { 0 }
     }
 
-    /// By layer: what UDP and TCP carry is of the stream's sound what RTP carries.
+    /// Bytes by layer; for the stream's audio, the payload is that of RTP.
     fn carried(&self, way: usize) -> [u64; LAYERS.len()] {
         let mut all = [0; LAYERS.len()];
         for (part, ways) in &self.parts {
@@ -163,7 +162,6 @@ impl TappedInterface {
     }
 }
 
-/// What a reader must know of the taps of a run: none, or what they did not see.
 pub(super) fn notes(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<String> {
     let sides = if one_machine { &["both ends"][..] } else { &["the sender", "the receiver"] };
     let mut notes = Vec::new();
@@ -179,7 +177,7 @@ pub(super) fn notes(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<St
     notes
 }
 
-/// What this tap did not see, or cannot tell apart, beside a stream to this UDP port.
+/// Traffic that this tap missed or could not separate from a stream to this UDP port.
 fn unseen(case: &str, side: &str, tap: &TappedTraffic, stream: Option<u16>) -> Vec<String> {
     let mut notes = Vec::new();
     if tap.dropped > 0 {
@@ -210,7 +208,6 @@ mod tests {
     use crate::traffic::MixEntry;
     use crate::traffic::frames::TrafficKind;
 
-    /// A tap that saw UDP of these ports, and maybe of more than it can tell apart.
     fn tap(ports: &[u16], more_ports: bool) -> TappedTraffic {
         let entry = |port: &u16| MixEntry {
             interface: "eth0".to_owned(),

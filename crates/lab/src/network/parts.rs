@@ -1,4 +1,4 @@
-//! What is run, and what others measured of the same.
+//! Parts of the experiment, and published measurements.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,7 +15,7 @@ pub enum NetworkPart {
     Overhead,
 }
 
-/// The traffic without a stream, as many as there are rows of noise, and the overhead.
+/// The traffic without a stream, one row per noise, and the overhead.
 pub const PARTS: [&str; 7] =
     ["ambient", "silent", "multicast", "chatter", "tcp", "all", "overhead"];
 
@@ -68,8 +68,8 @@ impl NetworkPart {
     }
 }
 
-/// Mbit/s that table 3.1 of the thesis lists for the sender and for the receiver: in, and out. Of what was
-/// noisy there, most was multicast that nobody handled.
+/// Mbit/s in table 3.1 of the thesis for sender and receiver: in, and out. Most of its noise was
+/// unwanted multicast.
 pub(super) fn listed(noise: Noise) -> Option<[[f64; 2]; 2]> {
     match noise {
         Noise::SILENT => Some([[0.0, 1.6], [1.6, 0.0]]),
@@ -78,13 +78,12 @@ pub(super) fn listed(noise: Noise) -> Option<[[f64; 2]; 2]> {
     }
 }
 
-/// A stream of table 3.2.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packets {
-    /// Of packets, and of both devices' periods.
+    /// Packet duration, and period of both devices.
     pub(super) ptime: Span,
     latency: Span,
-    /// Bytes of an Ethernet frame, and of the sound in it.
+    /// Bytes of an Ethernet frame, and of its audio.
     pub(super) listed: [usize; 2],
 }
 
@@ -100,7 +99,7 @@ pub(super) const PACKETS: [Packets; 4] = [
 ];
 
 impl Packets {
-    /// In the thesis's own coding: 16 bits.
+    /// With the thesis's coding: 16 bits.
     pub(super) fn plan(&self, base: &LabStream) -> LabStream {
         let coding = ["--format", "l16"].map(str::to_owned);
         LabStream {

@@ -1,5 +1,3 @@
-//! What was seen, as rows.
-
 use tautline_dsp::format::SampleFormat;
 
 use super::SeenTraffic;
@@ -24,7 +22,7 @@ fn flow(
 }
 
 impl SeenTraffic {
-    /// From the first packet that counted to the last, by the clock of the sender, or of the receiver.
+    /// From the first counted packet to the last, on the clock of the sender, or of the receiver.
     pub(super) fn span(&self, side: usize) -> Option<[i64; 2]> {
         let instants: Vec<i64> = match side {
             0 => self.outcome.departures.iter().map(|packet| packet.handed).collect(),
@@ -42,15 +40,15 @@ impl SeenTraffic {
         address.rsplit(':').next()?.parse().ok()
     }
 
-    /// The interface by which the stream went, with what it carried: the one by which the
-    /// kernel reaches the receiver's address, and the one that has it.
+    /// The stream's interface with its traffic: at the sender, the one towards the receiver's
+    /// address; at the receiver, the one that has it.
     fn main(
         &self,
         side: usize,
     ) -> Option<(TrafficWindow<'_>, String, TrafficInterface, [CarriedTraffic; 2])> {
         let window = self.window(side)?;
         let [sender, receiver] = self.watched.each_ref().map(|seen| seen.interface.as_deref());
-        // What goes by the loopback comes by it.
+        // Loopback traffic also arrives there.
         let wanted = if side == 0 || sender == Some("lo") { sender? } else { receiver? };
         let mut all = window.interfaces().into_iter();
         let (name, interface, ways) = all.find(|(name, ..)| name == wanted)?;
@@ -62,7 +60,6 @@ impl SeenTraffic {
         packets.filter(|packet| (begin..=end).contains(&packet.handed)).count() as u64
     }
 
-    /// Bytes of sound in a packet, as the sender's report tells its stream.
     fn payload(&self) -> Option<usize> {
         let stream = self.outcome.sent.streams.first()?;
         let formats = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
@@ -149,8 +146,8 @@ pub(super) fn layers(case: &str, seen: &SeenTraffic, one_machine: bool) -> Vec<R
     each.flatten().collect()
 }
 
-/// What our own control traffic costs, by the interface of the stream: what a tap saw of it. Where there is
-/// none, what left either end and was no sound, others' packets among it.
+/// Our control traffic on the stream's interface, from a tap. Without a tap: all non-audio traffic,
+/// including that of other programs.
 pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
     let Some((window, name, interface, [back, there])) = seen.main(0) else { return };
     let tapped = TappedSide::of(seen, 0).and_then(|side| side.control(&name));
@@ -163,7 +160,7 @@ pub(super) fn control(row: &mut ReportRow, seen: &SeenTraffic, stamped: bool) {
     let Some(payload) = seen.payload() else { return };
     let each = seen.layers((&name, &interface), stamped).of(payload).counted as u64;
     let media = seen.media(window.span()) * each;
-    // By the loopback, what goes there and what comes back are counted together.
+    // On loopback, both directions are counted together.
     let all = if name == "lo" { there.bytes } else { there.bytes + back.bytes };
     let control = all.saturating_sub(media);
     row.add("interface", "by", name);
@@ -204,7 +201,7 @@ pub(super) fn overhead(
     }
     let media = seen.media(window.span());
     if media > 0 {
-        // With its share of control traffic, which is no part of the sum.
+        // Includes its share of control traffic, which is not part of the sum.
         row.add("interface_bytes", "as interfaces count, bytes", sizes.counted);
         row.add("counted_bytes", "counted, bytes", sent.bytes as f64 / media as f64);
     }

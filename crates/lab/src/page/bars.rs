@@ -1,5 +1,5 @@
-//! Bars one below the other, each with a name on the left and a figure on the right: what a measured time is made
-//! of, how much each stage differs, and shares of traffic.
+//! Horizontal bars with a name on the left and a figure on the right: parts of a measured time,
+//! differences of stages, and shares of traffic.
 
 use super::markup::{Unit, span};
 use super::plot::{Axis, Plot};
@@ -8,14 +8,13 @@ use crate::compare::{ComparedRow, ComparedStage, signed_ms};
 use crate::report::ReportRow;
 use tautline_report::StageSummary;
 
-/// How tall a stage is, and a part of the traffic, in pixels.
+/// Height of a stage, and of a part of the traffic, in pixels.
 const STAGE: i32 = 26;
 const PART: i32 = 28;
-/// Half of a bar, and each of two, in steps.
+/// Half the height of a single bar, and of each of two, in steps.
 const HALF: i32 = 8 * FINE;
 const NARROW: i32 = 9 * FINE;
 
-/// Draws the names and figures, and with `draw` what stands at the height of each.
 fn rows(
     mut chart: Chart,
     axis: Axis,
@@ -39,7 +38,7 @@ const fn height(each: i32, count: usize) -> i32 {
     each * count as i32 + 34
 }
 
-/// Stages, each beginning where the one before ended; `None` if there are none.
+/// Stages, each beginning at the end of the one before; `None` if there are none.
 pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     let middle =
         |stage: &StageSummary| stage.summary.p50_ns.or(stage.summary.mean_ns).map(|ns| ns as f64);
@@ -64,7 +63,7 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     let mut chart = rows(chart, axis, 78, &names, |chart, plot, index, y| {
         let ((stage, middle), begin) = (&stages[index], begins[index]);
         let left = plot.x(begin);
-        // A stage that takes nothing worth a pixel is there, too.
+        // Shows stages shorter than a pixel.
         let right = plot.x(begin + middle.max(0.0)).max(left + FINE);
         chart.bar((left, y - HALF), (right, y + HALF), Ink::line(index), 0.85);
         let end = stage.summary.p99_ns.map_or(right, |p99| plot.x(begin + p99 as f64));
@@ -82,7 +81,7 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Stages of two reports: to the left where the second has less.
+/// Stages of two reports: to the left if the second has less.
 pub(super) fn differences(row: &ComparedRow) -> Option<Chart> {
     const WORDS: &str = "medians, the second report less the first";
     let known = |stage: &ComparedStage| stage.difference_ns;
@@ -106,7 +105,7 @@ pub(super) fn differences(row: &ComparedRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// How much of the packets and of the bytes is of which part: a chart for each row whose parts follow it.
+/// Shares of packets and bytes by part: one chart per row that is followed by its parts.
 pub(super) fn shares(rows: &[ReportRow]) -> Vec<Chart> {
     let chart_of = |(at, whole): (usize, &ReportRow)| {
         let parts = rows[at + 1..].iter().map_while(|row| {

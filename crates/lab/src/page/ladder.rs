@@ -1,16 +1,13 @@
-//! All rows side by side: what was set, what was measured, what others published; and what is left between.
+//! All rows side by side: configured, measured and published values; and the differences.
 
 use super::markup::{Unit, with_error};
 use super::plot::{Axis, Plot};
 use super::svg::{Anchor, Chart, FINE, Ink};
 use crate::report::{Published, ReportRow};
 
-/// How tall one row is, in pixels: its name, and its marks below it.
 const ROW: i32 = 40;
-/// Of the marks, from the top of a row.
 const MARKS: f64 = 0.68;
 
-/// One row, in nanoseconds.
 struct LadderMark<'a> {
     row: &'a ReportRow,
     configured: Option<f64>,
@@ -49,7 +46,6 @@ impl<'a> LadderMark<'a> {
     }
 }
 
-/// What others published of the same kind as what stands beside it.
 fn drawn(row: &ReportRow) -> impl Iterator<Item = &Published> {
     row.published.iter().filter(|there| there.statistic.is_typical())
 }
@@ -109,7 +105,6 @@ pub(super) fn ladder(rows: &[ReportRow]) -> Option<Chart> {
     Some(chart)
 }
 
-/// What is measured beyond what was configured, on an axis of its own.
 pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
     let mut steps = steps(rows);
     steps.retain(|step| step.rest().is_some());
@@ -132,7 +127,6 @@ pub(super) fn rests(rows: &[ReportRow]) -> Option<Chart> {
     Some(chart)
 }
 
-/// An upright line so many pixels up and down.
 fn tick(chart: &mut Chart, (x, y): (i32, i32), tall: i32, ink: Ink) {
     chart.path([(x, y - tall * FINE), (x, y + tall * FINE)], ink, 2 * FINE);
 }
@@ -166,8 +160,8 @@ fn stacked(
     chart
 }
 
-/// A name in so much room, in characters. What tells rows of one rung apart stands at its end, and by what
-/// the rung is known at its beginning.
+/// Shortens a name to this many characters. Keeps its beginning, which names the rung, and its end,
+/// which distinguishes rows of one rung.
 fn fitted(name: &str, room: usize) -> String {
     const HEAD: usize = 5;
     let length = name.chars().count();

@@ -1,8 +1,8 @@
-//! Words, numbers and tables of the page: nothing of others stands in it as it came.
+//! Text, numbers and tables of the page; foreign text is always escaped.
 
 use crate::report::digits;
 
-/// For HTML and SVG, between tags and in attributes.
+/// Escapes text for HTML and SVG, between tags and in attributes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -12,7 +12,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
-            // XML has none of these, and what turns writing round would hide what is said.
+            // XML does not allow these, and bidirectional controls could disguise text.
             '\n' | '\t' => out.push(' '),
             letter if letter.is_control() => out.push('\u{fffd}'),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
@@ -38,13 +38,12 @@ pub(crate) fn command(text: &str) -> String {
     format!("<pre><code>{}</code></pre>", escaped(text))
 }
 
-/// Cells of one line of a table; `tag` is `th` or `td`.
 pub(crate) fn cells<T: AsRef<str>>(tag: &str, texts: impl IntoIterator<Item = T>) -> String {
     let cell = |text: T| format!("<{tag}>{}</{tag}>", escaped(text.as_ref()));
     texts.into_iter().map(cell).collect()
 }
 
-/// A table of the cells of each line; without heads if these are empty.
+/// A table of these lines; without a header if `heads` is empty.
 pub(crate) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> String {
     let heads = match heads {
         "" => String::new(),
@@ -56,14 +55,12 @@ pub(crate) fn table(heads: &str, lines: impl IntoIterator<Item = String>) -> Str
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Lengths of time, in nanoseconds.
     Time,
     Count,
     Share,
     Number,
 }
 
-/// A number as an axis names it, by the step to the next and the greatest that there is.
 pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
     let value = if value.abs() < step * 1e-6 { 0.0 } else { value };
     let fixed = |value: f64, step: f64| {
@@ -74,7 +71,7 @@ pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
     match unit {
         _ if value == 0.0 => "0".to_owned(),
         Unit::Time => {
-            // Of ratios each has its own unit, of steps all have one.
+            // On a logarithmic axis each number has its own unit, otherwise all share one.
             let scale = if step > 0.0 { greatest } else { value.abs() };
             let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
             let (one, name) =
@@ -94,13 +91,12 @@ pub(super) fn told(value: f64, unit: Unit, step: f64, greatest: f64) -> String {
     }
 }
 
-/// A length of time with three digits that matter.
 pub(super) fn span(nanos: f64) -> String {
     rounded(nanos, 3)
 }
 
 fn rounded(nanos: f64, digits: i32) -> String {
-    // By steps of its last digit; what is less than a nanosecond is nothing.
+    // In steps of the last digit, at least a nanosecond.
     let step = |nanos: f64| {
         10_f64.powf((nanos.abs().max(1.0).log10() + 1e-12).floor() - f64::from(digits - 1)).max(1.0)
     };
@@ -108,8 +104,7 @@ fn rounded(nanos: f64, digits: i32) -> String {
     told(rounded, Unit::Time, step(rounded), rounded.abs())
 }
 
-/// A figure and how far it may be off, to the digit that this leaves, as the table has it; without an error
-/// to four digits.
+/// A figure rounded according to its error, as in the table; with four digits without an error.
 pub(super) fn with_error(nanos: f64, error: f64) -> String {
     if error <= 0.0 {
         return rounded(nanos, 4);
@@ -121,7 +116,6 @@ pub(super) fn with_error(nanos: f64, error: f64) -> String {
     format!("{value} ± {}", rounded(bound, 2))
 }
 
-/// From one value to another, to the digit in which they differ.
 pub(super) fn from_to(from: f64, to: f64) -> String {
     let step = 10_f64.powf((to - from).abs().max(1.0).log10().floor() - 1.0).max(1.0);
     let [from, to] = [from, to].map(|value| told(value, Unit::Time, step, to.abs()));

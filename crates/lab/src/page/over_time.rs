@@ -1,4 +1,4 @@
-//! How a run went, and what else was seen meanwhile: panels one below the other, by the same time.
+//! The course of a run and other observations meanwhile: panels with a shared time axis.
 
 use super::markup::Unit;
 use super::plot::{Axis, Plot, RIGHT};
@@ -6,28 +6,28 @@ use super::svg::{Anchor, Chart, FINE, Ink, LETTERS, Place, width};
 use crate::report::{Events, INTERVAL, Meanwhile, ReportRow};
 use crate::statistics::Interval;
 
-/// Height of the values of a run, of a line of words above a panel, of a panel below the values, of one of a
-/// machine, and of the time below the last of those, in pixels.
+/// Heights in pixels: the values of a run, a text line above a panel, a panel below the values, a
+/// machine's panel, and the time axis.
 const HEIGHT: i32 = 240;
 const WORDS: i32 = LETTERS + 5;
 const STRIP: i32 = 62;
 const MACHINE: i32 = 96;
 const TIME: i32 = LETTERS + 3;
-/// Fewer intervals show nothing that figures do not.
+/// Fewer intervals show no more than figures.
 const LEAST: usize = 3;
-/// From how many times the range of all else on the greatest values have a scale of their own.
+/// The maximum values get their own scale above this multiple of the range of the others.
 const APART: f64 = 5.0;
 
 type Values = Vec<(i64, f64)>;
 
 struct Panel<'a> {
     title: &'a str,
-    /// Each with its name in the legend, which a single one does without.
+    /// Each with its name in the legend; a single line has no legend.
     lines: Vec<(&'static str, Values)>,
     counted: bool,
     style: fn(usize) -> (Ink, i32),
     scale: Axis,
-    /// Without words, in pixels.
+    /// In pixels, without text.
     height: i32,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Panel<'a> {
     fn of(seen: &'a Meanwhile) -> Option<Self> {
         let values = || seen.values.iter().map(|(_, value)| *value);
         let none = values().filter(|value| *value == 0.0).count();
-        // What has a unit is how something stands, such as a queue, and no event.
+        // A quantity with a unit is a level, such as a queue, not an event count.
         let counted = !seen.words.contains(',')
             && 2 * none >= seen.values.len()
             && values().all(|value| value.fract() == 0.0);
@@ -63,12 +63,11 @@ impl<'a> Panel<'a> {
         self.lines.iter().flat_map(|(_, values)| values)
     }
 
-    /// With all words, in pixels.
+    /// In pixels, with text.
     fn full_height(&self) -> i32 {
         self.height + WORDS * if self.lines.len() > 1 { 2 } else { 1 }
     }
 
-    /// From this height down, in steps; with the time below it if it is the last of the chart.
     fn draw(&self, chart: &mut Chart, mut top: i32, across: Axis, left: i32, is_last: bool) {
         let ink = if self.counted { Ink::BAD } else { Ink::TEXT };
         chart.text(self.title, ink, Anchor::LEFT_TOP, (left, top + FINE));
@@ -100,7 +99,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// One place for each value. If a column of pixels has more than two, the minimum and the maximum stand for them.
+/// One place per value; a pixel column with more than two is reduced to its minimum and maximum.
 fn places(plot: &Plot, values: &[(i64, f64)]) -> Vec<Place> {
     let at = |(at, value): &(i64, f64)| plot.at(*at as f64, *value);
     let column = |value: &(i64, f64)| at(value).0 / FINE;
@@ -117,7 +116,7 @@ fn places(plot: &Plot, values: &[(i64, f64)]) -> Vec<Place> {
     places
 }
 
-/// The values second by second, where there are seconds enough, and below them what else was seen.
+/// Values per second, if there are enough, with the other observations below.
 pub(super) fn course(row: &ReportRow) -> Option<Chart> {
     if row.intervals.len() < LEAST {
         return None;
@@ -179,13 +178,13 @@ pub(super) fn course(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Where the band ends: few values have no percentile.
+/// Upper end of the band: few values have no percentile.
 fn high(one: &Interval) -> i64 {
     one.p99_ns.unwrap_or(one.p50_ns)
 }
 
 fn band(chart: &mut Chart, plot: &Plot, run: &[Interval], apart: bool) {
-    // Each value stands for its whole second.
+    // Each value covers its whole second.
     let steps = |of: &dyn Fn(&Interval) -> i64| -> Vec<Place> {
         let ends = |one: &Interval| {
             let value = of(one) as f64;
@@ -208,7 +207,7 @@ const MACHINES: [(&str, &str); 3] = [
     ("receiver_", "Receiver's machine over time"),
 ];
 
-/// The title of each panel, which is what its axis shows; the key of each series and its name in the legend.
+/// Title of each panel, with the key and legend name of each series.
 const PANELS: [(&str, &[(&str, &str)]); 6] = [
     (
         "processor, % of all cores",
@@ -226,7 +225,6 @@ const PANELS: [(&str, &[(&str, &str)]); 6] = [
     ("network, packets/s", &[("packets_per_s", "all")]),
 ];
 
-/// Processor time, interrupts, context switches and traffic: a chart for each machine or process that was read.
 pub(super) fn machines(row: &ReportRow) -> Vec<Chart> {
     let drawn = |(prefix, title): &(&str, &str)| {
         let panels = PANELS.iter().filter_map(|(title, series)| {

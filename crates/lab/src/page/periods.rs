@@ -1,9 +1,9 @@
-//! Whether values rise and fall in step with something: how much, by period.
+//! Finds periodic components in a series of values.
 //!
-//! Values are put on an even grid, a missing one counts as the mean, and are weighed by a Hann window, so
-//! that a strong period does not drown its neighbours. A single disruption holds all periods: values far
-//! off are taken as the farthest of the others. Of noise the power at each frequency is spread like
-//! an exponential; what noise alone would bring once in a thousand such charts is named.
+//! Values are resampled to an even grid, with missing ones replaced by the mean. A Hann window
+//! keeps a strong period from masking its neighbours. A single disruption contains all periods, so
+//! outliers are clipped. The power of noise at each frequency has an exponential distribution;
+//! periods are named if noise alone would cause them in one of a thousand such charts.
 
 use tautline_dsp::align::spectrum::Transform;
 
@@ -14,32 +14,30 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::median;
 
 const HEIGHT: i32 = 230;
-/// Fewer values have no periods worth looking for.
 const LEAST: usize = 256;
-/// Places of the grid at most: four megabytes for a moment.
+/// Maximum grid size: temporarily four megabytes.
 const MOST: usize = 1 << 18;
-/// Of noise that would be named.
+/// Probability that noise is named.
 const CHANCE: f64 = 0.001;
 const NAMED: usize = 3;
 const SAME: f64 = 0.02;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Swing {
-    /// Its length, in nanoseconds.
+    /// In nanoseconds.
     pub(super) period: f64,
-    /// From the mean to the crest, in nanoseconds.
+    /// Amplitude in nanoseconds.
     pub(super) height: f64,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Periods {
     all: Vec<Swing>,
-    /// Those that noise would not bring, the strongest first.
     pub(super) named: Vec<Swing>,
 }
 
 impl Periods {
-    /// Of values by their time, in rising order of it.
+    /// From (time, value) pairs in rising order of time.
     pub(super) fn of(values: &[(i64, i64)]) -> Option<Self> {
         let grid = even(values)?;
         let filled = grid.values.len() as f64;
@@ -53,7 +51,7 @@ impl Periods {
         transform.spectra(weighed, core::iter::empty(), |_, bin, _| {
             heights.push(4.0 * bin.re.hypot(bin.im) / filled);
         });
-        // Two whole swings are the least that is one, and two values each the least to see them.
+        // At least two whole periods, with at least two values each.
         let first = (2 * size).div_ceil(grid.values.len()).max(2);
         let swing = |index: usize| Swing {
             period: size as f64 / index as f64 * step,
@@ -66,12 +64,12 @@ impl Periods {
 }
 
 struct Even {
-    /// From one place to the next, in nanoseconds.
+    /// In nanoseconds.
     step: f64,
     values: Vec<f64>,
 }
 
-/// One place for each value, as far apart as most are.
+/// Puts each value on a grid with the most common spacing.
 fn even(values: &[(i64, i64)]) -> Option<Even> {
     if values.len() < LEAST {
         return None;
@@ -96,7 +94,7 @@ fn even(values: &[(i64, i64)]) -> Option<Even> {
     Some(Even { step, values: grid })
 }
 
-/// Between which values all lie but one of a hundred, and as much more on either side.
+/// Range of all values but one in a hundred, extended by its width on either side.
 struct Usual {
     least: i64,
     most: i64,
@@ -113,15 +111,15 @@ impl Usual {
     }
 }
 
-/// Crests above what noise of the strength of their surroundings would bring anywhere; `finer` is how many
-/// frequencies stand for one that is independent.
+/// Peaks above what noise of the surrounding strength would cause anywhere; `finer` is the number
+/// of frequencies per independent one.
 fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
     let powers: Vec<f64> = all.iter().map(|swing| swing.height.powi(2)).collect();
     let independent = (all.len() as f64 / finer).max(1.0);
     let limit = (independent / CHANCE).ln();
     let mut found = Vec::new();
     for at in 0..powers.len() {
-        // A crest is at most as wide as the window makes it: four frequencies.
+        // The window makes a peak up to four frequencies wide.
         let near = (4.0 * finer).ceil() as usize;
         let around = &powers[at.saturating_sub(near)..(at + near + 1).min(powers.len())];
         if powers[at] <= 0.0 || around.iter().any(|power| *power > powers[at]) {
@@ -135,7 +133,7 @@ fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
         }
     }
     found.sort_by(|a, b| b.height.total_cmp(&a.height));
-    // What is not strictly even, such as a grid that slips by a place, has its period split in two.
+    // An irregularity, such as a slip of the grid, splits a period in two.
     let mut named: Vec<Swing> = Vec::new();
     for swing in found {
         let is_same = |other: &Swing| (other.period / swing.period).ln().abs() < SAME;
@@ -146,7 +144,7 @@ fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
     named
 }
 
-/// The line whose values vary most: what others hide, such as a buffer, it shows.
+/// The line with the greatest variation: a buffer, for example, hides it in later lines.
 fn liveliest(row: &ReportRow) -> Option<&Points> {
     let enough = row.points.iter().filter(|points| points.values.len() >= LEAST);
     enough.max_by_key(|points| {
@@ -170,7 +168,6 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
         Axis::linear(0.0, most * 1.15, Unit::Time),
     );
     let plot = Plot::whole(&mut chart, axes, [0, 0]);
-    // Of all in one column the greatest.
     let mut places: Vec<Place> = Vec::new();
     for swing in &periods.all {
         let place = plot.at(swing.period, swing.height);
@@ -203,7 +200,6 @@ pub(super) fn periodogram(row: &ReportRow) -> Option<Chart> {
 mod tests {
     use super::*;
 
-    /// Packets each millisecond: noise of one microsecond around five milliseconds.
     fn noise(seed: u64, count: i64) -> Vec<(i64, i64)> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut one = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
@@ -226,7 +222,7 @@ mod tests {
         for (at, value) in &mut values {
             *value += (300.0 * (*at as f64 / 40.5e6 * core::f64::consts::TAU).sin()) as i64;
         }
-        // One packet of a hundred never came, and once the host stood still.
+        // One packet in a hundred never arrived, and the host stood still once.
         values.retain(|(at, _)| at % 97_000_000 != 0);
         values[9_000].1 += 30_000_000;
         let found = Periods::of(&values).unwrap().named;

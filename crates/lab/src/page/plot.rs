@@ -1,4 +1,4 @@
-//! Axes, and the frame between them that values are drawn into.
+//! Axes, and the plot area between them.
 
 use std::collections::BTreeSet;
 
@@ -14,30 +14,30 @@ pub(super) struct Axis {
     most: usize,
 }
 
-/// From this ratio on an axis is logarithmic where it may be.
+/// Ratio of its ends above which an axis may be logarithmic.
 const WIDE: f64 = 8.0;
-/// The least that an axis shows of its greatest value.
+/// Minimum length of an axis, relative to its maximum value.
 const NEAR: f64 = 5e-4;
 const MARKS: usize = 6;
 
 impl Axis {
     pub(super) fn linear(from: f64, to: f64, unit: Unit) -> Self {
-        // Of nearly one value there is an axis, too, and its names differ in digits that are read.
+        // A nearly constant value needs an axis too, with labels that differ in visible digits.
         let room = ((from.abs().max(to.abs()) * NEAR).max(1.0) - (to - from)).max(0.0) / 2.0;
         Self { from: from - room, to: to + room, log: false, unit, most: MARKS }
     }
 
-    /// For what stands one below the other, with no scale.
+    /// For items below each other, without a scale.
     pub(super) fn unnamed(count: usize) -> Self {
         Self { from: 0.0, to: count as f64, log: false, unit: Unit::Number, most: 0 }
     }
 
-    /// In equal ratios; both ends are above zero.
+    /// Logarithmic; both ends are positive.
     pub(super) fn log(from: f64, to: f64, unit: Unit) -> Self {
         Self { from, to: to.max(from * 1.01), log: true, unit, most: MARKS }
     }
 
-    /// In ratios if that shows more, from a bit before to a bit after.
+    /// Logarithmic if that shows more; slightly wider than the values.
     pub(super) fn fitting(from: f64, to: f64, unit: Unit) -> Self {
         if from > 0.0 && to / from > WIDE {
             return Self::log(from / 1.2, to * 1.2, unit);
@@ -46,7 +46,6 @@ impl Axis {
         Self::linear(from - room, to + room, unit)
     }
 
-    /// The value that stands at this share of its length.
     fn value(&self, share: f64) -> f64 {
         match self.log {
             true => self.from * (self.to / self.from).powf(share),
@@ -78,7 +77,7 @@ impl Axis {
         ((first..=last).map(|at| at as f64 * step).collect(), step)
     }
 
-    /// As many to a decade as there is room for; of many decades not each.
+    /// As many marks per decade as fit; with many decades, not every one has a mark.
     fn ratios(&self) -> Vec<f64> {
         let (first, last) = (self.from.log10().floor() as i32, self.to.log10().floor() as i32);
         let seen = |of: &[f64], every: usize| -> Vec<f64> {
@@ -100,7 +99,6 @@ impl Axis {
         marks.into_iter().map(move |mark| (mark, told(mark, unit, step, greatest)))
     }
 
-    /// What its names take beside it, in steps.
     pub(super) fn room(&self) -> i32 {
         self.named().map(|(_, name)| width(&name)).max().unwrap_or(0) + 8 * FINE
     }
@@ -110,7 +108,6 @@ impl Axis {
         self
     }
 
-    /// The same with as many names as stand side by side on so many steps.
     fn across(mut self, room: i32) -> Self {
         let taken =
             |axis: &Self| axis.named().map(|(_, name)| width(&name) + 14 * FINE).sum::<i32>();
@@ -129,12 +126,11 @@ impl Axis {
     }
 }
 
-/// Free room above a chart, in pixels.
+/// Space above a chart in pixels.
 const MARGIN: i32 = 6;
-/// On the right: half of a name that stands below the end of the axis.
+/// Space on the right: half a label at the end of the axis.
 pub(super) const RIGHT: i32 = 22;
 
-/// The frame between two axes; its edges are in steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plot {
     axes: (Axis, Axis),
@@ -145,13 +141,13 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// Over the whole chart; `left` and `right` are what is kept free beside it at least, in steps.
+    /// Covers the whole chart; `left` and `right` are the minimum margins in steps.
     pub(super) fn whole(chart: &mut Chart, axes: (Axis, Axis), [left, right]: [i32; 2]) -> Self {
         Self::new(chart, (0, chart.height), axes, [left, right], true)
     }
 
-    /// Draws axes from top to bottom of these steps; without names across if another chart of the same run
-    /// stands below.
+    /// Draws axes between these heights in steps; without horizontal labels if another chart of the
+    /// run follows below.
     pub(super) fn new(
         chart: &mut Chart,
         (top, bottom): (i32, i32),
@@ -199,7 +195,6 @@ impl Plot {
         (self.x(x), self.y(y))
     }
 
-    /// Lines from top to bottom where these values stand across, none upon another.
     pub(super) fn rules(&self, chart: &mut Chart, across: impl Iterator<Item = f64>) {
         let places: BTreeSet<i32> = across.map(|value| self.x(value)).collect();
         for x in places {

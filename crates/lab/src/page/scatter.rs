@@ -1,5 +1,5 @@
-//! Value by value: one line of points for each boundary of stages, as in a map of every packet; and the
-//! stretch around the worst of them, magnified.
+//! Value by value: a line of points for each stage boundary; and the part around the worst value,
+//! magnified.
 
 use core::cmp::Reverse;
 use core::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use crate::report::ReportRow;
 use crate::statistics::median;
 
 const HEIGHT: i32 = 330;
-/// Bytes of one chart, at most.
+/// Maximum size of a chart in bytes.
 const MOST: usize = 380_000;
 const STRETCH: usize = 240;
 
@@ -30,13 +30,14 @@ pub(super) fn all(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Those around the worst; nothing where that is all.
+/// Values around the worst one; `None` if they are nearly all.
 pub(super) fn magnified(row: &ReportRow) -> Option<Chart> {
     let longest = row.points.iter().max_by_key(|points| points.values.len())?;
     if longest.values.len() < 4 * STRETCH {
         return None;
     }
-    // When any line was furthest above its own median: what a buffer took in is not in the last.
+    // Time at which any line was furthest above its own median: the last line may hide a peak that
+    // a buffer absorbed.
     let worst = |values: Values<'_>| {
         let (when, value) = values.iter().max_by_key(|(_, value)| *value)?;
         Some((*value as f64 - middle(values)?, *when))
@@ -53,8 +54,8 @@ pub(super) fn magnified(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// The values of this time and what happened meanwhile, with dots of this many steps, or larger ones where the
-/// chart were too long.
+/// Values and events of this time, with dots of this size in steps, or larger if the chart would be
+/// too long.
 fn drawn(
     row: &ReportRow,
     [title, which]: [&str; 2],
@@ -71,7 +72,7 @@ fn drawn(
     let every = || lines.iter().flat_map(|(_, values)| *values);
     let (begin, end) = (every().map(|v| v.0).min()?, every().map(|v| v.0).max()?);
     let (least, most) = (every().map(|v| v.1).min()? as f64, every().map(|v| v.1).max()? as f64);
-    // What begins near nothing is seen from nothing on.
+    // An axis that begins near zero begins at zero.
     let least = if least > 0.0 && least < most / 2.0 { 0.0 } else { least };
     let room = (most - least) * 0.03;
     let below = if least == 0.0 { 0.0 } else { room };
@@ -95,20 +96,18 @@ fn drawn(
     Some(chart)
 }
 
-/// Names stand right of where their lines end, none on another.
 fn name_lines(chart: &mut Chart, plot: &Plot, lines: &[(&str, Values<'_>)]) {
     let ends = lines.iter().enumerate();
     let mut ends: Vec<(i32, usize)> =
         ends.filter_map(|(index, (_, values))| Some((plot.y(middle(values)?), index))).collect();
     let tall = LETTERS * FINE;
-    // Of lines that cannot be told apart the later stage stands above.
+    // Of overlapping lines, the later stage is above.
     ends.sort_unstable_by_key(|(at, index)| (at / tall, Reverse(*index)));
     let mut lowest = plot.top;
     for (at, _) in &mut ends {
         *at = (*at).max(lowest);
         lowest = *at + tall;
     }
-    // Back up where the last would stand below the axis.
     let mut highest = plot.bottom;
     for (at, _) in ends.iter_mut().rev() {
         *at = (*at).min(highest);

@@ -1,5 +1,5 @@
-//! How values are spread: how often which came, and what share lies beyond each, both so that one of many
-//! thousands is seen.
+//! Distribution of values: a histogram, and the share beyond each value. Both show single values
+//! among many thousands.
 
 use super::markup::{Unit, from_to, with_error};
 use super::plot::{Axis, Plot};
@@ -14,7 +14,6 @@ fn count(bins: &[Bin]) -> u64 {
     bins.iter().map(|bin| bin.count).sum()
 }
 
-/// The value that so many of all do not exceed.
 fn share(bins: &[Bin], share: f64) -> f64 {
     let rank = (count(bins) as f64 * share).ceil().max(1.0) as u64;
     let mut seen = 0;
@@ -25,7 +24,7 @@ fn share(bins: &[Bin], share: f64) -> f64 {
     found.or(bins.last()).map_or(0.0, |bin| bin.value_ns as f64)
 }
 
-/// All values, on a logarithmic scale of how often.
+/// All values, with logarithmic counts.
 pub(super) fn histogram(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let axis = Axis::fitting(first.value_ns as f64, last.value_ns as f64, Unit::Time);
@@ -34,7 +33,7 @@ pub(super) fn histogram(row: &ReportRow) -> Option<Chart> {
     Some(bars("How often", words, label, &row.histogram, axis))
 }
 
-/// The same of the values amid the others, where all together are too far apart to see them.
+/// A histogram of the middle 99 %, if the full range hides its shape.
 pub(super) fn body(row: &ReportRow) -> Option<Chart> {
     let (first, last) = (row.histogram.first()?, row.histogram.last()?);
     let (from, to) = (share(&row.histogram, 0.005), share(&row.histogram, 0.995));
@@ -100,7 +99,7 @@ pub(super) fn tail(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// Without places amid others of one column or one row: steps of a pixel are not seen.
+/// Drops points less than half a pixel from the last kept one: such steps are invisible.
 fn thinned(places: &[Place]) -> Vec<Place> {
     let mut kept: Vec<Place> = Vec::new();
     for (index, place) in places.iter().enumerate() {
@@ -126,7 +125,7 @@ fn named(chart: &mut Chart, plot: &Plot, row: &ReportRow) {
         let Some(value) = value else { continue };
         let (x, y) = plot.at(value as f64, beyond);
         chart.disc((x, y), 3, Ink::MEASURED);
-        // Where there is room: right of the line, which falls, and left of it near the end.
+        // Right of the falling line; near the end, left of it.
         let (anchor, away) = match x * 5 < plot.left * 2 + plot.right * 3 {
             true => (Anchor::LEFT_BOTTOM, 8),
             false => (Anchor::RIGHT_TOP, -8),

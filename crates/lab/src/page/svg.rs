@@ -1,22 +1,23 @@
-//! Charts as SVG: on a page in the page's colours, light or dark, and in a file of their own in those by day.
+//! Charts as SVG: on a page with the page's colours, light or dark; in a separate file with the
+//! light ones.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::markup::escaped;
 
-/// Steps of the drawing in one pixel of a page on which it stands in its own size.
+/// Drawing steps per pixel at original size.
 pub(super) const FINE: i32 = 4;
-/// How wide every chart is, in pixels: of a telephone, most of it.
+/// Width of all charts in pixels: fits a telephone.
 pub(super) const WIDTH: i32 = 420;
-/// How tall letters are, in pixels: 11 on a telephone of 390.
+/// Letter height in pixels: 11 on a telephone of 390.
 pub(super) const LETTERS: i32 = 13;
 
-/// What something is drawn as: the number of a class of the page, which has a colour by day and one by night.
+/// Colour: the number of a CSS class of the page, with a light and a dark colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ink(u8);
 
-/// The page's names of the colours, by the number of the ink.
+/// Colour names on the page, by ink number.
 const COLOURS: &str =
     "text aside grid measured configured published bad l0 l1 l2 l3 l4 l5 l6 l7 l8";
 
@@ -34,8 +35,8 @@ impl Ink {
     }
 }
 
-/// Which edge of words stands where they are put, and how far below it, as a part of their height, the line
-/// lies that they stand on: of their middle, their top or their bottom.
+/// Text anchor, and offset of the baseline below it as a fraction of the height: for middle, top or
+/// bottom.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Anchor(&'static str, f64);
 
@@ -49,24 +50,23 @@ impl Anchor {
     pub(super) const CENTER_TOP: Self = Self(" text-anchor=\"middle\"", 0.76);
 }
 
-/// How wide words are at most likely, in steps: browsers know, this does not.
+/// Likely maximum width of text in steps; only browsers know the exact one.
 pub(super) fn width(words: &str) -> i32 {
     words.chars().count() as i32 * LETTERS * FINE * 16 / 25
 }
 
-/// In steps, from the left and from the top.
+/// In steps, from left and top.
 pub(super) type Place = (i32, i32);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) words: String,
-    /// For readers who cannot see it.
+    /// Text for screen readers.
     pub(super) label: String,
     /// In steps.
     pub(super) height: i32,
     pub(super) body: String,
-    /// How large a point is, in steps.
     pub(super) dot: i32,
     pub(super) points: Vec<(Ink, Place)>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Chart {
 const PAGE: &str = "xmlns=\"http://www.w3.org/2000/svg\"";
 
 impl Chart {
-    /// An empty one so many pixels high.
+    /// An empty chart; `height` is in pixels.
     pub(super) fn new(title: &str, label: String, height: i32) -> Self {
         let height = height * FINE;
         let (title, words, body) = (title.to_owned(), String::new(), String::new());
@@ -114,7 +114,6 @@ impl Chart {
         self.body += &format!("{end}\"/>");
     }
 
-    /// `radius` is in pixels.
     pub(super) fn disc(&mut self, (x, y): Place, radius: i32, ink: Ink) {
         let (radius, ink) = (radius * FINE, ink.0);
         self.body += &format!("<circle class=\"f{ink}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>");
@@ -126,8 +125,8 @@ impl Chart {
         self.body += &format!("<text class=\"f{}\" x=\"{x}\" y=\"{y}\"{side}>{text}</text>", ink.0);
     }
 
-    /// Points as a path each colour: what falls on one dot is one, dots that touch are one stroke. An element
-    /// for each point would be 18 MB for 225 000.
+    /// One path per colour: points on one dot are merged, and touching dots form a stroke. Single
+    /// elements for 225 000 points would take 18 MB.
     fn dots(&self) -> String {
         let dot = self.dot;
         let seen = |(ink, (x, y)): &(Ink, Place)| (*ink, y.div_euclid(dot), x.div_euclid(dot));
@@ -179,13 +178,12 @@ impl Chart {
 
 const CSS: &str = include_str!("page.css");
 const FONTS: &str = "system-ui,'Segoe UI',Roboto,'Noto Sans','DejaVu Sans',sans-serif";
-/// Free room around charts, and the height of a line of words, in pixels.
 const MARGIN: i32 = 12;
 const LINE: i32 = 20;
 const TITLE: usize = 56;
 
-/// All charts one below the other, as one SVG that stands by itself: its colours are in its elements, so that
-/// any program shows it. A sentence if there are no charts.
+/// All charts below each other in one self-contained SVG, with inline colours that any program
+/// shows; a sentence if there are no charts.
 pub(super) fn standalone(title: &str, charts: &[Chart]) -> String {
     let mut body = String::new();
     let mut down = MARGIN;
@@ -231,7 +229,6 @@ pub(super) fn standalone(title: &str, charts: &[Chart]) -> String {
     )
 }
 
-/// A colour of the page by day.
 fn light(name: &str) -> &'static str {
     let begin = CSS.find(&format!("--{name}:")).map_or(0, |at| at + name.len() + 3);
     CSS[begin..].split([';', '}']).next().unwrap_or("#000")

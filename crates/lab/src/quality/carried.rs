@@ -1,4 +1,4 @@
-//! Whether a stream carries the sound it was given: runs `taut send`, `taut recv` and `taut compare`.
+//! Whether a stream carries its sound intact: runs `taut send`, `taut recv` and `taut compare`.
 
 use core::time::Duration;
 
@@ -19,12 +19,10 @@ pub(super) struct CarriedCase {
     pub name: String,
     pub send: Vec<String>,
     pub recv: Vec<String>,
-    /// Whether it is played on a card of another clock, which it is resampled for.
     pub off_clock: bool,
 }
 
 pub(super) const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
-/// By how much the clock of the card is fast that sound is resampled for.
 const FAST_PPM: u32 = 100;
 
 impl CarriedCase {
@@ -39,7 +37,7 @@ impl CarriedCase {
         CASES.into_iter().filter(wanted).map(case).collect()
     }
 
-    /// Of the samples that are sent: taut send refuses a file of finer ones than it carries.
+    /// Bits of the sent samples: taut send rejects a file with more than it carries.
     fn bits(&self) -> u32 {
         if self.send.iter().any(|word| word == "l16" || word == "--format=l16") { 16 } else { 24 }
     }
@@ -48,7 +46,7 @@ impl CarriedCase {
 #[derive(Debug, Clone)]
 pub(super) enum SentSound {
     Known(Rate),
-    /// A file of so many channels, under this path at both ends.
+    /// A file with this number of channels, at this path on both ends.
     File {
         path: String,
         channels: usize,
@@ -58,7 +56,8 @@ pub(super) enum SentSound {
 const JUDGING: Duration = Duration::from_secs(300);
 const TOLD: usize = 10;
 
-/// Runs each case without noise, then with each noise. A failed run is a void row; a host that is gone ends it.
+/// Runs each case without noise, then with each noise. A failed run is a void row; an unreachable
+/// host ends all.
 pub(super) fn carry(
     ends: &mut StreamEnds,
     told: &mut Cases<'_>,
@@ -93,7 +92,7 @@ pub(super) fn carry(
                 Ok(row)
             });
             notes.into_iter().for_each(|note| told.note(note));
-            // A void row is no sound to compare with, and the next is no row without noise.
+            // After a void row without noise, the next row must not take its place.
             silent.get_or_insert_with(|| ReportRow::named(&name));
         }
     }
@@ -109,7 +108,7 @@ pub(super) fn noises_of(asked: &[Noise]) -> Vec<Noise> {
     noises
 }
 
-/// The judgement of one case, as `taut compare --report json` has it, and the noise that there was.
+/// Result of one case, as in `taut compare --report json`, and the noise.
 fn carried(
     ends: &mut StreamEnds,
     plan: &LabStream,
@@ -180,7 +179,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
     add("identical_frames", "bit for bit", judged["identical_frames"].clone());
     let routing = &judged["channels"][0];
     let gains: Vec<f64> = list(&routing["gains"]).iter().filter_map(Value::as_f64).collect();
-    // Of sound that was not found again, none of this is known.
+    // Unknown if the sound was not found in the recording.
     if !gains.is_empty() {
         let decibels = gains.iter().map(|gain| format!("{:+.2}", 20.0 * gain.abs().log10()));
         add("gains_db", "gains, dB", decibels.collect::<Vec<_>>().join(" ").into());

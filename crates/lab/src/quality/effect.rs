@@ -1,4 +1,4 @@
-//! What noise on the network does to the sound of a stream, compared with the same stream without noise.
+//! Effect of network noise on a stream's sound, compared with the same stream without noise.
 
 use core::fmt;
 
@@ -8,11 +8,11 @@ use crate::report::ReportRow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoiseEffect {
-    /// Nothing: all frames arrived, and the verdict is that without noise.
+    /// All frames arrived, and the verdict is the same as without noise.
     None,
     /// Frames were lost, and none without noise.
     Lost { dropouts: u64, frames: u64 },
-    /// No frame was lost, but the verdict is another one than without noise.
+    /// No frame was lost, but the verdict differs from that without noise.
     Changed,
     /// Frames were lost without noise too, or one of the two was not measured.
     Unknown,
@@ -36,7 +36,6 @@ impl<'a> Judged<'a> {
         })
     }
 
-    /// Whether every frame that was sent is in the recording (`taut compare`).
     fn is_whole(self) -> bool {
         matches!(self.verdict, "identical" | "all_there")
     }
@@ -108,7 +107,7 @@ mod tests {
         let whole = row("identical", 0, 0);
         let lost = NoiseEffect::Lost { dropouts: 2, frames: 96 };
         assert_eq!(NoiseEffect::of(&whole, &row("differs", 2, 96)), lost);
-        // Resampled where it was not, or other bits without a dropout.
+        // Resampled instead of identical, or other bits without a dropout.
         for verdict in ["all_there", "differs"] {
             assert_eq!(NoiseEffect::of(&whole, &row(verdict, 0, 0)), NoiseEffect::Changed);
         }

@@ -1,19 +1,19 @@
-//! Sound that is known: what is played to find out what becomes of it.
+//! Known test sound.
 
 use core::f64::consts::TAU;
 use std::path::Path;
 
 use tautline_proto::units::Rate;
 
-/// Peak of all of it, 12 dB below full scale.
+/// Peak of all parts, −12 dBFS.
 const PEAK: f64 = 0.25;
-/// A sine for each channel, which repeats in no whole number of frames, so that each place is unique.
+/// One sine per channel, without a period in whole frames, so that each position is unique.
 const TONES: [f64; 2] = [997.31, 1499.77];
-/// Seconds of sines, of sweeps and of noise.
+/// Seconds of sines, sweeps and noise.
 const PARTS: [f64; 3] = [3.0, 1.5, 1.5];
-/// Where sweeps begin, in hertz; they end at two fifths of the rate.
+/// First frequency of sweeps in Hz; they end at 0.4 of the rate.
 const LOWEST: f64 = 40.0;
-/// Of the sweep's beginning and end, in seconds: what begins at once is no sweep.
+/// Fade at both ends of a sweep, in seconds: a sudden start would not be a clean sweep.
 const FADE: f64 = 0.01;
 
 pub(super) const KNOWN_SECONDS: u32 = 6;
@@ -48,7 +48,7 @@ fn sample(at: f64, channel: usize, rate: f64, random: &mut fastrand::Rng) -> f64
     if left < 0.0 {
         return 2.0 * random.f64() - 1.0;
     }
-    // One channel goes up, the other down.
+    // One channel sweeps up, the other down.
     let at = if channel == 0 { swept } else { left };
     let octaves = (0.4 * rate / LOWEST).ln();
     let phase = TAU * LOWEST * sweep / octaves * ((at / sweep * octaves).exp() - 1.0);

@@ -1,5 +1,5 @@
-//! Lists of a report that is read: an element takes more memory than its shortest text, so too many are refused before
-//! they have been kept.
+//! Limits for deserialized lists: an element needs more memory than its shortest text, so surplus
+//! ones are rejected before they are stored.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// More rows than any experiment has by far, and more stages, parts or figures than any row.
+/// Far more rows than any experiment has, and more stages, parts or figures than any row.
 pub(crate) const MOST_ROWS: usize = 10_000;
 pub(crate) const MOST_PARTS: usize = 1000;
 

@@ -1,8 +1,8 @@
-//! A stream second by second, part by part: what two reports are compared by.
+//! A stream per second and part, for comparing two reports.
 //!
-//! A playout holds the latency of every packet constant, so what became slower on the way is in the parts
-//! alone. Of each second its median, its 99th percentile and its greatest value are kept, as columns: a
-//! minute of eight stages is 1500 numbers.
+//! Playout keeps the latency of every packet constant, so only the parts show that something became
+//! slower. Each second has a median, a 99th percentile and a maximum, stored as columns: a minute
+//! of eight stages is 1500 numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,21 +16,23 @@ pub struct StreamBySecond {
     pub due: u64,
     pub late: Vec<SecondCount>,
     pub lost: Vec<SecondCount>,
-    /// Packets that were there in time and were not played.
+    /// Packets in time that were not played.
     pub unheard: Vec<SecondCount>,
-    /// Packets missing among those that left, by the second of their capture; absent in older reports.
+    /// Packets missing between those that left, by capture second; absent in older reports.
     #[serde(default)]
     pub never_sent: Option<Vec<SecondCount>>,
-    /// Each stage, in the order of travel; then how late the threads of both devices woke.
+    /// Each stage, in the order of travel, then the wake-up lateness of both device threads.
     pub parts: Vec<PartBySecond>,
 }
 
-/// A second since the first packet, and how many there were in it; without seconds that had none.
+/// A second since the first packet, and its count; zeros are left out.
 pub type SecondCount = (u32, u32);
 
-/// How late the sender's device thread woke after its block was there, against the best of its second.
+/// Wake-up lateness of the sender's device thread after its block was ready, relative to the best
+/// of its second.
 pub const SENDER_LATE: &str = "sender_late";
-/// How much less the receiver's had until the DAC, against the best of its second.
+/// Wake-up lateness of the receiver's device thread: time lost until the DAC, relative to the best
+/// of its second.
 pub const RECEIVER_LATE: &str = "receiver_late";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +40,7 @@ pub struct PartBySecond {
     /// A stage, as in the glossary, [`SENDER_LATE`] or [`RECEIVER_LATE`].
     pub name: String,
     pub p50_ns: Vec<i64>,
-    /// 99th percentiles; absent in a second of fewer than 1000 values.
+    /// Absent in a second of fewer than 1000 values.
     pub p99_ns: Vec<Option<i64>>,
     pub max_ns: Vec<i64>,
 }

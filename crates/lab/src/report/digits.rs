@@ -1,9 +1,9 @@
-//! The digits of a figure that mean something: by its error, of which two are told, and that rounded up as
-//! it is a bound. Rounding moves a figure by a twentieth of its error at most.
+//! Significant digits of a figure: according to its error, of which two digits are shown, rounded
+//! up as it is a bound. Rounding changes a figure by at most a twentieth of its error.
 
 use tautline_proto::time::Span;
 
-/// What the last of two digits of this error counts.
+/// Value of the last of the error's two digits.
 pub(crate) fn step(error: f64) -> f64 {
     10_f64.powf((error.log10() + 1e-12).floor() - 1.0)
 }
@@ -16,7 +16,6 @@ fn step_nanos(error: i64) -> i64 {
     step
 }
 
-/// To the nearest multiple, halves away from zero.
 fn to_nearest(nanos: i64, step: i64) -> Span {
     let (nanos, step) = (i128::from(nanos), i128::from(step));
     let rounded = (nanos.abs() + step / 2) / step * step * nanos.signum();
@@ -66,7 +65,7 @@ pub(crate) fn number_by_error(value: f64, error: f64) -> String {
     let step = step(error);
     let digits = (-step.log10() - 1e-9).ceil().clamp(0.0, 9.0) as usize;
     let told = format!("{:.digits$}", (value / step).round() * step);
-    // What rounds to nothing has no sign.
+    // A rounded zero has no sign.
     if told.contains(|digit: char| ('1'..='9').contains(&digit)) { told } else { "0".to_owned() }
 }
 

@@ -117,11 +117,10 @@ fn programs_find_every_figure_under_its_own_name() {
     snapshot!(json["rows"][1]["void"]);
 }
 
-/// Every field of a report by its path, with its value.
 fn fields(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     found.push((path.to_owned(), value.clone()));
     match value {
-        // It is of the fields of `measured`.
+        // It has the fields of `measured`.
         _ if path.ends_with(".summary") => {}
         Value::Object(map) => map.iter().for_each(|(key, value)| {
             fields(format!("{path}.{key}").trim_start_matches('.'), value, found);
@@ -135,14 +134,13 @@ fn fields(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// A report with one of everything, and one with nothing of what may lack.
 fn full() -> LabReport {
     let mut report = report();
     report.hosts = vec![HostDescription { stalls: Some(1), ..HostDescription::here("here") }];
     report.notes = vec!["a note".to_owned()];
     let row = &mut report.rows[0];
     row.figures.clear();
-    // So many that ten lie beyond the rarest percentile.
+    // Ten values lie beyond the rarest percentile.
     row.measured = Some(series(0..100_000).summary());
     row.meanwhile = vec![Meanwhile::drawn("cpu_percent", "cpu, %", vec![(0, 1.0)])];
     let (key, words) = ("xruns".into(), "xruns".into());

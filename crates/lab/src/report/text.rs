@@ -1,5 +1,3 @@
-//! The report for people.
-
 use core::fmt;
 
 use serde_json::Value;
@@ -12,7 +10,7 @@ impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.experiment, self.question)?;
         for (number, host) in self.hosts.iter().enumerate() {
-            // Both ends of one host are told once, with the most that either saw.
+            // A host with both ends appears once, with the greater number of freezes.
             let same = |other: &&HostDescription| is_same(host, other);
             if self.hosts[..number].iter().any(|other| same(&other)) {
                 continue;
@@ -51,7 +49,7 @@ fn is_same(one: &HostDescription, other: &HostDescription) -> bool {
     seen(one) == seen(other)
 }
 
-/// Rows of one table: those that measure something by time, or others that share a figure.
+/// Whether rows belong to one table: both measure time, or share a figure.
 fn alike(one: &ReportRow, other: &ReportRow) -> bool {
     let is_of_time = |row: &ReportRow| row.measured.is_some() || row.figures.is_empty();
     let shares = || {
@@ -76,7 +74,7 @@ pub(crate) fn nanos(nanos: i64) -> String {
     digits::nearest_thousandth(nanos).to_string()
 }
 
-/// Of a row, its measured figures' one: that of the spread of values, which rounds have not.
+/// A figure of the measured distribution; rounds have none.
 fn of(pick: fn(&Summary) -> Option<i64>) -> impl Fn(&ReportRow) -> Option<String> {
     move |row| spread(row).and_then(pick).map(nanos)
 }
@@ -90,13 +88,11 @@ fn count(row: &ReportRow, of_rounds: bool) -> Option<String> {
     measured.map(|measured| measured.count.to_string())
 }
 
-/// The median, or the mean of values too few for it, with its uncertainty.
 pub(crate) fn measured(row: &ReportRow) -> Option<String> {
     let middle = row.measured.as_ref().and_then(|m| m.p50_ns.or(m.mean_ns))?;
     Some(within(middle, row.uncertainty.map(Span::as_nanos)))
 }
 
-/// A length of time to the digit that its error leaves, with that error.
 pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
     match error.filter(|error| *error > 0) {
         Some(error) => format!("{} ± {}", digits::by_error(middle, error), digits::bound(error)),
@@ -104,7 +100,7 @@ pub(crate) fn within(middle: i64, error: Option<i64>) -> String {
     }
 }
 
-/// Stands where fewer than ten values lie beyond a percentile.
+/// Placeholder if fewer than ten values lie beyond a percentile.
 const UNKNOWN: &str = "–";
 
 pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
@@ -121,7 +117,7 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
         column("max", of(|m| m.max_ns)),
         column("count", |row| count(row, false)),
         column("rounds", |row| count(row, true)),
-        // In the long run no more than that is missed, with 95 % confidence.
+        // Upper bound of the long-run share, with 95 % confidence.
         column("missed (95 % sure: at most)", |row| {
             row.missed.map(|m| format!("{} of {} (≤ {})", m.missed, m.due, share(m.at_most)))
         }),
@@ -147,7 +143,7 @@ pub(crate) fn columns(rows: &[ReportRow], many: bool) -> Vec<Column> {
     all
 }
 
-/// Lines are no longer than this: what has more columns is several tables, each with the names.
+/// Maximum line length: a wider table is split, with the names repeated.
 const WIDE: usize = 110;
 
 fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Result {
@@ -208,7 +204,6 @@ pub(crate) fn sources(rows: &[ReportRow]) -> Vec<String> {
     sources.iter().map(|(source, names)| format!("{}: {source}", names.join(", "))).collect()
 }
 
-/// Lines of cells one below the other, the first of each to the left, all others to the right.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let length =
@@ -238,7 +233,7 @@ fn beyond(f: &mut fmt::Formatter<'_>, row: &ReportRow, many: bool) -> fmt::Resul
         let whose = if many { format!("{}: ", row.name) } else { String::new() };
         writeln!(f, "{whose}{}", happened(events))?;
     }
-    // Of many rows that would be pages: the JSON and the page have them.
+    // For many rows that would be pages; JSON and page have them.
     if many || row.stages.is_empty() {
         return Ok(());
     }
@@ -292,7 +287,7 @@ pub(crate) fn share(share: f64) -> String {
     }
 }
 
-/// What is a length of time by its key reads as one.
+/// The value as text; keys that end in `_ns` are formatted as durations.
 pub(crate) fn shown(figure: &Figure) -> String {
     match &figure.value {
         Value::Null => "–".to_owned(),
@@ -316,7 +311,6 @@ pub(crate) fn shown(figure: &Figure) -> String {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
-        // One of each device, say.
         Value::Array(values) => {
             let values: Vec<String> = values.iter().map(Value::to_string).collect();
             values.join(", ")
@@ -328,6 +322,6 @@ pub(crate) fn shown(figure: &Figure) -> String {
 fn significant(value: f64) -> String {
     let before = value.abs().max(1e-9).log10().floor() as i32;
     let told = format!("{value:.*}", (3 - before).clamp(0, 6) as usize);
-    // What rounds to nothing has no sign.
+    // A rounded zero has no sign.
     if told.contains(|digit: char| ('1'..='9').contains(&digit)) { told } else { "0".to_owned() }
 }

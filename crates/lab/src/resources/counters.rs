@@ -1,39 +1,36 @@
-//! What the kernel has counted, by the files of proc(5): pure readers of their text. A figure that is
-//! not there is absent.
+//! Parses the kernel's counters in proc(5) files, without I/O. Missing figures are `None`.
 
-/// What the whole machine has counted since it started, but for what is so at this moment.
+/// Counters of the whole machine since boot, and some present values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct MachineCounters {
-    /// Processor time of all cores, in ticks (proc_stat(5)).
+    /// CPU time of all cores in ticks (proc_stat(5)).
     pub(super) ticks: Option<Ticks>,
     pub(super) cores: u64,
     pub(super) switches: Option<u64>,
     pub(super) interrupts: Option<u64>,
     pub(super) runnable: Option<u64>,
-    /// At this moment: waiting for a disk.
     pub(super) blocked: Option<u64>,
     pub(super) blocks_read: Option<u64>,
     pub(super) blocks_written: Option<u64>,
     pub(super) faults: Option<u64>,
-    /// Faults that a disk was read for.
     pub(super) major_faults: Option<u64>,
-    /// At this moment: memory that programs hold, in KiB (proc_meminfo(5)).
+    /// Memory now used by programs, in KiB (proc_meminfo(5)).
     pub(super) memory_used: Option<u64>,
-    /// Of all interfaces but loopback (proc_pid_net(5)), in this network namespace.
+    /// All interfaces but loopback (proc_pid_net(5)) in this network namespace.
     pub(super) network: Option<Traffic>,
     pub(super) loopback: Option<Traffic>,
 }
 
-/// Ticks of the kernel's own length; all together are those of all cores.
+/// Kernel ticks, summed over all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Ticks {
     pub(super) user: u64,
     pub(super) system: u64,
     pub(super) irq: u64,
     pub(super) softirq: u64,
-    /// Idle while a disk was waited for.
+    /// Idle while waiting for a disk.
     pub(super) waiting: u64,
-    /// What the host gave to others.
+    /// Time that the hypervisor gave to other guests.
     pub(super) stolen: u64,
     pub(super) all: u64,
 }
@@ -53,9 +50,9 @@ pub(super) struct ProcessCounters {
     pub(super) faults: u64,
     pub(super) major_faults: u64,
     pub(super) threads: u64,
-    /// In pages of 4 KiB: in memory.
+    /// Resident memory in pages of 4 KiB.
     pub(super) resident: u64,
-    /// Of all its threads (proc_pid_status(5)).
+    /// Sum over all its threads (proc_pid_status(5)).
     pub(super) switches: Option<u64>,
 }
 
@@ -68,14 +65,13 @@ fn named(text: &str, name: &str) -> Option<u64> {
     rest.trim_start_matches(':').split_whitespace().next()?.parse().ok()
 }
 
-/// Context switches of a thread, voluntary and not, by its `status` (proc_pid_status(5)).
+/// Context switches of a thread, voluntary and involuntary, from its `status` (proc_pid_status(5)).
 pub(super) fn context_switches(status: &str) -> Option<u64> {
     let voluntary = named(status, "voluntary_ctxt_switches:")?;
     Some(voluntary.saturating_add(named(status, "nonvoluntary_ctxt_switches:")?))
 }
 
 impl MachineCounters {
-    /// By `/proc/stat`, `/proc/vmstat`, `/proc/meminfo` and `/proc/net/dev`.
     pub(super) fn read(stat: &str, vmstat: &str, meminfo: &str, net: &str) -> Self {
         let cores =
             stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
@@ -100,7 +96,8 @@ impl MachineCounters {
 }
 
 impl Ticks {
-    /// user, nice, system, idle, iowait, irq, softirq, steal; what follows is in the first two.
+    /// user, nice, system, idle, iowait, irq, softirq, steal; user and nice include the later
+    /// fields.
     fn read(line: &str) -> Option<Self> {
         let mut all = [0; 8];
         let count = all.iter_mut().zip(numbers(line)).map(|(place, ticks)| *place = ticks).count();
@@ -112,14 +109,14 @@ impl Ticks {
 }
 
 impl Traffic {
-    /// Of all interfaces of these names; `None` where there is none.
+    /// Sum over the interfaces with these names; `None` if there is none.
     fn read(net: &str, of: impl Fn(&str) -> bool) -> Option<Self> {
         let lines = net.lines().filter_map(|line| line.split_once(':'));
         let wanted = lines.filter(|(name, _)| of(name.trim()));
         wanted.map(|(_, rest)| Self::line(rest)).reduce(Self::and)
     }
 
-    /// Received: bytes, packets and six more; then the same sent.
+    /// Received: bytes, packets and six more; then the same for sent.
     fn line(rest: &str) -> Self {
         let mut figures = [0; 10];
         figures.iter_mut().zip(numbers(rest)).for_each(|(place, number)| *place = number);
@@ -138,7 +135,8 @@ impl Traffic {
 }
 
 impl ProcessCounters {
-    /// By its `stat`; `None` where that is none. The program's name may hold anything, a parenthesis too.
+    /// From its `stat`; `None` if invalid. The program's name may contain anything, even a
+    /// parenthesis.
     pub(super) fn read(stat: &str) -> Option<Self> {
         let (_, after) = stat.rsplit_once(')')?;
         // From the third field on, which is a letter.

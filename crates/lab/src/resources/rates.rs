@@ -1,4 +1,4 @@
-//! What two readings say of the time between them.
+//! Rates between two readings.
 
 use tautline_proto::time::Span;
 
@@ -19,7 +19,7 @@ const fn kept(key: &'static str, words: &'static str) -> Quantity {
     Quantity { key, words, shown: false }
 }
 
-/// Of the machine, in the order of [`machine`].
+/// Quantities of the machine, in the order of [`machine`].
 pub(super) const MACHINE: [Quantity; 20] = [
     shown("user_percent", "user, % of all cores"),
     shown("system_percent", "system, % of all cores"),
@@ -43,7 +43,7 @@ pub(super) const MACHINE: [Quantity; 20] = [
     kept("loopback_packets_per_s", "packets over loopback, 1/s"),
 ];
 
-/// Of a process, in the order of [`process`].
+/// Quantities of a process, in the order of [`process`].
 pub(super) const PROCESS: [Quantity; 7] = [
     shown("user_core_percent", "user, % of a core"),
     shown("system_core_percent", "system, % of a core"),
@@ -54,12 +54,11 @@ pub(super) const PROCESS: [Quantity; 7] = [
     kept("threads", "threads"),
 ];
 
-/// A counter that went back, as of an interface that went, counted nothing.
+/// A decreasing counter, as of a removed interface, counts as zero.
 fn since(before: u64, after: u64) -> f64 {
     after.saturating_sub(before) as f64
 }
 
-/// Each quantity in the time between two readings, `None` where it is not known.
 pub(super) fn machine(
     before: &MachineCounters,
     after: &MachineCounters,
@@ -88,7 +87,7 @@ pub(super) fn machine(
         share(|ticks| ticks.stolen),
         rate(|machine| machine.switches),
         rate(|machine| machine.interrupts),
-        // This thread reads, and is one of them.
+        // Without this thread, which is running.
         now(after.runnable).map(|threads| (threads - 1.0).max(0.0)),
         now(after.blocked),
         rate(|machine| machine.blocks_read),
@@ -104,7 +103,7 @@ pub(super) fn machine(
     ]
 }
 
-/// The machine's ticks while a process was read twice: what its own are measured by.
+/// The machine's ticks between two readings of a process, as reference for its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RatesMeanwhile {
     pub(super) ticks: u64,

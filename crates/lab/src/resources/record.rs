@@ -1,4 +1,4 @@
-//! What was read, as series in time and as rows.
+//! Readings as time series and rows.
 
 use tautline_proto::time::{LocalTime, Span};
 
@@ -11,7 +11,7 @@ use crate::report::{Meanwhile, ReportRow};
 pub(super) struct Sample {
     pub(super) at: LocalTime,
     pub(super) machine: MachineCounters,
-    /// In the order of the pids; `None` where there is no such process any more.
+    /// In the order of the PIDs; `None` for an ended process.
     pub(super) processes: Box<[Option<ProcessCounters>]>,
 }
 
@@ -24,8 +24,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What the machine did, interval by interval, from this instant on: that of the first value of what
-    /// was measured meanwhile.
+    /// Series of the machine; `begin` is the time of the first value of the parallel measurement.
     pub fn machine(&self, begin: LocalTime) -> Vec<Meanwhile> {
         self.series(begin, &rates::MACHINE, |before, after| {
             let passed = after.at - before.at;
@@ -33,7 +32,6 @@ impl Record {
         })
     }
 
-    /// The same of a process, by its place among the pids; empty where it was not there.
     pub fn process(&self, index: usize, begin: LocalTime) -> Vec<Meanwhile> {
         self.series(begin, &rates::PROCESS, |before, after| {
             let of = |sample: &Sample| sample.processes.get(index).copied().flatten();

@@ -76,7 +76,6 @@ fn context_switches_of_a_thread_are_both_kinds() {
     }
 }
 
-/// Of a series, its values.
 fn values<'a>(all: &'a [Meanwhile], key: &str) -> &'a [(i64, f64)] {
     &all.iter().find(|series| series.key == key).unwrap_or_else(|| panic!("{key}")).values
 }
@@ -125,7 +124,6 @@ fn readings_become_rates_by_the_time_that_really_passed_and_join_what_was_measur
     assert_eq!(user.iter().map(|(_, share)| *share).collect::<Vec<_>>(), [25.0, 25.0]);
 }
 
-/// The places that a line of a panel goes through, by the panel's title and the line's colour.
 fn places(page: &str, title: &str, colour: &str) -> Vec<(f64, f64)> {
     let panel = page.split(&format!(">{title}</text>")).nth(1);
     let line = panel.and_then(|panel| panel.split(&format!("<path class=\"{colour}\" ")).nth(1));
@@ -154,7 +152,7 @@ fn page_draws_cpu_interrupts_and_switches_over_time() {
     report.rows = vec![record.machine_row(), record.process_row(0).unwrap()];
     let page = page(&report);
     let is_near = |one: f64, other: f64| (one - other).abs() < 0.01;
-    // Maximum, half of it, and nothing, one, three and four seconds after the first reading.
+    // Maximum, half of it, and zero, one, three and four seconds after the first reading.
     for title in ["interrupts, 1/s", "context switches, 1/s"] {
         let [max, half, none] = places(&page, title, "s7")[..] else { panic!("{title}") };
         assert!(is_near((none.1 - half.1) / (none.1 - max.1), 0.5), "{title}");

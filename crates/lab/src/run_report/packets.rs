@@ -1,4 +1,4 @@
-//! Every packet of a run, by the ledger that it wrote.
+//! All packets of a run, from its ledger.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -13,15 +13,14 @@ use tautline_report::ledger::{
 use crate::report::{Points, ReportRow};
 use crate::statistics::Series;
 
-/// Packets that are read, at most: hours of them are more than a page shows.
+/// Maximum number of packets read: a page cannot show hours of them.
 const MOST: usize = 500_000;
 const SHOWN: usize = 25_000;
 
-/// Packets of known capture, in the order of that.
+/// Packets with known capture time, in that order.
 #[derive(Debug)]
 pub struct RunPackets {
     packets: Vec<RunPacket>,
-    /// Whether the ledger has more than were read.
     more: bool,
 }
 
@@ -30,7 +29,7 @@ struct RunPacket {
     stream: usize,
     capture: i64,
     instants: LedgerInstants,
-    /// As the sound says, or as the device does.
+    /// From the sound, or else from the device.
     latency: Option<i64>,
 }
 
@@ -44,7 +43,7 @@ impl RunPacket {
 }
 
 impl RunPackets {
-    /// Reads the ledger of a sender or a receiver; packets of unknown capture are left out.
+    /// Reads the ledger of a sender or receiver; skips packets of unknown capture time.
     pub fn read(path: &Path) -> Result<Self, LedgerError> {
         Self::of(BufReader::new(File::open(path)?))
     }
@@ -66,15 +65,15 @@ impl RunPackets {
         Ok(Self { packets, more })
     }
 
-    /// When a stream's first packet was captured whose latency is known; the first of all where none is.
-    /// From then on the times of its row count.
+    /// Capture time of a stream's first packet with known latency, or of its first packet. The
+    /// times of its row count from there.
     pub(super) fn begin(&self, stream: usize) -> Option<i64> {
         let packets = || self.packets.iter().filter(|packet| packet.stream == stream);
         let known = packets().find(|packet| packet.latency.is_some());
         known.or_else(|| packets().next()).map(|packet| packet.capture)
     }
 
-    /// Adds to a row what its packets say one by one; what a reader should know of that, if anything.
+    /// Adds the packets' values to a row. Returns a note for the reader, if needed.
     pub(super) fn add_to(&self, row: &mut ReportRow, stream: usize) -> Option<String> {
         let packets: Vec<&RunPacket> =
             self.packets.iter().filter(|packet| packet.stream == stream).collect();
@@ -87,7 +86,7 @@ impl RunPackets {
         }
         let begin = self.begin(stream)?;
         if let Some(first) = series.begin() {
-            // All packets are in the run's own figures: the ledger may end before.
+            // Keeps the run's figures, which include all packets: the ledger may end early.
             let measured = row.measured;
             *row = core::mem::take(row).with(&series);
             row.measured = measured.or(row.measured);
@@ -127,7 +126,6 @@ fn name_worst(row: &mut ReportRow, packets: &[&RunPacket], first: LocalTime) {
     }
 }
 
-/// Which packets are shown: around the worst.
 fn shown(row: &ReportRow, packets: &[&RunPacket], begin: i64) -> core::ops::Range<usize> {
     let worst = row.worst.first().map_or(begin, |worst| begin.saturating_add(worst.at_ns));
     let at = packets.partition_point(|packet| packet.capture < worst);

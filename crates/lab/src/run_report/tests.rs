@@ -7,7 +7,6 @@ use super::*;
 const HEAD: &str = "rtp_timestamp,capture,sender_taken,packed,handed,arrival,read,taken,written,dac,\
                     measured_ns,stream,late,resample_ns";
 
-/// Packets of two streams, a millisecond apart; one is read 9 ms late.
 fn ledger(packets: i64) -> RunPackets {
     let mut text = format!("{HEAD}\n");
     for packet in 0..packets {
@@ -38,11 +37,10 @@ fn a_row_has_every_packet_of_its_own_stream_and_what_made_the_worst() {
     assert_eq!(row.worst[0].at_ns, 1_500_000_000);
     assert!(row.worst[0].because.as_ref().unwrap().starts_with("wakeup 9ms, buffer 2ms"));
     assert_eq!(row.intervals.len(), 4);
-    // Where the sound says nothing, the device does.
+    // Without a measurement in sound, the device's times count.
     let mut other = ReportRow::named("the other");
     ledger.add_to(&mut other, 1);
     assert_eq!(other.measured.unwrap().count, 2_000);
-    // Of a third there is nothing.
     let mut none = ReportRow::named("a third");
     ledger.add_to(&mut none, 2);
     assert!(none.points.is_empty() && none.measured.is_none());

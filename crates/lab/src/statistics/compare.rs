@@ -1,16 +1,17 @@
 //! Whether two runs differ.
 //!
-//! What is compared are medians of intervals, one value for each second of a run: values within one share
-//! what happened in it, and taken one by one would make any difference certain. Three things must agree
-//! for a difference to count: chance would hardly bring it (Mann and Whitney 1947: exactly where there are
-//! few seconds, else with ties by the normal approximation), it is not tiny beside what each run scatters
-//! (Cliff's delta, by the limits of Romano and others 2006), and its bootstrap interval leaves out both
-//! nothing and what the caller calls too little.
+//! Compares medians of intervals, one per second of a run: values within a second share its events,
+//! and single values would make any difference significant. A difference counts if three tests
+//! agree. It is unlikely by chance (Mann and Whitney 1947: exact for few seconds, else the normal
+//! approximation with ties). It is not negligible compared with each run's scatter (Cliff's delta,
+//! limits of Romano and others 2006). And its bootstrap interval excludes zero and the caller's
+//! threshold.
 //!
-//! Seconds that follow each other may be alike, and then say less than as many that are not. Where they
-//! clearly are, the chance is that of fewer: the variance of the ranks grows by (1 + r) / (1 - r) with r their
-//! correlation at lag 1 (Bayley and Hammersley, Supplement to the JRSS 8, 1946). Two runs that wander little and lie
-//! far apart would never differ by that, so that how far counts as well.
+//! Successive seconds may be correlated, and then carry less information. If they clearly are, the
+//! probability is that of fewer: the variance of the ranks grows by (1 + r) / (1 - r), with r their
+//! correlation at lag 1 (Bayley and Hammersley, Supplement to the JRSS 8, 1946). With ranks alone,
+//! two runs that wander little but lie far apart would never differ, so their distance counts as
+//! well.
 
 mod ranks;
 
@@ -21,13 +22,11 @@ pub use ranks::{Ranked, ranked};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SeriesComparison {
-    /// Median of the second less that of the first.
     pub difference: f64,
-    /// Of that, 95 of 100 bootstrap samples lie within.
     pub interval: [f64; 2],
-    /// Of chance alone making the two as different, if they were of one kind.
+    /// Probability of such a difference by chance.
     pub p: f64,
-    /// Cliff's delta: −1 if all of the second lie below all of the first, 1 above.
+    /// Cliff's delta: −1 if all of the second lie below all of the first, 1 if above.
     pub delta: f64,
     pub verdict: SeriesDifference,
 }
@@ -36,21 +35,19 @@ pub struct SeriesComparison {
 #[serde(rename_all = "snake_case")]
 pub enum SeriesDifference {
     Unknown,
-    /// Not beyond what chance and the runs' own uncertainty bring.
     None,
     Less,
     More,
 }
 
-/// Fewer intervals of a run say nothing.
+/// Minimum number of intervals of a run.
 pub const LEAST: usize = 8;
-/// Chance that is still believed.
 pub(crate) const CHANCE: f64 = 0.01;
-/// What is called negligible of Cliff's delta.
+/// Cliff's delta below which a difference is negligible.
 const NEGLIGIBLE: f64 = 0.147;
 const SAMPLES: usize = 2000;
 
-/// Compares the intervals of two runs; a difference up to `uncertainty` means nothing. Deterministic.
+/// Compares the intervals of two runs; differences up to `uncertainty` are ignored. Deterministic.
 pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesComparison {
     let difference = median(second) - median(first);
     if first.len() < LEAST || second.len() < LEAST {
@@ -74,12 +71,12 @@ pub fn compare(first: &[f64], second: &[f64], uncertainty: f64) -> SeriesCompari
     SeriesComparison { difference, interval, p, delta, verdict }
 }
 
-/// Of an even count, the mean of the two in the middle; not a number of none.
+/// For an even count the mean of the two middle values; NaN for none.
 pub fn median(values: &[f64]) -> f64 {
     middle(&mut values.to_vec())
 }
 
-/// The same in the room of the values, which it brings into another order.
+/// The median; reorders the values.
 fn middle(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return f64::NAN;
@@ -93,9 +90,8 @@ fn middle(values: &mut [f64]) -> f64 {
     }
 }
 
-/// The difference of medians of samples with replacement: its 2.5th and 97.5th of 100 parts. Samples are
-/// of runs of intervals as long as the root of their count, since neighbours are alike, too (moving
-/// blocks: Künsch 1989).
+/// 95 % bootstrap interval of the difference of medians. Samples consist of blocks as long as the
+/// square root of the count, since neighbours are correlated (moving blocks: Künsch 1989).
 fn bootstrap(first: &[f64], second: &[f64]) -> [f64; 2] {
     let mut random = Rng::with_seed(1);
     let mut room = Vec::new();

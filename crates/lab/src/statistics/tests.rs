@@ -1,8 +1,8 @@
-//! Against SciPy 1.x (`mannwhitneyu`, asymptotic and with continuity; `beta.ppf`).
+//! Reference: SciPy 1.x (`mannwhitneyu`, asymptotic and with continuity; `beta.ppf`).
 
 use super::*;
 
-/// Numbers below 1000 that any language makes alike.
+/// Numbers below 1000, reproducible in any language.
 fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed;
     (0..count)
@@ -22,7 +22,6 @@ fn chance_and_delta_are_those_of_the_reference() {
     let found = compare(&first, &more, 0.0);
     assert!((found.p - 0.079_825_912_128_027_4).abs() < 1e-10, "{found:?}");
     assert!((found.delta - 0.173_541_666_666_666_7).abs() < 1e-10, "{found:?}");
-    // With many alike.
     let tens =
         |values: &[f64]| values.iter().map(|value| (value / 100.0).floor()).collect::<Vec<_>>();
     let found = compare(&tens(&first), &tens(&more), 0.0);
@@ -31,7 +30,7 @@ fn chance_and_delta_are_those_of_the_reference() {
 
 #[test]
 fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_count_less() {
-    // By all combinations (Python's itertools and Fraction), ties with their mean rank.
+    // From all combinations (Python's itertools and Fraction), with mean ranks for ties.
     for (first, second, p) in [
         (
             vec![0, 7, 1, 6, 2, 5, 3, 4],
@@ -61,7 +60,7 @@ fn of_few_values_every_way_to_part_them_is_counted_and_values_like_those_before_
 
 #[test]
 fn two_runs_that_wander_little_and_lie_far_apart_differ() {
-    // By SciPy's `stats.t.sf` and `norm.sf`, with the correlation at lag 1 of values as of ranks.
+    // From SciPy's `stats.t.sf` and `norm.sf`, with the lag-1 correlation of values and of ranks.
     let first = [0.0, 1.0, 3.0, 4.0, 6.0, 7.0, 8.0, 9.0, 11.0, 12.0];
     for (further, p) in [
         (4.5, 0.400_684_115_939_631_05),
@@ -86,7 +85,7 @@ fn the_bound_of_what_is_missed_is_that_of_the_reference() {
         (1000, 2_700_000, 0.000_390_219_504_685_293_53),
     ] {
         let found = Missed::of(missed, due).at_most;
-        // Its inverse is found by steps, to 1e-8 or so.
+        // The inverse is iterative, precise to about 1e-8.
         assert!((found / bound - 1.0).abs() < 1e-7, "{missed} of {due}: {found}, not {bound}");
     }
     assert_eq!(Missed::of(3, 3).at_most, 1.0);
@@ -176,7 +175,7 @@ fn a_histogram_shows_body_and_tail_and_loses_nothing() {
     let bins = series.histogram();
     assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), 10_003);
     assert!(bins.is_sorted_by(|a, b| a.value_ns < b.value_ns), "{bins:?}");
-    // The body to the nanosecond, each of the tail to a thirty-second of how far off it lies.
+    // The body to the nanosecond, values of the tail to 1/32 of their distance.
     assert_eq!(bins.iter().filter(|bin| bin.count == 500).count(), 20, "{bins:?}");
     for far in [4_000_000_i64, 5_100_000, 35_000_000] {
         let near = |bin: &&Bin| (bin.value_ns - far).abs() <= (far - 5_000_010).abs() / 32;

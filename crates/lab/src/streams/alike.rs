@@ -1,4 +1,4 @@
-//! One count of media time for both ends of a stream whose packets carry none.
+//! Aligns both ends' media time counts for streams whose packets carry none.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use tautline_report::ledger::SentPacket;
 
 use super::StreamOutcome;
 
-/// So many packets may both ends' last ones be apart: what was lost at the end, as where a host froze.
+/// Maximum distance in packets between both ends' last packets, such as losses when a host froze.
 const MOST_APART: i64 = 512;
 const ENOUGH: usize = 4096;
-/// No packet arrives before it left, but stamps and launch times are as good as they are.
+/// Packets cannot arrive before they left, but timestamps and launch times have errors.
 const EARLIEST: i64 = -10_000;
-/// Of a hundred so many may seem to, all the same.
+/// Percentage of packets that may still seem to.
 const FEW: u64 = 2;
 
 impl StreamOutcome {
@@ -19,8 +19,9 @@ impl StreamOutcome {
         self.departures.iter().map(|packet| (packet.timestamp, instant(packet))).collect()
     }
 
-    /// AVTP carries no media time, and each end counts from another: from here on both do as the sender. The last
-    /// packets of both are taken for one, unless one clock says better: then each came a little after it left.
+    /// AVTP carries no media time, and each end counts from another start. This shifts the
+    /// receiver's counts to the sender's, matching their last packets. With one clock, transit
+    /// times refine this.
     pub(super) fn count_alike(&mut self, one_clock: bool) {
         let (Some(sent), Some(heard)) = (self.departures.last(), self.arrivals.last()) else {
             return;
@@ -31,10 +32,10 @@ impl StreamOutcome {
         heard.for_each(|packet| packet.timestamp = packet.timestamp.wrapping_add(apart));
     }
 
-    /// How far the counts are apart by when packets left and came, about `guess`. None comes before it left; of what is
-    /// left then, those are a packet's of which the times between are least: were each taken for one that left before
-    /// it, all would be longer by the time between two, and where a period leaves at once that of its first by a
-    /// whole one.
+    /// Count offset from departure and arrival times, around `guess`. No packet arrives before it
+    /// left; of the remaining offsets, the right one has the shortest transit times. Pairing each
+    /// packet with an earlier departure would lengthen all of them by the packet spacing or, if a
+    /// period's packets leave at once, that of the first by a whole period.
     fn apart_by_times(&self, guess: u32) -> u32 {
         let two = self.departures.windows(2);
         let steps = two.map(|two| two[1].timestamp.wrapping_sub(two[0].timestamp));
@@ -50,7 +51,7 @@ impl StreamOutcome {
                 early += u64::from(after < EARLIEST);
                 sum += u128::from(after.unsigned_abs());
             }
-            // Of those that both ends have, as the first and the last have no neighbour.
+            // Only over packets of both ends, as the first and last have no counterpart.
             let mean = sum.checked_div(both.into());
             (early * 100 > both * FEW, mean.unwrap_or(u128::MAX), packets.abs(), apart)
         };
@@ -62,8 +63,8 @@ impl StreamOutcome {
 mod tests {
     use crate::streams::tests::outcome;
 
-    /// Packets of 125 us that arrive so long after they left, counted from elsewhere by their receiver, of which `lost`
-    /// never come; `together` leave at once.
+    /// Packets of 125 us with transit time `way`, counted from another start by the receiver.
+    /// `lost` ones never arrive; `together` leave at once.
     fn counted_from_elsewhere(
         lost: impl Fn(i64) -> bool,
         (together, way): (i64, i64),
@@ -77,7 +78,7 @@ mod tests {
         }
         let arrived = (0..2000).filter(|number| !lost(*number));
         for (number, packet) in arrived.zip(&mut outcome.arrivals) {
-            // A freeze of the receiver's host, now and then.
+            // The receiver's host freezes now and then.
             let frozen = if number % 700 < 100 { (100 - number % 700) * 125_000 } else { 0 };
             packet.arrival = leaves(number) + way + frozen;
             packet.timestamp = packet.timestamp.wrapping_add(123_456);

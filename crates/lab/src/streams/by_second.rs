@@ -1,5 +1,3 @@
-//! A stream second by second, from the ledgers of both ends.
-
 use std::collections::{BTreeMap, HashSet};
 
 use tautline_proto::time::{LocalTime, Span};
@@ -15,7 +13,7 @@ impl StreamOutcome {
     pub(super) fn by_second(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<StreamBySecond> {
         let ((begin, first), (end, _)) = (counted.first()?, counted.last()?);
         let number = |since: i64| u32::try_from(since.max(0) / INTERVAL.as_nanos()).ok();
-        // A second of which less than half is there is none of its own.
+        // Less than half of a last second does not count.
         let seconds =
             number((*end - *begin).as_nanos().saturating_add(INTERVAL.half().as_nanos()))?;
         let came: HashSet<u32> = counted.iter().map(|(_, packet)| packet.timestamp).collect();
@@ -37,11 +35,11 @@ impl StreamOutcome {
             counted.iter().filter_map(length).for_each(|(due, length)| series.push(due, length));
             (*name, series)
         });
-        // There is no such stage where nothing is launched.
+        // Without launch times there is no launch stage.
         let stages = stages.filter(|(name, series)| *name != LAUNCH || !series.values().is_empty());
         let stages = stages.map(|(name, series)| part(name, &series, seconds, |_| 0));
         let late = [SENDER_LATE, RECEIVER_LATE].into_iter().zip(self.wake_ups());
-        // Against the best of its own second: over a run the two cards may drift apart.
+        // Relative to the best of each second: the two cards may drift apart over a run.
         let late = late.map(|(name, series)| part(name, &series, seconds, |second| second.min_ns));
         let parts = stages.chain(late);
         Some(StreamBySecond {
@@ -66,7 +64,7 @@ fn counts(seconds: impl Iterator<Item = u32>) -> Vec<SecondCount> {
     all.into_iter().collect()
 }
 
-/// The seconds of a part, each less what is its own.
+/// Values of a part per second, each reduced by `less`.
 fn part(name: &str, series: &Series, seconds: u32, less: fn(&Interval) -> i64) -> PartBySecond {
     let mut part = PartBySecond { name: name.to_owned(), ..PartBySecond::default() };
     let end = INTERVAL.as_nanos() * i64::from(seconds);

@@ -1,5 +1,4 @@
-//! Two clocks on one timeline: how far that may be off, whether that is too much, and what rests on one
-//! clock alone.
+//! Uncertainty between two clocks on one timeline, its limit, and figures that need only one clock.
 
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::HeardPacket;
@@ -8,8 +7,8 @@ use super::{StreamOutcome, first_counters};
 use crate::report::ReportRow;
 use crate::statistics::Sorted;
 
-/// Of one-way times between two hosts, unless something else is asked for: what a round trip of half a
-/// millisecond leaves, which wired networks stay below.
+/// Default limit for one-way times between hosts: half a round trip of 0.5 ms; wired networks are
+/// below.
 pub const MOST_UNSURE: Span = Span::from_micros(250);
 
 impl StreamOutcome {
@@ -17,13 +16,12 @@ impl StreamOutcome {
         self.stream().and_then(|one| one.clock.as_ref()).is_some_and(|clock| clock.source == "host")
     }
 
-    /// How far the median of what was measured may be off, either way.
     pub(super) fn uncertainty(&self) -> Option<Span> {
         self.stream()?.latency.uncertainty_ns.map(Span::from_nanos)
     }
 
-    /// Why times between both ends say nothing, and the mend; nothing where they do. The way between them took
-    /// so many nanoseconds, where that is known.
+    /// Why one-way times are unusable, with the fix, if they are. `wire` is the median transit in
+    /// nanoseconds, if known.
     pub(crate) fn untimely(&self, wire: Option<i64>) -> Option<String> {
         if self.is_one_clock() {
             return None;
@@ -62,8 +60,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Tells what rests on one clock each, beside what is measured from one to the other; where both are
-    /// one, that is all of it.
+    /// Adds figures that need only one clock each; none if both ends share one clock.
     pub(super) fn tell_clocks(&self, row: &mut ReportRow, counted: &[(LocalTime, HeardPacket)]) {
         let Some(stream) = self.stream().filter(|_| !self.is_one_clock()) else { return };
         let Some(clock) = &stream.clock else { return };

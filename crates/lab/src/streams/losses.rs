@@ -1,4 +1,4 @@
-//! What a stream lacked, by kind, and how much of that a freeze of the host explains.
+//! Losses of a stream by kind, and the part explained by freezes of the host.
 
 use core::fmt;
 
@@ -9,20 +9,20 @@ use super::machines::XRUNS;
 use super::{LabStream, StreamOutcome, first_counters};
 use crate::report::ReportRow;
 
-/// What was not heard of the packets that count, and the xruns since the first of them.
+/// Counted packets that were not heard, and xruns since the first counted packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StreamLosses {
-    /// Packets that never left, as the sender's device lost their sound or its kernel had no room.
+    /// Packets never sent: the sender's device lost their sound, or its kernel had no room.
     pub(crate) never_sent: u64,
     pub(crate) late: u64,
     pub(crate) lost: u64,
-    /// Packets that were there in time, and at whose turn the device played silence of its own.
+    /// Packets in time, at whose turn the device played silence.
     pub(crate) unheard: u64,
-    /// Of the sender's device and of the receiver's. One counts of which nobody knows when it was.
+    /// Of the sender's and receiver's devices. Includes xruns of unknown time.
     pub(crate) xruns: [u64; 2],
-    /// Of all that, what is more than freezes explain that the witness of the same end saw.
+    /// Losses beyond those explained by freezes at the same end.
     pub(crate) besides: u64,
-    /// Freezes that the witness saw of the end that saw more.
+    /// Freezes seen by the stall monitor of the end that saw more.
     pub(crate) freezes: u64,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct MissedBy {
 }
 
 impl MissedBy {
-    /// Tells each, also those that there are none of: what was missed was missed in one of these ways.
+    /// Adds each kind, including zeros.
     pub(super) fn tell(self, row: &mut ReportRow) {
         for (key, words, count) in [
             ("never_sent", "missed: never sent", self.never_sent),
@@ -98,10 +98,10 @@ impl StreamOutcome {
         let counted = self.counted();
         let MissedBy { never_sent, late, lost, unheard } = self.missed_by(&counted);
         let xruns = self.xruns_counted(&counted);
-        // What an xrun cost is explained where the xrun is.
+        // An xrun's losses are explained with the xrun.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
-        // What freezes cost is told of the whole run: some of it may have been before packets counted, so
-        // this is the least that they do not explain.
+        // Freeze losses cover the whole run, some before packets counted, so this is the minimum
+        // left unexplained.
         let of_host = [&self.sent, &self.heard].map(|report| first_counters(report).host_stalled);
         let besides = xruns[0].saturating_sub(of_host[0])
             + unexplained
@@ -117,8 +117,8 @@ impl StreamOutcome {
         }
     }
 
-    /// Xruns of each end but those that are known to have been before the first packet that counts: a card
-    /// may have one while it starts.
+    /// Xruns of each end, without those known to precede the first counted packet: a card may have
+    /// one while it starts.
     fn xruns_counted(&self, counted: &[(LocalTime, HeardPacket)]) -> [u64; 2] {
         let told = self.xruns(counted);
         [(&self.sent, XRUNS[0]), (&self.heard, XRUNS[1])].map(|(report, (key, _))| {

@@ -1,4 +1,4 @@
-//! What the machines of a stream did meanwhile, once a second, joined to its packets by time.
+//! Load of a stream's machines, sampled once a second and joined to its packets by time.
 
 use std::collections::BTreeMap;
 use std::iter::once;
@@ -16,7 +16,7 @@ use crate::resources::machine_quantities;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SampledQuantity {
     pub key: String,
-    /// Instants of that machine's monotonic clock in nanoseconds, each with what was read.
+    /// Times on that machine's monotonic clock in nanoseconds, with the sampled values.
     pub values: Vec<(i64, f64)>,
 }
 
@@ -31,7 +31,7 @@ pub enum SampledMachines {
 }
 
 const WRITING: Duration = Duration::from_secs(5);
-/// After the stream it ends by itself, should nobody end it.
+/// Time after the stream at which a sampler ends by itself.
 const BEYOND: Span = Span::from_secs(30);
 
 pub(super) enum MachineSamplers {
@@ -42,7 +42,7 @@ pub(super) enum MachineSamplers {
 const SAMPLE: &str = "lab sample";
 
 impl MachineSamplers {
-    /// Starts reading; of one machine one is enough. Without it a stream runs as well.
+    /// Starts sampling; one sampler per machine. The stream runs even if this fails.
     pub(super) fn start(ends: &mut StreamEnds, lasts: Span) -> Self {
         let most = (lasts + BEYOND).to_string();
         let words: Vec<String> =
@@ -69,12 +69,11 @@ impl MachineSamplers {
     }
 }
 
-/// Of the sender's device and of the receiver's.
 pub(super) const XRUNS: [(&str, &str); 2] = [
     ("sender_xruns", "xruns of the sender's device"),
     ("receiver_xruns", "xruns of the receiver's device"),
 ];
-/// Of all cores: what programs and the kernel took of them.
+/// CPU time of programs and kernel, over all cores.
 const BUSY: [&str; 4] = ["user_percent", "system_percent", "irq_percent", "softirq_percent"];
 const QUEUE: &str = "runnable";
 
@@ -82,11 +81,10 @@ struct MachineNames {
     key: &'static str,
     words: &'static str,
     busy: &'static str,
-    /// That it was not read: for programs, and for people.
     unread: (&'static str, &'static str),
 }
 
-/// Of the sender's machine, of the receiver's, and of one that both ends share.
+/// Names for the sender's machine, the receiver's, and a shared one.
 const NAMES: [MachineNames; 3] = [
     MachineNames {
         key: "sender_",
@@ -111,7 +109,7 @@ const NAMES: [MachineNames; 3] = [
 impl MachineNames {
     fn told(&self, read: &[SampledQuantity]) -> Vec<Meanwhile> {
         let busy = Meanwhile::drawn(format!("{}busy_percent", self.key), self.busy, busy(read));
-        // By the names of this version: another machine's are not taken over.
+        // Only quantities known to this version; unknown ones of another machine are dropped.
         let all = machine_quantities().map(|(key, words)| Meanwhile {
             key: format!("{}{key}", self.key).into(),
             words: format!("{}{words}", self.words).into(),
@@ -123,7 +121,7 @@ impl MachineNames {
 }
 
 impl SampledMachines {
-    /// Each that was to be read: by the clock of which end, under which names, and what was read.
+    /// Each sampled machine: the end whose clock it uses, its names, and its samples.
     fn each(&self) -> Vec<(usize, &'static MachineNames, &Sampled)> {
         let [sender, receiver, shared] = &NAMES;
         match self {
@@ -149,7 +147,7 @@ impl StreamOutcome {
         left.map_or(&[][..], |at| &self.departures[at..])
     }
 
-    /// When the first packet that counts was captured, in nanoseconds on the clock of each end.
+    /// Capture time of the first counted packet, in nanoseconds on each end's clock.
     fn begins(&self, counted: &[(LocalTime, HeardPacket)]) -> [Option<i64>; 2] {
         let Some((begin, first)) = counted.first() else { return [None; 2] };
         [self.departures_from(first).first().map(|packet| packet.capture), Some(begin.as_nanos())]
@@ -166,8 +164,7 @@ impl StreamOutcome {
         events.collect()
     }
 
-    /// How many packets each second missed, where any did, and how loaded the machines were, since the
-    /// first packet that counts.
+    /// Packets missed per second, if any, and machine load, since the first counted packet.
     pub(super) fn meanwhile(&self, counted: &[(LocalTime, HeardPacket)]) -> Vec<Meanwhile> {
         let Some((begin, first)) = counted.first() else { return Vec::new() };
         let departures = self.departures_from(first);
@@ -208,8 +205,7 @@ fn busy(machine: &[SampledQuantity]) -> Vec<(i64, f64)> {
     first.iter().map(sum).collect()
 }
 
-/// In the middle of each second, how many of the packets that should have left in it were not heard; nothing
-/// where all were.
+/// For the middle of each second: how many of its packets were not heard; `None` if all were.
 fn missed(
     departures: impl Iterator<Item = (u32, i64)>,
     never_sent: Vec<SecondCount>,
@@ -217,7 +213,8 @@ fn missed(
 ) -> Option<Meanwhile> {
     let heard = counted.iter().filter(|(_, packet)| packet.is_heard());
     let heard: std::collections::HashSet<u32> = heard.map(|(_, packet)| packet.timestamp).collect();
-    // A ledger is what another machine wrote: a second that it names takes no room but its own.
+    // The ledger is another machine's data: an extreme time must not allocate all seconds in
+    // between.
     let (mut begin, mut seconds) = (None, BTreeMap::new());
     for (timestamp, capture) in departures {
         let since = capture.saturating_sub(*begin.get_or_insert(capture)).max(0);

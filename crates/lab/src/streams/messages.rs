@@ -1,4 +1,4 @@
-//! A stream in the words of the programs that carry it.
+//! Arguments of the programs that carry a stream.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,11 +11,11 @@ use super::{LabStream, READY, TAIL};
 pub enum LabWire {
     #[default]
     Rtp,
-    /// Ethernet without IP, as AVTP, from this interface of the sender's to that of the receiver's.
+    /// AVTP on Ethernet, from the sender's interface to the receiver's.
     Avtp([String; 2]),
 }
 
-/// An address that may be used at one place without being claimed (IEEE 1722 table B.10).
+/// A locally usable address that needs no allocation (IEEE 1722 table B.10).
 const GROUP: &str = "91:E0:F0:00:FE:01";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) struct StreamPath {
 }
 
 impl StreamPath {
-    /// To that address, at every other UDP port from that on.
+    /// To every second UDP port of this address from `port` on.
     pub(super) fn by_udp(address: IpAddr, port: u16, copies: u16) -> Self {
         let at = |address: IpAddr| {
             let ports = (0..copies).map(|copy| port + 2 * copy);
@@ -45,7 +45,6 @@ fn words<const COUNT: usize>(words: [&str; COUNT]) -> impl Iterator<Item = Strin
 }
 
 impl LabStream {
-    /// That both ends have; the sender is the first of two.
     fn common(&self, end: usize, lasts: Span) -> Vec<String> {
         let Self { ptime, latency, period, periods, rate, .. } = self;
         let all = format!(
@@ -80,9 +79,8 @@ impl LabStream {
         let output = self.output.as_deref().unwrap_or("virtual:");
         let mut all: Vec<String> = words(["recv", "--output", output]).collect();
         all.extend(path.from.iter().flat_map(|from| words(["--from", from])));
-        // It is there before the sender, and ends after it.
+        // The receiver starts before the sender and ends after it.
         all.extend(self.common(1, lasts + READY + TAIL));
-        // Nobody says goodbye by Ethernet.
         if self.wire == LabWire::Rtp {
             all.push("--exit-on-bye".to_owned());
         }

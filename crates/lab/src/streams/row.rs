@@ -1,5 +1,5 @@
-//! A stream as a row of a report: what was measured, packet by packet, from the ledgers, and how sure that
-//! is, from the receiver's own report.
+//! A stream as a report row: figures per packet from the ledgers, uncertainty from the receiver's
+//! report.
 
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{HeardPacket, LedgerPacket, STAGES, SentPacket, length, lengths};
@@ -10,7 +10,7 @@ use crate::report::{Points, ReportRow};
 use crate::statistics::{Missed, Series};
 
 impl StreamOutcome {
-    /// Its row: measured is capture to DAC. Void where nothing was found in the sound.
+    /// The row; measured is capture to DAC. Void if nothing was found in the sound.
     pub fn row(&self, name: impl Into<String>) -> ReportRow {
         let mut row = self.row_of_misses(name);
         if row.measured.as_ref().is_none_or(|measured| measured.count == 0) {
@@ -19,8 +19,8 @@ impl StreamOutcome {
         row
     }
 
-    /// The same of what is judged by missed packets: that nothing was found in the sound, as in a mix of several
-    /// streams, is no reason for it to be void. Measured is nothing then.
+    /// The row of an experiment that judges missed packets. It is valid without any measurement, as
+    /// in a mix of several streams.
     pub(crate) fn row_of_misses(&self, name: impl Into<String>) -> ReportRow {
         let counted = self.counted();
         let stream = self.stream();
@@ -35,11 +35,12 @@ impl StreamOutcome {
         if row.missed.is_some_and(|missed| missed.missed > 0) {
             self.missed_by(&counted).tell(&mut row);
         }
-        // Of the whole run, also of before packets counted: the ledger does not say when a host froze.
+        // Of the whole run: the ledger does not show when a host froze.
         if let Some(frozen) = stream.map(frozen).filter(|count| *count > 0) {
             row.add("host_stalled", "missed in freezes of the host, whole run", frozen);
         }
-        // Played, and not found in the sound: measured and missed with these are what was due.
+        // Played, but not found in the sound: together with measured and missed, this is all that
+        // was due.
         let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count();
         let not_found = heard.saturating_sub(series.values().len());
         if not_found > 0 {
@@ -62,9 +63,9 @@ impl StreamOutcome {
         row.events = self.xruns(&counted);
         row.events.extend(never_sent.events());
         self.tell_unread(&mut row);
-        // Lines that a ledger lacks would be packets that were missed.
+        // Lines missing in a ledger would count as missed packets.
         row.void = self.unwritten();
-        // Another scheduler's figures are not those of the one that was asked for.
+        // Figures of another scheduler do not answer the request.
         row.void = row.void.or_else(|| self.refused.clone());
         let wire = row.stages.iter().find(|stage| stage.name == "wire");
         let wire = wire.and_then(|wire| wire.summary.p50_ns);
@@ -76,12 +77,13 @@ impl StreamOutcome {
         row
     }
 
-    /// How late the device threads woke: the sender's after its block was there, the receiver's after the
-    /// best of its wake-ups, since what it has left until the DAC is known and when it was due is not.
+    /// Wake-up lateness of the device threads. The sender's counts from when its block was ready.
+    /// The receiver's is relative to its best wake-up: its time left until the DAC is known, its
+    /// due time is not.
     pub fn wake_ups(&self) -> [Series; 2] {
         let mut counted = self.counted();
-        // What came too late was not played when its line says, and of the packets of a block the first
-        // alone tells when that was.
+        // Late packets were not played at the time in their line. Only the first packet of a block
+        // has its wake-up time.
         counted.retain(|(_, packet)| !packet.late);
         let last = STAGES.len() - 1;
         let blocks = [1, last].map(|at| {
@@ -123,8 +125,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Whether nothing was found in the sound since packets were missed: that says something of this row,
-    /// if no latency, and is no reason for it to be void.
+    /// Whether nothing was found in the sound because packets were missed: that is a valid result.
     pub(crate) fn is_unmeasured_by_misses(&self, row: &ReportRow) -> bool {
         let unmeasured = row.measured.as_ref().is_none_or(|measured| measured.count == 0);
         let missed = row.missed.is_some_and(|missed| missed.missed > 0);
@@ -143,12 +144,12 @@ impl StreamOutcome {
         })
     }
 
-    /// Freezes that the witness of each end saw; nothing where the plan has none.
+    /// Freezes seen by each end's stall monitor; `None` if the plan disables it.
     pub(super) fn stalls(&self, plan: &LabStream) -> [Option<u64>; 2] {
         let ends = [(&self.sent, &plan.send), (&self.heard, &plan.recv)];
         ends.map(|(report, words)| {
             let watched = !words.iter().any(|word| word == "--no-stall-monitor");
-            // What else than taut may be run has no role, and says nothing of its host.
+            // Other programs than taut report no role, and no freezes.
             (!report.role.is_empty()).then_some(report.host.stalls).filter(|_| watched)
         })
     }
@@ -165,9 +166,9 @@ impl StreamOutcome {
         self.heard.streams.iter().map(frozen).sum()
     }
 
-    /// The packets that count, each with when it was captured: neither of the beginning nor after the
-    /// sender's end. Where the receiver could not know that of most (AVTP by a clock that is not to be relied upon), it
-    /// is of all as the sender's own ledger has it.
+    /// Counted packets with their capture times: after settling, until the sender's end. If the
+    /// receiver cannot know most of these times (AVTP with an unreliable clock), they come from the
+    /// sender's ledger.
     pub(crate) fn counted(&self) -> Vec<(LocalTime, HeardPacket)> {
         let heard = || self.arrivals.iter().filter(|packet| packet.stream == 0);
         let known = heard().filter(|packet| packet.sender[0].is_some()).count();
@@ -188,12 +189,11 @@ impl StreamOutcome {
         packets
     }
 
-    /// Of the packets that there should have been while packets counted, those that were never sent, never
-    /// came, came late, or were not heard.
+    /// Counted packets that were never sent, lost, late, or not heard.
     pub(crate) fn missed(&self, counted: &[(LocalTime, HeardPacket)]) -> Option<Missed> {
         let first = counted.first()?.1.timestamp;
-        // From the first that counts to the last that left: the receiver was there longer, and what it lacks
-        // of the end it missed.
+        // From the first counted packet to the last that left: the receiver ran longer, and its
+        // missing packets at the end are missed.
         let left = |packet: &SentPacket| packet.timestamp == first;
         let due = self.departures.iter().position(left).map_or(0, |at| self.departures.len() - at);
         let heard = counted.iter().filter(|(_, packet)| packet.is_heard()).count().min(due);
@@ -215,7 +215,7 @@ fn stages(
     let each = STAGES.iter().enumerate().filter_map(|(at, name)| {
         let mut series = Series::with_room(counted.len());
         for (due, packet) in counted {
-            // Of another machine, and read from a file: they may be anything.
+            // Another machine's data from a file may be anything.
             if let Some(length) = length(&packet.instants(), at) {
                 series.push(*due, Span::from_nanos(length));
             }

@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::resources::machine_quantities;
 
-/// A report of these fields.
 pub(crate) fn read<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).unwrap()
 }
 
-/// Packets of 1 ms, of which all but the named ones arrive: each 5 ms from capture to DAC.
+/// Packets of 1 ms, 5 ms from capture to DAC; all but `lost` arrive.
 pub(crate) fn outcome(packets: i64, lost: &[i64]) -> StreamOutcome {
     let millis = |number: i64| number * 1_000_000;
     let timestamp = |number: i64| (number * 48 - 480) as u32;
@@ -92,7 +91,7 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
     }
     let stream = outcome.row("test").stream.unwrap();
     assert_eq!((stream.rate, stream.period, stream.periods), (48_000, 48, 2));
-    // Four whole ones after the first two, and less than half of one more.
+    // Four whole seconds after the first two, and less than half of one more.
     assert_eq!((stream.seconds, stream.due, stream.ptime_ns), (4, 4400, 1_000_000));
     assert_eq!(stream.lost, [(0, 2), (2, 1)]);
     assert_eq!((stream.late, stream.unheard), (vec![(3, 3)], vec![(0, 1)]));
@@ -110,7 +109,7 @@ fn a_stream_is_told_second_by_second_with_all_its_parts_and_what_each_missed() {
 fn a_thread_is_late_against_the_best_of_its_own_second() {
     let mut outcome = outcome(6000, &[]);
     for (number, packet) in outcome.arrivals.iter_mut().enumerate() {
-        // The card drifts away by 200 us, and of every tenth block the thread wakes 30 us late.
+        // The card drifts by 200 us, and at every tenth block the thread wakes 30 us late.
         let off =
             if number < 4000 { 0 } else { 200_000 } + if number % 10 == 0 { 30_000 } else { 0 };
         packet.receiver[2] = packet.receiver[2].map(|written| written + off);
@@ -122,14 +121,15 @@ fn a_thread_is_late_against_the_best_of_its_own_second() {
 
 #[test]
 fn packets_that_never_came_are_missed() {
-    // The first of them is of the time that does not count; or the network is gone before the end.
+    // The first lost packet does not count; or the network fails before the end.
     for (lost, known) in [(vec![100, 2500, 2501, 3000], 3), ((3500..4000).collect(), 500)] {
         let missed = outcome(4000, &lost).row("test").missed.unwrap();
         assert_eq!((missed.due, missed.missed), (2000, known));
     }
 }
 
-/// The same of which the sender's device lost the sound of these packets: there is no line of them at either end.
+/// Like [`outcome`], but the sender's device lost the sound: neither end has a line for these
+/// packets.
 fn overrun(packets: i64, never_sent: &[i64]) -> StreamOutcome {
     let mut outcome = outcome(packets, never_sent);
     let arrivals: std::collections::HashSet<_> =
@@ -140,7 +140,7 @@ fn overrun(packets: i64, never_sent: &[i64]) -> StreamOutcome {
 
 #[test]
 fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_have_been() {
-    // The first is of the time that does not count; one run of packets lies across two seconds.
+    // The first does not count; one gap spans two seconds.
     let lost: Vec<i64> = [100, 2500].into_iter().chain(2998..3003).collect();
     let row = overrun(4400, &lost).row("test");
     let missed = row.missed.unwrap();
@@ -161,7 +161,7 @@ fn sound_that_the_senders_device_lost_was_due_and_is_missed_with_where_it_would_
 
 #[test]
 fn a_packet_whose_sound_was_lost_in_part_is_missed() {
-    // The card lost 100 frames: the packets after that are not of whole packets since the first.
+    // The card lost 100 frames: later packets are not a multiple of packets after the first.
     let mut outcome = overrun(4000, &[3000, 3001]);
     let later = |timestamp: &mut u32| *timestamp = timestamp.wrapping_add(4);
     for packet in outcome.departures.iter_mut().filter(|one| one.capture > 3_001_000_000) {
@@ -178,7 +178,6 @@ fn a_packet_whose_sound_was_lost_in_part_is_missed() {
 fn media_times_of_a_ledger_that_lie_too_far_apart_are_no_packets_for_ever() {
     let mut outcome = overrun(4000, &[]);
     for (number, packet) in outcome.departures[2100..].iter_mut().enumerate() {
-        // More than half an hour each.
         packet.timestamp = (number as u32).wrapping_mul(0x0600_0000);
     }
     let row = outcome.row("test");
@@ -262,7 +261,7 @@ fn instants_of_a_ledger_that_lie_too_far_apart_are_left_out() {
     let stage = |name| row.stages.iter().find(|stage| stage.name == name).unwrap().summary.count;
     assert_eq!((stage("capture"), stage("wakeup")), (1999, 2000));
     let sender = &outcome.wake_ups()[0];
-    // One is not known at all, and one is too far from the best.
+    // One is unknown, and one is too far from the best.
     assert_eq!(sender.summary().count, 1998);
 }
 
@@ -294,7 +293,6 @@ fn sampled(key: &str, values: &[(i64, f64)]) -> SampledQuantity {
 fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
     let seconds = |at: i64| at * 1_000_000_000;
     let mut outcome = between_two(Span::from_micros(60));
-    // The first packet that counts was captured 2 s after the first of all.
     let sender = 7_000_000_000_000 + seconds(2);
     let there = vec![sampled("runnable", &[(sender - 1, 1.0), (sender + 5, 2.0)])];
     let at = [(seconds(3), 10.0), (seconds(4), 20.0), (seconds(9), 30.0)];
@@ -311,7 +309,6 @@ fn what_machines_did_is_joined_to_the_packets_by_the_clock_of_each() {
         ("receiver_irq_percent", vec![(seconds(2), 20.0)]),
     ];
     assert_eq!(told, known, "what was before and after the packets is none of theirs");
-    // Both ends on one.
     outcome.machines = SampledMachines::One(Ok(here));
     let meanwhile = outcome.row("test").meanwhile;
     let told: Vec<_> = meanwhile.iter().map(|one| (&*one.key, &one.values)).collect();
@@ -325,7 +322,6 @@ fn all_that_is_read_of_machines_is_told_and_what_pages_have_room_for_is_drawn() 
     let at = |begin: i64| [(begin + 1, 3.0), (begin + 1_000_000_001, 4.0)];
     let read = |begin| {
         let all = machine_quantities().map(|(key, _)| sampled(key, &at(begin)));
-        // What another version may read beside.
         Ok(all.chain([sampled("of_another_version", &at(begin))]).collect::<Vec<_>>())
     };
     outcome.machines = SampledMachines::Two([read(7_002_000_000_000), read(2_000_000_000)]);
@@ -393,11 +389,9 @@ fn seconds_in_which_packets_were_missed_are_marked() {
     assert!(outcome(4000, &[]).row("test").meanwhile.is_empty());
 }
 
-/// Between two machines, whose clocks are known to so much.
 pub(crate) fn between_two(uncertainty: Span) -> StreamOutcome {
     let mut outcome = outcome(4000, &[]);
     for packet in &mut outcome.departures {
-        // On a clock that was started long before.
         packet.capture += 7_000_000_000_000;
         packet.handed = packet.capture + 1_020_000;
     }
@@ -417,7 +411,7 @@ fn a_row_of_two_clocks_says_how_sure_they_are_and_what_rests_on_one_of_them() {
     assert_eq!(figure("round_trip_ns"), Some(json!(180_000)));
     assert_eq!(figure("sender_own_ns"), Some(json!(1_020_000)));
     assert_eq!(figure("receiver_own_ns"), Some(json!(3_900_000)));
-    // What is measured is of one clock where both ends read it.
+    // With one clock, the uncertainty does not matter.
     let mut one = between_two(Span::from_millis(9));
     one.heard.streams[0].clock = read(json!({"source": "host"}));
     one.heard.streams[0].counters.clock_steps = 1;

@@ -1,5 +1,5 @@
-//! Packets that were never sent: the sender's device lost their sound (an xrun), or its kernel had no room for
-//! them. No ledger has a line of such a packet; the media time goes on, so it is missing between two that left.
+//! Packets never sent: the sender's device lost their sound (an xrun), or its kernel had no room.
+//! They have no ledger line; media time continues, so there is a gap between two packets that left.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::report::{Events, INTERVAL, SecondCount};
 
 const NEVER_SENT: (&str, &str) = ("never_sent", "packets never sent");
 
-/// No more than this is told as never sent, together: who lost an hour has no stream.
+/// Maximum total reported as never sent: a longer gap is not a stream.
 const LONGEST_SECONDS: u32 = 3600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct UnsentPackets {
-    /// When the first would have been captured, since the first packet that counts, in nanoseconds.
+    /// Capture time of the first, since the first counted packet, in nanoseconds.
     at: i64,
     count: u32,
 }
@@ -24,7 +24,6 @@ struct UnsentPackets {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct NeverSent {
     gaps: Vec<UnsentPackets>,
-    /// From one to the next, in nanoseconds.
     each: i64,
 }
 
@@ -49,20 +48,20 @@ impl StreamOutcome {
 impl NeverSent {
     fn among(departures: &[SentPacket], rate: u32) -> Self {
         let steps = departures.windows(2).filter_map(|two| {
-            // Media time in 32 bits; what is less than nothing is none that left later.
+            // Media time has 32 bits; a negative step is not a later packet.
             let step = two[1].timestamp.wrapping_sub(two[0].timestamp);
             (1..=i32::MAX as u32).contains(&step).then_some((two[0].capture, step))
         });
-        // As long as a packet is, whatever was asked for.
+        // The actual packet length, whatever was requested.
         let Some(packet) = steps.clone().map(|(_, step)| step).min() else {
             return Self::default();
         };
         let nanos = |frames: u32| i64::from(frames) * 1_000_000_000 / i64::from(rate.max(1));
         let begin = departures.first().map_or(0, |first| first.capture);
-        // A ledger is what another machine wrote: its media times may be anything.
+        // The ledger is another machine's data: media times may be anything.
         let mut room = rate.saturating_mul(LONGEST_SECONDS);
         let gap = |(capture, step): (i64, u32)| {
-            // What of the sound was lost is seldom whole packets; begun is as good as missed.
+            // A loss is seldom whole packets; a partly lost packet is missed.
             let count = (step - packet).div_ceil(packet);
             room = room.checked_sub(step - packet)?;
             let at = capture.saturating_sub(begin).saturating_add(nanos(packet));
@@ -76,14 +75,13 @@ impl NeverSent {
         self.gaps.iter().map(|gap| u64::from(gap.count)).sum()
     }
 
-    /// In which second since the first packet that counts each would have been captured.
+    /// Count per second since the first counted packet, by capture time.
     pub(super) fn by_second(&self) -> Vec<SecondCount> {
         let second = INTERVAL.as_nanos();
         let mut all: BTreeMap<u32, u32> = BTreeMap::new();
         for gap in &self.gaps {
             let (mut at, mut left) = (gap.at.max(0), i64::from(gap.count));
             while let (1.., Ok(number)) = (left, u32::try_from(at / second)) {
-                // So many of them begin in it.
                 let within = left.min((second - at % second + self.each - 1) / self.each);
                 let sum = all.entry(number).or_insert(0);
                 *sum = sum.saturating_add(within as u32);

@@ -1,4 +1,4 @@
-//! What interfaces carry without a stream of ours: packets and bytes of each protocol, second by second.
+//! Traffic of interfaces without our stream: packets and bytes of each protocol per second.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
@@ -19,27 +19,24 @@ use crate::capture::{CapturedFrame, LinkType, ReadFrames, read_frames};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientTraffic {
     pub schema: u32,
-    /// From when on frames were counted and until when, on the scale of the seconds; of a capture a second at least.
+    /// Begin and end of counting, on the scale of the seconds; at least a second for a capture.
     pub range_ns: [i64; 2],
     pub parts: Vec<AmbientPart>,
-    /// Frames for which the tap had no room.
     pub dropped: u64,
-    /// Whether several packets that the kernel handles as one frame count as several.
+    /// Whether the packets within one frame of the kernel are counted individually.
     pub sized: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmbientPart {
     pub interface: String,
-    /// Sent by this host, or received; unknown of captures.
     pub outgoing: Option<bool>,
     pub protocol: Protocol,
     pub cast: Cast,
-    /// Seconds that had any, with what they had.
     pub seconds: Vec<(i64, Carried)>,
 }
 
-/// Packets and their bytes, with the link's headers and without checksums.
+/// Packets and their bytes, with link headers, without checksums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub packets: u64,
@@ -61,7 +58,6 @@ impl AmbientTraffic {
         Span::from_nanos(end.saturating_sub(begin).max(1))
     }
 
-    /// Interfaces with what they carried, the one of the most bytes first.
     pub fn interfaces(&self) -> Vec<String> {
         let names: BTreeSet<&String> = self.parts.iter().map(|part| &part.interface).collect();
         let mut names: Vec<String> = names.into_iter().cloned().collect();
@@ -80,7 +76,7 @@ impl AmbientTraffic {
         }
         let mut carried = Carried::default();
         seconds.values().for_each(|second| carried.add(*second));
-        // The first and the last may be shorter than a second.
+        // Leaves out partial seconds at the ends.
         let [begin, end] = self.range_ns;
         let whole = seconds.iter().filter(|(second, _)| {
             let starts = second.saturating_mul(SECOND);
@@ -97,21 +93,21 @@ impl AmbientTraffic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientSum {
     pub carried: Carried,
-    /// The most packets of a whole second, and the most bytes of one; `None` without a whole second.
+    /// Maximum packets, and maximum bytes, of a whole second; `None` without a whole second.
     pub busiest: Option<Carried>,
     pub seconds: BTreeMap<i64, Carried>,
 }
 
-/// The interface, whether it was sent, its protocol and its kind of address.
+/// Interface, whether it was sent, protocol, and kind of address.
 type AmbientKey = (u32, Option<bool>, Protocol, Cast);
 
-/// Packets whose later parts may still come.
+/// Maximum number of packets with fragments outstanding.
 const MAX_PARTED: usize = 64;
 
 pub(super) struct AmbientMix {
-    /// Where the scale of seconds begins, in nanoseconds.
+    /// Start of the scale of seconds, in nanoseconds.
     begins: i64,
-    /// Where it ends: a tap hands on later frames too.
+    /// End of the scale: a tap delivers later frames too.
     ends: Option<i64>,
     range: Option<[i64; 2]>,
     parts: BTreeMap<AmbientKey, BTreeMap<i64, Carried>>,
@@ -182,7 +178,7 @@ impl FrameCounter for AmbientMix {
         let TappedFrame { interface, hardware, outgoing, at, bytes, segment, head } = *frame;
         let (link, at) = (TapLink::of(hardware), nanos(at));
         let is_counted = at >= self.begins && self.ends.is_none_or(|ends| at <= ends);
-        // By the loopback each frame goes out and comes in.
+        // Loopback frames appear twice, outgoing and incoming.
         if is_counted && (link != TapLink::Loopback || outgoing) {
             self.count(interface, Some(outgoing), at, &read_frame(link, bytes, segment, head));
         }
@@ -190,17 +186,18 @@ impl FrameCounter for AmbientMix {
 }
 
 const MAX_SOURCES: usize = 64;
-/// A packet this far from the one before is of another stream (RFC 3550 A.1, MAX_DROPOUT).
+/// Sequence jump that means another stream (RFC 3550 A.1, MAX_DROPOUT).
 const MAX_DROPOUT: u16 = 3000;
 
-/// Tells RTP from other datagrams with the same first bits: packets of one source follow each other.
+/// Distinguishes RTP from other datagrams with the same first bits: packets of one source follow
+/// each other.
 #[derive(Default)]
 struct RtpSources {
     last: VecDeque<(SocketAddr, u32, u16)>,
 }
 
 impl RtpSources {
-    /// Whether a packet of its source, shortly before or after it in the stream, was seen before.
+    /// Whether a packet of the same source with a near sequence number was seen before.
     fn follows(&mut self, to: SocketAddr, rtp: RtpHead) -> bool {
         let is_same = |(there, ssrc, _): &(SocketAddr, u32, u16)| (*there, *ssrc) == (to, rtp.ssrc);
         let before = self.last.iter().position(is_same).and_then(|at| self.last.remove(at));
@@ -216,7 +213,8 @@ fn nanos(at: LocalTime) -> i64 {
     (at - LocalTime::ZERO).as_nanos()
 }
 
-/// Counts what the interfaces of this network namespace carry until it is asked to stop; tells when it has begun.
+/// Counts the traffic of this network namespace until stop is requested; calls `begun` at the
+/// start.
 pub fn watch_ambient(stop: &Stop, begun: impl FnOnce()) -> Result<AmbientTraffic, String> {
     let mut tap = TrafficTap::open(|begins| AmbientMix::new(nanos(begins)))?;
     begun();
@@ -227,13 +225,14 @@ pub fn watch_ambient(stop: &Stop, begun: impl FnOnce()) -> Result<AmbientTraffic
     tap.counter.ends = Some(nanos(ends));
     let seen = tap.finish();
     let range = [0, (ends - seen.begins).as_nanos()];
-    // One that was gone before it could be asked for its name.
+    // The interface was removed before its name was known.
     let name = |number: u32| seen.names.get(&number).cloned().unwrap_or(format!("#{number}"));
     let dropped = seen.statistics.dropped;
     Ok(AmbientTraffic { dropped, sized: seen.sized, ..seen.counter.told(range, name) })
 }
 
-/// Counts the frames of a capture, pcap or pcapng, as of one interface of this name, and reports how far it was read.
+/// Counts the frames of a capture, pcap or pcapng, as one interface of this name. Also returns how
+/// far it was read.
 pub(crate) fn read_ambient(
     file: impl Read + Send,
     interface: &str,
@@ -246,13 +245,13 @@ pub(crate) fn read_ambient(
     });
     let mix = mix.unwrap_or_else(|| AmbientMix::new(0));
     let [begin, end] = mix.range.unwrap_or_default();
-    // The rate of less than a second says nothing.
+    // Less than a second gives no useful rate.
     let range = [begin, end.max(begin.saturating_add(SECOND))];
     (mix.told(range, |_| interface.to_owned()), read)
 }
 
-/// The frame as it was on its link, whose header captures replace if they are of Linux's `any` interface or BSD's
-/// loopback.
+/// The frame as on its link: captures of Linux's `any` interface or BSD's loopback replace the
+/// header.
 fn without_link<'a>(frame: &CapturedFrame<'a>) -> (TapLink, usize, &'a [u8]) {
     let CapturedFrame { link, bytes, frame, .. } = *frame;
     let behind = |head: usize| (bytes.saturating_sub(head), frame.get(head..).unwrap_or_default());

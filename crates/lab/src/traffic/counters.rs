@@ -1,10 +1,10 @@
-//! The kernel's counters as text: proc_pid_net(5).
+//! Parses the kernel's network counters: proc_pid_net(5).
 
 use std::collections::BTreeMap;
 
 use super::TrafficInterface;
 
-/// `/proc/net/dev`: two lines of head, then the name and sixteen numbers, the first eight of what came.
+/// `/proc/net/dev`: two header lines, then name and sixteen numbers, the first eight for receive.
 pub(super) fn interfaces(text: &str) -> BTreeMap<String, TrafficInterface> {
     let each = text.lines().filter_map(|line| {
         let (name, numbers) = line.split_once(':')?;
@@ -19,7 +19,8 @@ pub(super) fn interfaces(text: &str) -> BTreeMap<String, TrafficInterface> {
     each.collect()
 }
 
-/// `/proc/net/snmp` and `/proc/net/netstat`: a line of names, and one of numbers, each after the protocol.
+/// `/proc/net/snmp` and `/proc/net/netstat`: a line of names and one of numbers, each after the
+/// protocol.
 pub(super) fn protocols(text: &str) -> BTreeMap<String, u64> {
     let lines: Vec<_> = text.lines().filter_map(|line| line.split_once(':')).collect();
     let mut all = BTreeMap::new();
@@ -29,7 +30,7 @@ pub(super) fn protocols(text: &str) -> BTreeMap<String, u64> {
             continue;
         }
         for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
-            // Limits, which may be below zero, are no counters.
+            // Limits, which may be negative, are not counters.
             if let Ok(number) = number.parse() {
                 all.insert(format!("{protocol}{name}"), number);
             }
@@ -38,7 +39,7 @@ pub(super) fn protocols(text: &str) -> BTreeMap<String, u64> {
     all
 }
 
-/// `/proc/net/snmp6`: a name and a number each.
+/// `/proc/net/snmp6`: lines of name and number.
 pub(super) fn protocols_v6(text: &str) -> BTreeMap<String, u64> {
     let each = text.lines().filter_map(|line| {
         let (name, number) = line.split_once(char::is_whitespace)?;

@@ -1,5 +1,5 @@
-//! What a frame of a tap is, and how many of its bytes are whose, by its heads alone: what follows them was
-//! not kept. Nothing here trusts a length.
+//! Classifies a frame of a tap and counts bytes per layer, from the headers only: the rest was not
+//! captured. Trusts no length field.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
@@ -17,23 +17,23 @@ use super::protocol::{Cast, Protocol};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TapLink {
-    /// The head of Ethernet, and behind what was kept a checksum that no tap sees.
+    /// Ethernet header, and a checksum that taps do not see.
     Ethernet,
-    /// A head of Ethernet that nothing carries and no interface counts.
+    /// Ethernet header that exists only in the kernel; no interface counts it.
     Loopback,
     Bare,
-    /// The payload of this EtherType, as captures of Linux's `any` interface have it.
+    /// Payload of this EtherType, as in captures of Linux's `any` interface.
     Typed(u16),
     Unknown,
 }
 
 impl TapLink {
-    /// By the kind of the interface (`ARPHRD_…`, linux/if_arp.h).
+    /// From the interface's hardware type (`ARPHRD_…`, linux/if_arp.h).
     pub const fn of(hardware: u16) -> Self {
         match hardware {
             1 => Self::Ethernet,
             772 => Self::Loopback,
-            // Raw IP; tunnels of IPv4 and IPv6 in IP, sit, and what has no head, such as tun.
+            // Raw IP; IPv4 and IPv6 tunnels, sit, and headerless types such as tun.
             519 | 768 | 769 | 776 | 65_534 => Self::Bare,
             _ => Self::Unknown,
         }
@@ -45,42 +45,37 @@ named_enum! {
     #[serde(rename_all = "snake_case")]
     pub enum TrafficKind {
         Udp = "other UDP",
-        /// Multicast DNS (RFC 6762).
         Mdns = "mDNS",
-        /// UDP to a group, but for that.
         Multicast = "other multicast",
         Broadcast = "broadcast",
         Tcp = "TCP",
         Icmp = "ICMP",
-        /// Neighbour discovery (RFC 4861).
         NeighbourDiscovery = "neighbour discovery",
-        /// Who is in which group: IGMP, and MLD (RFC 3810).
+        /// Group membership: IGMP, and MLD (RFC 3810).
         Membership = "IGMP and MLD",
         Arp = "ARP",
-        /// Fragments of IP packets whose first was not seen before them.
+        /// Fragments whose first one was not seen before.
         Fragment = "fragments",
         OtherIp = "other IP",
         Other = "no IP",
-        /// What has heads that are damaged, longer than what was kept, or of a link that is not read here.
+        /// Damaged headers, headers longer than the captured part, or an unsupported link.
         Unread = "not understood",
     }
 }
 
-/// Of frames, what they carried: bytes of one layer with those of all layers within.
+/// Bytes per layer, each with all layers within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LayerBytes {
     pub frames: u64,
-    /// As they go by a network: each segment of what was sent or joined in one go for itself.
+    /// Packets on the wire: each segment of an offloaded frame counts.
     pub packets: u64,
-    /// The same without fragments that follow a first one.
+    /// Packets without subsequent fragments.
     pub datagrams: u64,
-    /// With the link's heads, without checksums.
     pub link: u64,
     pub ip: u64,
-    /// UDP, TCP, ICMP and whatever else IP carries.
     pub transport: u64,
     pub payload: u64,
-    /// What RTP carries, of what has its head.
+    /// RTP payload of packets with an RTP header.
     pub rtp_payload: u64,
 }
 
@@ -97,7 +92,7 @@ impl AddAssign for LayerBytes {
     }
 }
 
-/// A packet that goes in parts, by which its parts are known (RFC 791 §3.1, RFC 8200 §4.5).
+/// Identity of a fragmented packet (RFC 791 §3.1, RFC 8200 §4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parted {
     pub identification: u32,
@@ -117,31 +112,28 @@ pub struct ReadFrame {
     pub kind: TrafficKind,
     pub protocol: Protocol,
     pub cast: Cast,
-    /// Of UDP: whence and whither.
     pub ends: Option<[SocketAddr; 2]>,
     pub part: FramePart,
     pub rtp: Option<RtpHead>,
     pub layers: LayerBytes,
 }
 
-/// The header of RTP (RFC 3550 §5.1).
+/// RTP header (RFC 3550 §5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtpHead {
-    /// Bytes of it, with extensions.
+    /// Length with extensions.
     pub bytes: usize,
     pub sequence: u16,
     pub ssrc: u32,
 }
 
-/// A head of Ethernet (IEEE 802.3 §3.1.1).
 const ETHERNET: usize = 14;
-/// A head of IPv6 (RFC 8200 §3).
 const IPV6: usize = 40;
-/// Where mDNS is said (RFC 6762 §3).
+/// mDNS port (RFC 6762 §3).
 const MDNS: u16 = 5353;
 
-/// Reads a frame of so many `bytes` by its `head`; `segment` is the payload of each of several packets that
-/// go or came as this one frame.
+/// Reads a frame of `bytes` bytes from its `head`; `segment` is the payload size if the frame
+/// carries several packets.
 pub fn read_frame(link: TapLink, bytes: usize, segment: Option<u16>, head: &[u8]) -> ReadFrame {
     let sliced = match link {
         TapLink::Ethernet | TapLink::Loopback => LaxSlicedPacket::from_ethernet(head).ok(),
@@ -187,16 +179,16 @@ fn without_ip(bytes: usize, kind: TrafficKind, protocol: Protocol) -> ReadFrame 
 struct IpHeads<'a> {
     from: IpAddr,
     to: IpAddr,
-    /// Of its heads, extensions of IPv6 among them.
+    /// Header length with IPv6 extensions.
     head: usize,
-    /// Of all of it, as it says; what is longer than it can say says nothing.
+    /// Total length from the header; `None` if it does not fit into the field.
     told: Option<usize>,
     payload: &'a LaxIpPayloadSlice<'a>,
     part: FramePart,
 }
 
 impl<'a> IpHeads<'a> {
-    /// Of IP; nothing of ARP.
+    /// Returns `None` for ARP.
     fn of(net: &'a LaxNetSlice<'a>) -> Option<Self> {
         Some(match net {
             LaxNetSlice::Ipv4(ip) => {
@@ -227,7 +219,7 @@ impl<'a> IpHeads<'a> {
                     from,
                     to,
                     head: IPV6 + extensions.slice().len(),
-                    // A jumbogram says so elsewhere (RFC 2675).
+                    // A jumbogram has its length elsewhere (RFC 2675).
                     told: (told > 0).then_some(IPV6 + told),
                     payload: ip.payload(),
                     part: part.unwrap_or(FramePart::Whole),
@@ -245,7 +237,7 @@ impl<'a> IpHeads<'a> {
         is_broadcast: bool,
     ) -> ReadFrame {
         let all = bytes.saturating_sub(ahead);
-        // What is short is filled up on a cable, so the packet is asked first.
+        // Short frames are padded, so the IP length takes precedence.
         let ip = self.told.filter(|told| (self.head..=all).contains(told)).unwrap_or(all);
         let transport = ip.saturating_sub(self.head);
         let found = match self.part {
@@ -259,7 +251,7 @@ impl<'a> IpHeads<'a> {
             Some(each) if found.parts => payload.div_ceil(usize::from(each).max(1)).max(1),
             _ => 1,
         };
-        // Each of several has heads of its own, of which one was seen.
+        // Each packet has its own headers; only one was seen.
         let again = |heads: usize| (packets - 1) * heads;
         let transport_heads = found.bytes;
         let is_later = matches!(self.part, FramePart::Later(_));
@@ -273,7 +265,7 @@ impl<'a> IpHeads<'a> {
             payload: if found.parts || is_later { payload as u64 } else { 0 },
             rtp_payload: match (found.rtp, is_later) {
                 (Some(rtp), _) => payload.saturating_sub(packets * rtp.bytes) as u64,
-                // If the first was RTP, so is this: whoever knows that counts it.
+                // The caller knows whether the first fragment was RTP.
                 (None, true) => payload as u64,
                 (None, false) => 0,
             },
@@ -288,7 +280,7 @@ impl<'a> IpHeads<'a> {
         match self.payload.ip_number {
             ip_number::UDP => self.udp(bytes),
             ip_number::TCP => {
-                // Its length is told in its first twenty bytes; without them it has that many at least.
+                // The length is in the first twenty bytes; without them, that is the minimum.
                 let head = TcpHeaderSlice::from_slice(bytes).map_or(20, |head| head.slice().len());
                 let ports = bytes.first_chunk().map(|[a, b, c, d]| [[*a, *b], [*c, *d]]);
                 let protocol = ports.map(|ports| Protocol::of_tcp(ports.map(u16::from_be_bytes)));
@@ -336,8 +328,8 @@ impl<'a> IpHeads<'a> {
     }
 }
 
-/// The head that says of IPv6 which part it is. The iterator over these extensions reads beyond their end
-/// where the last of them was cut short (etherparse 0.21), so each is looked at anew.
+/// Finds the IPv6 fragment header. The extension iterator of etherparse 0.21 reads beyond the end
+/// of a truncated last header, so this checks each one itself.
 fn fragment_head<'a>(extensions: &Ipv6ExtensionsSlice<'a>) -> Option<Ipv6FragmentHeaderSlice<'a>> {
     let (mut next, mut rest) = (extensions.first_header()?, extensions.slice());
     loop {
@@ -373,7 +365,7 @@ struct TransportHead {
     kind: TrafficKind,
     protocol: Protocol,
     bytes: usize,
-    /// Whether what follows it is payload, and may be of several packets.
+    /// Whether payload follows, possibly of several packets.
     parts: bool,
     rtp: Option<RtpHead>,
     ends: Option<[SocketAddr; 2]>,
@@ -385,7 +377,7 @@ impl TransportHead {
     }
 }
 
-/// ICMP by its type (RFC 4861 §4; RFC 2710 §3 and RFC 3810 §5), and what else IP carries.
+/// ICMP by type (RFC 4861 §4; RFC 2710 §3 and RFC 3810 §5), and other IP protocols.
 fn other(number: IpNumber, first: Option<u8>) -> (TrafficKind, Protocol) {
     match (number, first) {
         (ip_number::IPV6_ICMP, Some(133..=137)) => {
@@ -399,13 +391,12 @@ fn other(number: IpNumber, first: Option<u8>) -> (TrafficKind, Protocol) {
     }
 }
 
-/// Whether a datagram begins with a packet of RTCP (RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2).
+/// Whether a datagram begins with an RTCP packet (RFC 3550 §12.1, RFC 4585 §6.1, RFC 3611 §2).
 fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [first, 200..=207, _, _, ..] if first >> 6 == 2)
 }
 
-/// The head of RTP (RFC 3550 §5.1 and §5.3.1), if these bytes begin with one; what looks like RTCP
-/// (RFC 5761 §4) is none.
+/// Parses an RTP header (RFC 3550 §5.1 and §5.3.1). Returns `None` for RTCP (RFC 5761 §4).
 fn rtp_head(datagram: &[u8]) -> Option<RtpHead> {
     let (first, second) = (*datagram.first()?, *datagram.get(1)?);
     if first >> 6 != 2 || (64..=95).contains(&(second & 0x7f)) {

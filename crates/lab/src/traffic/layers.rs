@@ -1,40 +1,38 @@
-//! How many bytes a packet of sound takes, layer by layer.
+//! Bytes of an audio packet per layer.
 
 use tautline_proto::wire::rtp::{HEADER_BYTES, STAMPED_HEADER_BYTES};
 
-/// Of UDP (RFC 768).
+/// RFC 768.
 const UDP: usize = 8;
-/// Of IPv4 without options (RFC 791 §3.1), and of IPv6 (RFC 8200 §3).
+/// IPv4 without options (RFC 791 §3.1), and IPv6 (RFC 8200 §3).
 const IP: [usize; 2] = [20, 40];
-/// What IPv6 adds to a packet that goes in parts (RFC 8200 §4.5).
+/// IPv6 fragment header (RFC 8200 §4.5).
 const FRAGMENT: usize = 8;
-/// Of Ethernet: addresses and type; its checksum, which interfaces do not count (IEEE 802.3 §3.1.1).
+/// Addresses and type; the checksum is not counted by interfaces (IEEE 802.3 §3.1.1).
 const ETHERNET: usize = 14;
 const CHECKSUM: usize = 4;
-/// What any network carries (RFC 791 §3.2).
+/// Minimum of any network (RFC 791 §3.2).
 const LEAST_MTU: usize = 68;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
-    /// With the sender's instants in a header extension.
+    /// Whether a header extension carries the sender's instants.
     pub stamped: bool,
     pub v6: bool,
     pub mtu: usize,
-    /// Over Ethernet; the loopback counts IP packets alone.
+    /// Ethernet; the loopback counts IP packets only.
     pub ethernet: bool,
 }
 
-/// Bytes of one packet, with those of all layers within.
+/// Bytes of one packet per layer, each with all layers within.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     pub payload: usize,
     pub rtp: usize,
     pub udp: usize,
-    /// IP, of all its parts.
     pub ip: usize,
-    /// Ethernet, of all its frames, with their checksums.
     pub ethernet: usize,
-    /// As interfaces count them.
+    /// As counted by interfaces.
     pub counted: usize,
 }
 
@@ -48,7 +46,7 @@ impl Layers {
             true => (1, head),
             false => {
                 let each = head + if self.v6 { FRAGMENT } else { 0 };
-                // All but the last end on a multiple of eight.
+                // All fragments but the last have a multiple of eight bytes.
                 let room = (mtu - each) / 8 * 8;
                 (udp.div_ceil(room), each)
             }
@@ -67,7 +65,7 @@ impl Layers {
 }
 
 impl Sizes {
-    /// What of an Ethernet frame is no sound.
+    /// Share of an Ethernet frame that is not audio.
     pub fn overhead(&self) -> f64 {
         1.0 - self.payload as f64 / self.ethernet as f64
     }
@@ -81,7 +79,7 @@ mod tests {
 
     #[test]
     fn plain_packets_have_the_sizes_that_the_thesis_lists() {
-        // Table 3.2, whose `RTP` is the payload.
+        // Table 3.2, where `RTP` is the payload.
         let listed = [
             (3840, [3860, 3920, 3974]),
             (1920, [1940, 1980, 2016]),
@@ -103,7 +101,7 @@ mod tests {
         assert_eq!(stamped.of(192).ethernet, 250 + more);
         let v6 = Layers { v6: true, ..PLAIN };
         assert_eq!(v6.of(192).ethernet, 270);
-        // The last that fits whole, and one more: in two parts, each with a head of its own for that.
+        // The largest that fits, and one byte more: two fragments, each with a fragment header.
         assert_eq!(v6.of(1440).ip, 1500);
         assert_eq!(v6.of(1441).ip, 1461 + 2 * 48);
         assert_eq!(PLAIN.of(192).counted, 246);

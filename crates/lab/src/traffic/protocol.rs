@@ -1,4 +1,5 @@
-//! The protocol of a frame, by EtherType, IP protocol and port (IANA), and which kind of address it is sent to.
+//! Protocol of a frame, by EtherType, IP protocol and port (IANA), and kind of its destination
+//! address.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ named_enum! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Protocol {
-        /// RFC 3550, by its header.
+        /// Recognized by its header (RFC 3550).
         Rtp = "RTP",
         Rtcp = "RTCP",
         /// IEEE 1722, in Ethernet or UDP.
@@ -30,11 +31,10 @@ named_enum! {
         Llmnr = "LLMNR",
         /// NetBIOS names and datagrams (RFC 1001).
         Netbios = "NetBIOS",
-        /// DHCP of IPv4 and IPv6.
         Dhcp = "DHCP",
         Ntp = "NTP",
         Snmp = "SNMP",
-        /// QUIC at the port of HTTPS.
+        /// QUIC on the HTTPS port.
         Quic = "QUIC",
         OtherUdp = "other UDP",
         Http = "HTTP",
@@ -46,7 +46,7 @@ named_enum! {
         NeighbourDiscovery = "neighbour discovery",
         /// Group membership: IGMP, and MLD (RFC 3810).
         Membership = "IGMP and MLD",
-        /// Parts of IP packets whose first part was not seen.
+        /// Fragments whose first one was not seen.
         Fragment = "fragments",
         OtherIp = "other IP",
         Arp = "ARP",
@@ -54,7 +54,7 @@ named_enum! {
         /// Spanning tree (IEEE 802.1D).
         Stp = "STP",
         Other = "other Ethernet",
-        /// Damaged headers, headers longer than what was kept, or an unsupported link.
+        /// Damaged headers, headers longer than the captured part, or an unsupported link.
         Unread = "not understood",
     }
 }
@@ -103,12 +103,12 @@ const ETHER_TYPES: [(u16, Protocol); 7] = [
     (0x88f7, Protocol::Ptp),
 ];
 
-/// Up to this value a type of Ethernet is a length, and a header of LLC follows (IEEE 802.3 §3.2.6).
+/// Up to this value the type field is a length, and an LLC header follows (IEEE 802.3 §3.2.6).
 const MAX_LENGTH: u16 = 1500;
-/// The header of LLC in front of a spanning tree's message: both access points, and unnumbered information.
+/// LLC header of a spanning tree message: both access points, and unnumbered information.
 const STP_LLC: [u8; 3] = [0x42, 0x42, 0x03];
 
-/// The port that the datagram goes to counts before the one that it comes from.
+/// The destination port takes precedence over the source port.
 fn by_port(known: &[(u16, Protocol)], [from, to]: [u16; 2]) -> Option<Protocol> {
     let of = |port: u16| known.iter().find(|(one, _)| *one == port).map(|(_, protocol)| *protocol);
     of(to).or_else(|| of(from))
@@ -145,7 +145,7 @@ named_enum! {
 }
 
 impl Cast {
-    /// By the IP address and, for networks whose own broadcast address is unknown, by that of Ethernet.
+    /// From the IP address and, for directed broadcasts of unknown networks, the Ethernet address.
     pub(super) const fn of(to: IpAddr, is_ethernet_broadcast: bool) -> Self {
         match to {
             IpAddr::V4(to) if to.is_multicast() => Self::Ipv4Multicast,

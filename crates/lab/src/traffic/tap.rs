@@ -1,4 +1,4 @@
-//! A tap of all interfaces beside a stream.
+//! A tap of all interfaces during a stream.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -12,22 +12,22 @@ use super::frames::{FramePart, LayerBytes, Parted, TapLink, TrafficKind, read_fr
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TappedTraffic {
-    /// When its first step began, on the monotonic clock.
+    /// Begin of the first step, on the monotonic clock.
     pub begin_ns: i64,
     pub step_ns: i64,
     pub steps: Vec<Vec<MixEntry>>,
     pub seen: u64,
     pub dropped: u64,
-    /// Whether packets that went or came as one frame could be told apart.
+    /// Whether packets within one frame could be counted individually.
     pub sized: bool,
-    /// Whether there were more ports at the address than are told apart.
+    /// Whether the address had more ports than are tracked.
     pub more_ports: bool,
 }
 
-/// Bytes for what was not read yet: 37 000 frames, so a third of a second of 100 000 a second.
+/// Buffer in bytes: 37 000 frames, a third of a second at 100 000 a second.
 const ROOM: usize = 8 << 20;
 const STEP: Span = Span::from_millis(200);
-/// What was tapped when it ends is told of by then: a block is handed over in the kernel's own time.
+/// Wait for the last frames at the end: the kernel hands over blocks with a delay.
 const LAST: Span = RETIRES.times(4);
 
 pub(super) trait FrameCounter {
@@ -50,7 +50,7 @@ pub(super) struct SeenFrames<C> {
 }
 
 impl<C: FrameCounter> TrafficTap<C> {
-    /// With what counts from this instant on; or why there is none, with the mend.
+    /// Opens a tap; `counter` gets the start time. On error returns the reason and the fix.
     pub(super) fn open(counter: impl FnOnce(LocalTime) -> C) -> Result<Self, String> {
         let tap = FrameTap::open(ROOM).map_err(|error| match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
@@ -117,7 +117,6 @@ impl TrafficTap<TrafficMix> {
     }
 }
 
-/// Which part of what a network carries something is, in the order in which they are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MixPart {
     Sound,
@@ -145,12 +144,12 @@ impl MixPart {
     }
 }
 
-/// The port of what the ends of a stream to this one say to each other (RFC 3550 §11).
+/// Port of the stream's control traffic (RFC 3550 §11).
 const fn control(stream: u16) -> Option<u16> {
     stream.checked_add(1)
 }
 
-/// What one interface carried of one part: what came, and what was sent.
+/// Received and sent traffic of one part on one interface.
 pub type MixWays = [LayerBytes; 2];
 
 #[derive(Debug, Clone, Copy)]
@@ -160,7 +159,7 @@ pub struct TappedWindow<'a> {
 }
 
 impl TappedTraffic {
-    /// Whether nothing of a stream to this UDP port can be among other UDP.
+    /// Whether all traffic of a stream to this UDP port is separated from other UDP.
     pub fn knows(&self, stream: u16) -> bool {
         let named = |port: u16| {
             let mut entries = self.steps.iter().flatten();
@@ -169,12 +168,12 @@ impl TappedTraffic {
         !self.more_ports || named(stream) && control(stream).is_none_or(named)
     }
 
-    /// Those within these instants of the same clock; none where there is not one.
+    /// Steps within these times of the same clock; `None` without any.
     pub fn within(&self, [begin, end]: [i64; 2]) -> Option<TappedWindow<'_>> {
         let step = self.step_ns.max(1);
-        // The first that begins within, and the first that does not end so.
+        // The first step that begins within, and the first that does not end within.
         let first = (begin - self.begin_ns).max(0).saturating_add(step - 1) / step;
-        // A step without frames at the end of the run is one all the same.
+        // Steps without frames at the end of the run count too.
         let last = (end - self.begin_ns).div_euclid(step);
         (first < last).then(|| {
             let known = self.steps.len();
@@ -192,8 +191,7 @@ impl TappedWindow<'_> {
         count as f64 * 1e9 / self.length.as_nanos().max(1) as f64
     }
 
-    /// What each interface carried, part by part, beside a stream to this UDP port; with the interface
-    /// whether it is of Ethernet.
+    /// Traffic per interface and part, for a stream to this UDP port; the flag marks Ethernet.
     pub fn parts(
         &self,
         stream: Option<u16>,
@@ -224,17 +222,17 @@ pub struct MixEntry {
     pub ethernet: bool,
     pub outgoing: bool,
     pub kind: TrafficKind,
-    /// Of UDP to or from the address that is watched: the port there, and the one that it goes to where both
-    /// ends are at that address, as they are on the loopback.
+    /// For UDP to or from the watched address: its port; the destination port if both ends have
+    /// that address, as on loopback.
     pub port: Option<u16>,
-    /// The port that it comes from, where both ends are there.
+    /// Source port, if both ends have the address.
     pub from_port: Option<u16>,
     pub layers: LayerBytes,
 }
 
-/// Ports at the address that are told apart, so that whoever tries all of them takes no room.
+/// Maximum number of tracked ports: a port scan must not use up memory.
 const PORTS: usize = 64;
-/// Packets whose later parts may still come.
+/// Maximum number of packets with fragments outstanding.
 const PARTED: usize = 64;
 
 pub(super) struct TrafficMix {
@@ -248,7 +246,7 @@ pub(super) struct TrafficMix {
     parted: VecDeque<(u32, bool, Parted, FirstPart)>,
 }
 
-/// Where the first part of a packet was counted: the others belong there.
+/// Where the first fragment of a packet was counted; later ones are added there.
 #[derive(Debug, Clone, Copy)]
 struct FirstPart {
     step: usize,
@@ -282,7 +280,7 @@ impl TrafficMix {
     pub(super) fn told(self, names: &BTreeMap<u32, String>) -> Vec<Vec<MixEntry>> {
         let Self { steps, links, .. } = self;
         let entry = |(key, layers): (MixKey, LayerBytes)| MixEntry {
-            // One that was gone before it could be asked for its name.
+            // The interface was removed before its name was known.
             interface: names.get(&key.interface).cloned().unwrap_or(format!("#{}", key.interface)),
             ethernet: links.get(&key.interface) == Some(&TapLink::Ethernet),
             outgoing: key.outgoing,

@@ -45,7 +45,7 @@ fn this_machine_has_counters_that_are_read() {
     assert!(sample.interfaces.values().all(|interface| interface.mtu > 0), "{sample:?}");
 }
 
-/// Ethernet, IPv4 and UDP from 10.0.0.1:40000 to a port of 10.0.0.2; `flags` are those of its fragments.
+/// Ethernet, IPv4 and UDP from 10.0.0.1:40000 to a port of 10.0.0.2; `flags` is the fragment field.
 fn frame(port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0]);
@@ -61,7 +61,6 @@ fn frame(port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// One of interface 3, so many milliseconds after the start.
 fn at(millis: i64, outgoing: bool, frame: &[u8]) -> TappedFrame<'_> {
     let at = LocalTime::ZERO + Span::from_millis(millis);
     TappedFrame {
@@ -86,7 +85,6 @@ fn tapped(frames: &[TappedFrame<'_>]) -> TappedTraffic {
     TappedTraffic { begin_ns: 0, step_ns, steps, more_ports, ..TappedTraffic::default() }
 }
 
-/// A head of RTP, and so much sound.
 fn sound(bytes: usize) -> Vec<u8> {
     let mut packet = vec![0x80, 96];
     packet.extend(vec![0; 10 + bytes]);
@@ -102,7 +100,7 @@ fn the_stream_is_known_by_its_port_and_its_control_by_the_next() {
         at(260, true, &media),
         at(270, false, &control),
         at(280, true, &other),
-        // Neither is in a whole step within what is asked for.
+        // Neither is in a whole step of the window.
         at(150, true, &media),
         at(650, true, &media),
     ]);
@@ -115,10 +113,8 @@ fn the_stream_is_known_by_its_port_and_its_control_by_the_next() {
     assert_eq!((received.packets, sent.packets, sent.rtp_payload), (0, 2, 384));
     assert_eq!(sent.link, 2 * (14 + 20 + 8 + 12 + 192));
     assert_eq!(parts[&MixPart::Control][0].payload, 80);
-    // Two steps of 200 ms.
     assert_eq!(window.per_second(2), 5.0);
     assert!(all.within([190_000_000, 390_000_000]).is_none());
-    // Where nobody knows the port, it is UDP and nothing more.
     let parts = &window.parts(None)[&("eth0".to_owned(), true)];
     let names: Vec<_> = parts.keys().map(|part| part.name()).collect();
     assert_eq!(names, ["other UDP"]);
@@ -150,7 +146,7 @@ fn later_parts_of_a_packet_are_the_streams_where_its_first_was_and_are_counted_w
     let parts = &window.parts(Some(5004))[&("eth0".to_owned(), true)];
     let [_, sent] = parts[&MixPart::Sound];
     assert_eq!((sent.packets, sent.datagrams, sent.rtp_payload), (2, 1, 1960));
-    // What came the other way is a part of nothing that was seen.
+    // The fragment in the other direction belongs to no seen packet.
     let [received, _] = parts[&MixPart::Of(frames::TrafficKind::Fragment)];
     assert_eq!((received.packets, received.rtp_payload), (1, 0));
     assert!(all.steps[1].iter().all(|entry| !entry.outgoing), "{:#?}", all.steps[1]);
@@ -162,7 +158,7 @@ fn whoever_tries_all_ports_takes_no_room() {
     let seen: Vec<_> = frames.iter().map(|frame| at(1, false, frame)).collect();
     let all = tapped(&seen);
     assert!(all.steps[0].len() < 100, "{}", all.steps[0].len());
-    // A stream to one of the first is told apart, and of one to another it is known that it is not.
+    // The first ports are tracked; a later one is known not to be.
     assert!(all.knows(7) && !all.knows(1000));
     assert!(tapped(&seen[..60]).knows(1000), "it was not there at all");
     assert_eq!(all.steps[0].iter().map(|entry| entry.layers.packets).sum::<u64>(), 2000);

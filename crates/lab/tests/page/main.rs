@@ -1,4 +1,4 @@
-//! The page of a report: what stands on it, and that nothing of others gets out of its place.
+//! Content of a report's page, and escaping of foreign text.
 
 mod simulated;
 mod well_formed;
@@ -9,7 +9,6 @@ use tautline_lab::report::{Events, LabReport, Meanwhile, Points, ReportRow, Wors
 use simulated::{hostile, ladder, stages, stream};
 use well_formed::read;
 
-/// Charts of a page, each from its begin to its end.
 fn charts(page: &str) -> Vec<&str> {
     page.split("<svg").skip(1).map(|chart| chart.split("</svg>").next().unwrap_or("")).collect()
 }
@@ -77,7 +76,7 @@ fn a_row_of_everything_has_every_chart_each_with_words_for_who_cannot_see_it() {
     for chart in charts {
         assert!(chart.contains("role=\"img\" aria-label=\""), "{}", &chart[..200]);
         assert!(chart.contains("viewBox=\"0 0 1680 "), "{}", &chart[..200]);
-        // An apostrophe, as of a device's xruns, is written by its number.
+        // The apostrophe of "device's" is escaped as a number.
         assert!(!chart.replace("&#39;", "'").contains('#'), "colours are the page's");
     }
     assert!(page.contains("strongest: 40.0 ms"), "what swings every 40 ms is named");
@@ -127,7 +126,7 @@ fn of_many_rows_the_worst_is_open() {
 
 #[test]
 fn a_chart_of_every_packet_stays_small_however_many_there_are() {
-    // Nothing repeats itself: each point falls anywhere.
+    // Random points, none repeated.
     let mut random = fastrand::Rng::with_seed(3);
     let mut row = stream(2_000, 5_000.0, 1);
     row.points = (0..9)
@@ -160,7 +159,6 @@ fn the_worst_stand_with_all_their_stages_in_the_order_of_travel() {
     assert_eq!(count(&page, "<td></td><td></td></tr>"), others, "of which no stage is known");
 }
 
-/// The page of a row of five seconds, in which a device had xruns at these milliseconds.
 fn with_xruns(at_ms: &[i64], untold: u64) -> String {
     let mut row = stream(5_000, 5_000.0, 1);
     row.meanwhile.clear();
@@ -186,7 +184,6 @@ fn what_was_read_of_machines_beyond_what_there_is_room_for_is_in_no_chart() {
     assert!(page.contains("run queue, threads") && !page.contains("page faults"));
 }
 
-/// Lines of what is bad in the chart of this title.
 fn bad_lines(page: &str, title: &str) -> usize {
     let chart = page.split("<figure>").find(|figure| figure.contains(&format!(">{title}<")));
     count(chart.unwrap_or_else(|| panic!("{title}: {page}")), "class=\"s6\"")
@@ -195,7 +192,6 @@ fn bad_lines(page: &str, title: &str) -> usize {
 #[test]
 fn each_xrun_is_marked_where_it_was_in_every_chart_by_time_and_told_in_a_table() {
     let all = with_xruns(&[-700, 1_234, 1_240, 3_210, 9_000], 0);
-    // A line through the values and a bar below them, of each that is of the time that is shown.
     assert_eq!(bad_lines(&all, "Second by second"), 3 + 3);
     assert_eq!(bad_lines(&all, "Every value"), 3);
     assert!(all.contains("; xruns are marked, each where it was</small>"), "{all}");
@@ -223,7 +219,6 @@ fn of_many_xruns_the_first_are_told_and_the_rest_is_counted() {
 #[test]
 fn each_machine_of_a_stream_has_a_chart_over_time() {
     let mut row = stream(5_000, 5_000.0, 1);
-    // Readings that are far more than there are pixels.
     let values: Vec<_> = (0..50_000).map(|at| (at * 100_000, f64::from(at as i32 % 97))).collect();
     row.meanwhile = ["sender_", "receiver_"]
         .iter()
@@ -250,7 +245,6 @@ fn each_machine_of_a_stream_has_a_chart_over_time() {
     assert_eq!(count(&page, ">Over time<"), 0);
 }
 
-/// The widths of the bars of this colour, in the order of the parts.
 fn widths(figure: &str, colour: &str) -> Vec<f64> {
     let bar = format!("<path class=\"{colour}\" ");
     let bars = figure.split(&bar).skip(1);

@@ -1,5 +1,4 @@
-//! Reports as experiments make them, of numbers that a generator drew: for the tests of the page, and for
-//! its example.
+//! Reports of random numbers, for the tests of the page and its example.
 
 use fastrand::Rng;
 use tautline_lab::report::{
@@ -24,7 +23,7 @@ fn normal(random: &mut Rng) -> f64 {
     (-2.0 * random.f64().max(1e-12).ln()).sqrt() * (core::f64::consts::TAU * random.f64()).cos()
 }
 
-/// Packets of one millisecond, and the stages of each: name, usual length and deviation in microseconds.
+/// Stages of packets of one millisecond: name, typical length and deviation in microseconds.
 const STAGES: [(&str, f64, f64); 8] = [
     ("capture", 1000.0, 2.0),
     ("pack", 18.0, 4.0),
@@ -36,8 +35,8 @@ const STAGES: [(&str, f64, f64); 8] = [
     ("device", 1000.0, 0.3),
 ];
 
-/// A stream of so many packets at this latency; every 25th second something disturbs it, and every 40 ms
-/// something swings.
+/// A stream of `packets` packets at this latency, with a disruption every 25th second and a period
+/// of 40 ms.
 pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     let mut random = Rng::with_seed(seed);
     let mut series = Series::with_room(packets);
@@ -115,7 +114,7 @@ pub(crate) fn stream(packets: usize, latency_us: f64, seed: u64) -> ReportRow {
     row
 }
 
-/// The ladder of ten tests, and one that was void.
+/// The ladder of ten tests, and a void one.
 pub(crate) fn ladder() -> LabReport {
     let mut report = LabReport::of("latency-sweep", "is what is configured what is measured?");
     report.command = "taut lab latency-sweep --duration 60s --report-file ladder.html".into();
@@ -162,7 +161,6 @@ pub(crate) fn ladder() -> LabReport {
     report
 }
 
-/// One stream, packet by packet.
 pub(crate) fn stages() -> LabReport {
     let mut report = LabReport::of("stages", "where does the time go?");
     report.command = "taut lab stages --packets 25000 --latency 5ms".into();
@@ -176,7 +174,7 @@ pub(crate) fn nothing() -> Summary {
     Sorted::of([]).summary()
 }
 
-/// Everything that others might send as a name.
+/// A report with malicious names.
 pub(crate) fn hostile() -> LabReport {
     let evil = "</title></svg><script>alert(\"1\")</script>&\u{202e}'\u{0}\u{1b}[31m\u{ffff}";
     let mut row = stream(2_000, 3_000.0, 2);

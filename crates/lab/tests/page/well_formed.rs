@@ -1,15 +1,13 @@
-//! Whether a page is well-formed, as XML has it: what browsers mend silently is a fault here.
+//! Checks that a page is well-formed XML: browsers fix errors silently.
 
-/// What was found in a page.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Names of elements in the order in which they begin.
+    /// Element names in order.
     pub(crate) elements: Vec<String>,
-    /// All text between them.
+    /// All text between elements.
     pub(crate) text: String,
 }
 
-/// Reads a page; an error says what is wrong with it, and where.
 pub(crate) fn read(page: &str) -> Result<Seen, String> {
     let mut seen = Seen::default();
     let mut open: Vec<&str> = Vec::new();
@@ -59,7 +57,6 @@ fn check_attributes(attributes: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Text without its escapes.
 fn text(text: &str) -> Result<String, String> {
     let controls = |letter: char| letter.is_control() && letter != '\n';
     if let Some(letter) = text.chars().find(|letter| controls(*letter) || *letter == '>') {

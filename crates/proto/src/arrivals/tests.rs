@@ -1,5 +1,3 @@
-//! What is told of arrivals, by what is measured of them.
-
 use super::*;
 use crate::faults::Harm;
 use crate::ledger::{Origin, SenderInstants};
@@ -27,7 +25,7 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// A packet that arrives so many microseconds after its capture, and meets the DAC after 5 ms.
+/// A packet that arrives `transit` microseconds after its capture and meets the DAC after 5 ms.
 fn packet(millis: i64, transit: i64) -> PacketTrace {
     let (capture, arrival) = (at(millis), at(millis) + Span::from_micros(transit));
     let handed = capture + Span::from_micros(1_010);
@@ -46,7 +44,7 @@ fn packet(millis: i64, transit: i64) -> PacketTrace {
     }
 }
 
-/// Packets late and lost so far, and times that the device starved.
+/// Totals with these late and lost packets and device underruns.
 fn standing(millis: i64, (late, lost, starved): (u64, u64, u64)) -> StreamTotals {
     let mut faults = Faults::NONE;
     let harm = Harm { lost: lost as u32, ..Harm::default() };
@@ -58,7 +56,7 @@ fn never(_: LocalTime, _: LocalTime) -> bool {
     false
 }
 
-/// A second of packets that take 1.2 ms.
+/// One second of packets with a transit of 1.2 ms.
 fn after_a_second() -> Arrivals {
     let mut arrivals = arrivals();
     for millis in 0..1_000 {
@@ -75,7 +73,7 @@ fn after_a_second() -> Arrivals {
 fn what_is_needed_is_what_packets_and_device_take() {
     let arrivals = after_a_second();
     let needed = arrivals.needed().unwrap();
-    // A packet's way, the ring, and a little more than a tenth of a millisecond at most.
+    // Transit, device ring, and at most a little more than 0.1 ms.
     assert!(needed > Span::from_micros(3_200) && needed < Span::from_micros(3_330), "{needed}");
     assert_eq!(arrivals.advised(), Some(Span::from_micros(3_300)));
 }
@@ -111,7 +109,6 @@ fn what_was_late_while_the_device_starved_asks_for_nothing() {
     arrivals.stand(standing(1_019, (10, 0, 1)), never);
     arrivals.poll(at(1_019), false);
     assert_eq!(arrivals.needed(), before);
-    // It was late all the same.
     arrivals.finish(never);
     assert_eq!(arrivals.gaps().late_network, 10);
 }
@@ -122,7 +119,7 @@ fn packets_late_by_a_step_ask_for_nothing_whenever_they_are_told_of() {
     let by_step = packet(1_000, 3_020_000);
     let stepped = |millis| StreamTotals { step, ..standing(millis, (1, 0, 0)) };
     let needed = after_a_second().advised();
-    // Before the standing that knows of the step, with it, and after it; and one by the network after all.
+    // Before the totals that report the step, with them, and after them; the last is the network's.
     let mut arrivals = after_a_second();
     arrivals.enter(&by_step);
     arrivals.stand(standing(4_000, (0, 0, 0)), never);
@@ -148,7 +145,7 @@ fn a_late_packet_is_judged_when_the_witness_has_spoken() {
 #[test]
 fn a_way_that_another_clock_measured_excuses_no_late_packet_by_a_stall() {
     let mut arrivals = arrivals();
-    // The path's own delay is in what stands for the capture, until the sender's clock is known.
+    // Without the sender's clock, the reference includes the path delay.
     (0..500).for_each(|millis| arrivals.enter(&PacketTrace { origin: None, ..packet(millis, 0) }));
     for millis in 500..1_000 {
         arrivals.enter(&packet(millis, 9_000));
@@ -187,7 +184,7 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
     for millis in 0..2_000 {
         let passage = match millis < 1_000 {
             true => PacketTrace { late: false, ..packet(millis, 6_000) },
-            // The path's own delay is in what stands for the capture.
+            // The reference includes the path delay.
             false => PacketTrace { origin: None, ..packet(millis, 0) },
         };
         arrivals.enter(&passage);
@@ -195,7 +192,7 @@ fn arrivals_by_another_clock_are_not_mixed_with_those_before() {
             arrivals.poll(at(millis), false);
         }
     }
-    // One packet and the ring are the least.
+    // Minimum: one packet and the ring.
     assert_eq!(arrivals.needed(), Some(Span::from_millis(3)));
     assert_eq!(arrivals.advised(), Some(Span::from_millis(3)));
 }

@@ -1,38 +1,37 @@
-//! Cards that a cable joins: which frame of one card meets its converter when a frame of the other
-//! meets its own.
+//! Cards joined by a cable: finds the frame of one card that belongs to a frame of the other.
 
 use super::{CardClock, NANOS_PER_SECOND, WHOLE};
 use crate::stream::gcd;
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
-/// Bits of a fraction while two are added up: what each is rounded by is below what is kept.
+/// Fraction bits for the sum of two fractions: their rounding errors stay below the kept bits.
 const FINE_BITS: u32 = 48;
-/// Bits of a fraction of a [`Place`].
+/// Fraction bits of a [`Place`].
 const FRACTION_BITS: u32 = 32;
 
-/// A place among the frames of a card: this frame, and a fraction of 2^-32 frames beyond it.
+/// A position among a card's frames, in whole frames and 2^-32 frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The whole number.
+    /// Whole frames.
     pub frame: i64,
-    /// In 2^-32 frames.
+    /// Fraction, in 2^-32 frames.
     pub fraction: u32,
 }
 
 impl CardClock {
-    /// The first instant from `now` on that is a whole number of frames and of nanoseconds after the
-    /// clock's zero. Cards of one rate without an error that start at such instants are whole
-    /// frames apart: what one plays another hears bit for bit. At 48 kHz there is one in three
-    /// frames, at 44.1 kHz in 10 ms, at 11 025 Hz in 40 ms.
+    /// First instant at or after `now` that is a whole number of frames and of nanoseconds after
+    /// the clock's zero. Error-free cards of one rate that start at such instants are whole frames
+    /// apart, so one receives the other's samples bit-exactly. Such an instant comes every three
+    /// frames at 48 kHz, every 10 ms at 44.1 kHz, and every 40 ms at 11 025 Hz.
     pub fn shared_start(now: LocalTime, rate: Rate) -> LocalTime {
         let apart = NANOS_PER_SECOND as i64 / gcd(NANOS_PER_SECOND as i64, rate.hertz().into());
         now.next_of(Span::from_nanos(apart))
     }
 
-    /// Where `frame` of this card lies among the frames of `player` that a cable of this `delay`
-    /// brings: what met the player's converter `delay` before the frame meets this one. Rounded down
-    /// to 2^-32 frames, and exact where it is a whole frame.
+    /// Position of this card's `frame` among the frames that a cable with this `delay` brings from
+    /// `player`: the one that met the player's converter `delay` earlier. Rounded down to 2^-32
+    /// frames; exact for whole frames.
     pub fn place_among(&self, player: &Self, frame: i64, delay: Span) -> Place {
         let nanos = |time: LocalTime| i128::from(time.as_nanos());
         let apart = nanos(self.start) - nanos(player.start) - i128::from(delay.as_nanos());
@@ -46,13 +45,13 @@ impl CardClock {
         Place { frame: whole as i64, fraction: place as u32 }
     }
 
-    /// How many frames `player` plays while this card takes one, in 2^-32 frames.
+    /// Frames that `player` plays per frame of this card, in 2^-32 frames.
     pub fn step_among(&self, player: &Self) -> u64 {
         (((player.speed << FRACTION_BITS) + self.speed / 2) / self.speed) as u64
     }
 }
 
-/// What `whole` parts of `of` are, in 2^-48, rounded down; for a divisor below 2^78.
+/// Quotient of `whole` and `of` in units of 2^-48, rounded down; for a divisor below 2^78.
 fn parts(whole: i128, of: i128) -> i128 {
     (whole.div_euclid(of) << FINE_BITS) + (whole.rem_euclid(of) << FINE_BITS) / of
 }

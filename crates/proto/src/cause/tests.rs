@@ -1,5 +1,3 @@
-//! Whose fault it was.
-
 use super::*;
 use crate::ledger::{Origin, SenderInstants};
 use crate::time::MediaTime;
@@ -15,8 +13,7 @@ const SCHEDULE: Schedule = Schedule {
     period: Span::from_millis(1),
 };
 
-/// A packet captured at zero, at a latency of 5 ms: handed over, arrived and read after so many
-/// microseconds.
+/// A packet captured at 0 with a latency of 5 ms; send, arrival and read times in microseconds.
 fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
     let sender = SenderInstants {
         taken: at(1_000),
@@ -38,12 +35,12 @@ fn packet([handed, arrival, read]: [i64; 3]) -> PacketTrace {
     }
 }
 
-/// The same of a sender that says nothing of itself.
+/// The same packet from a sender that reports no times.
 fn silent(instants: [i64; 3]) -> PacketTrace {
     PacketTrace { origin: None, ..packet(instants) }
 }
 
-/// Has seen a path that takes 200 µs when it is free.
+/// Causes after a packet that took 200 µs on an idle path.
 fn causes() -> Causes {
     let mut causes = Causes::new(SCHEDULE);
     (0..100).for_each(|index| causes.observe(&packet([1_010, 1_210 + index, 1_900])));
@@ -57,7 +54,7 @@ fn judged(passage: &PacketTrace) -> Late {
 #[test]
 fn a_packet_that_left_late_is_the_senders() {
     assert_eq!(judged(&packet([4_000, 4_200, 4_900])), Late::Sender);
-    // Also where the way took a little longer than it may.
+    // Even if the network was a little slow too.
     assert_eq!(judged(&packet([4_000, 4_900, 5_500])), Late::Sender);
 }
 
@@ -70,7 +67,7 @@ fn a_packet_that_left_in_time_and_took_long_is_the_networks() {
 #[test]
 fn a_packet_that_lay_here_in_time_is_the_receivers() {
     assert_eq!(judged(&packet([1_010, 1_210, 6_000])), Late::Receiver);
-    // Arrived so that it might have been in time, had it been read at the next wake-up.
+    // Would have been in time, had it been read at the next wake-up.
     assert_eq!(judged(&packet([1_010, 3_100, 9_000])), Late::Receiver);
 }
 
@@ -94,18 +91,18 @@ fn a_latency_that_is_too_short_for_the_path_is_told_as_the_network() {
 
 #[test]
 fn a_latency_that_the_device_takes_whole_is_told_as_the_receiver() {
-    // The buffer of a JACK server: 3.9 ms of 5, and packets are 1 ms old when they leave.
+    // Buffer of a JACK server: 3.9 ms of 5; packets are 1 ms old when they leave.
     let takes = Span::from_micros(3_900);
     let mut causes = Causes::new(Schedule { takes, ..SCHEDULE });
     let quick = packet([1_010, 1_210, 1_900]);
     causes.observe(&quick);
-    // Its way took 400 us, twice as long as it can; and none would have been short enough.
+    // Network time of 400 µs, twice the fastest; even the fastest would be too slow.
     for late in [quick, packet([1_010, 1_410, 1_900])] {
         assert_eq!(causes.judge(&late, |_, _| false), Late::Receiver);
     }
     let needs = causes.would_catch(Late::Receiver).expect("a longer latency helps");
     assert!((needs - takes - Span::from_micros(1_410)).abs() < Span::from_micros(20), "{needs}");
-    // What the network holds for longer than that is its own.
+    // A longer network delay counts as the network's.
     assert_eq!(causes.judge(&packet([1_010, 6_000, 6_900]), |_, _| false), Late::Network);
 }
 
@@ -137,7 +134,7 @@ fn a_path_that_became_slower_is_judged_by_what_it_takes_now() {
             ..packet([on + handed, on + arrival, on + read])
         }
     };
-    // Two milliseconds of the network's are as usual now, one of the sender's is not.
+    // Now 2 ms on the network are normal; 1 ms at the sender is not.
     (1..100).for_each(|second| causes.observe(&later(second, [1_010, 3_010, 3_500])));
     assert_eq!(causes.judge(&later(100, [2_010, 4_110, 4_500]), |_, _| false), Late::Sender);
 }
@@ -155,7 +152,7 @@ fn what_a_stall_overlaps_is_the_hosts_alone() {
 #[test]
 fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
     let mut causes = Causes::new(SCHEDULE);
-    // Of 5 ms the device takes 2 and packing 1: two are left for the way, which takes 3.
+    // Of 5 ms the device takes 2 and packing 1; the network takes 3, all that is left.
     let slow = packet([1_010, 4_010, 4_900]);
     let later = PacketTrace { arrival: slow.arrival + Span::from_millis(250), ..slow };
     causes.observe(&slow);
@@ -166,7 +163,7 @@ fn what_the_fastest_way_would_have_made_late_is_not_a_stalls() {
     );
     causes.observe(&later);
     assert_eq!(causes.judge(&later, |_, _| true), Late::Network);
-    // At half of that on the way it was the stall.
+    // With half of that on the network, the stall was the cause.
     causes.observe(&packet([1_010, 2_510, 2_900]));
     assert_eq!(causes.judge(&later, |_, _| true), Late::HostStalled);
 }
@@ -187,11 +184,11 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
         discarded: 2,
     };
     assert_eq!(causes.gaps(3, 10, 2), all);
-    // More was dropped than missed: duplicates, or packets of others.
+    // More drops than gaps: duplicates, or other streams' packets.
     assert_eq!(causes.gaps(3, 10, 99), Gaps { lost: 0, discarded: 6, ..all });
-    // The ledger's ring had no room for two that were late.
+    // The ledger's ring was full for two late packets.
     assert_eq!(causes.gaps(5, 10, 2), Gaps { late_network: 3, ..all });
-    // Three of those lost in a stall came late after all.
+    // Three packets lost in a stall arrived late after all.
     causes.lose(0, 3);
     assert_eq!(causes.gaps(3, 7, 2), Gaps { host_stalled: 1, ..all });
 }

@@ -1,26 +1,27 @@
-//! Clocks that are kept by other means: where the system clocks of both hosts follow a reference,
-//! each host can tell what it is by that, and no packet needs to be timed.
+//! Disciplined clocks: if the system clocks of both hosts follow a reference, their offsets are
+//! known without timed packets.
 
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
 
-/// What a host's kernel says of its system clock: the clock that a session uses, plus `offset`, is
+/// A host's disciplined system clock as its kernel reports it: the session's clock plus `offset` is
 /// UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisciplinedClock {
-    /// UTC less the clock: of our own, the monotonic clock; of a peer's, its session's wall clock.
+    /// UTC less the clock: our monotonic clock, or the peer's session wall clock.
     pub offset: Span,
-    /// How far that may be from the truth, either way.
+    /// Maximum error, either way.
     pub uncertainty: Span,
-    /// What keeps it: [`ClockSource::System`] or [`ClockSource::Ptp`].
+    /// Synchronisation source: [`ClockSource::System`] or [`ClockSource::Ptp`].
     pub source: ClockSource,
 }
 
 impl DisciplinedClock {
-    /// Two clocks that are kept may drift apart by this until they are read again.
+    /// Maximum drift between two disciplined clocks until the next reading.
     pub(super) const DRIFT: f64 = 5e-6;
 
-    /// How to read the clock of a peer that is kept as it says, where ours is kept like this.
+    /// Returns the mapping to the clock of a peer disciplined as `theirs`, if ours is disciplined
+    /// as `self`.
     pub fn mapping(&self, theirs: &Self, now: LocalTime) -> ClockMapping {
         let both = self.source == ClockSource::Ptp && theirs.source == ClockSource::Ptp;
         let uncertainty = self.uncertainty + theirs.uncertainty;
@@ -30,8 +31,8 @@ impl DisciplinedClock {
     }
 }
 
-/// Takes the surest of the mappings of one clock: the host's own where both ends read it, else by
-/// exchanges or by what keeps the clocks.
+/// Chooses the most certain mapping of one clock: the host's own if both ends read it, else the one
+/// from exchanges or from disciplined clocks.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     exchanged: Option<ClockMapping>,
@@ -41,28 +42,28 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The other is taken only if it is surer by this, in quarters: nothing is won by flapping.
+    /// The other mapping must be better by this many quarters, to avoid flapping.
     const SURER: i64 = 3;
-    /// A clock that is set moves a mapping over by no more than this, as a rate: a third of a cent.
+    /// Maximum slew rate of a mapping, a third of a cent.
     pub(super) const SLEW: f64 = 200e-6;
-    /// Exchanges that are further from a clock that both ends say they read, beyond what they are
-    /// unsure of, give it the lie: virtual machines that were copied while they ran have one name.
+    /// Maximum distance between exchanges and a shared host clock, beyond the uncertainty. Virtual
+    /// machines copied while running share a clock name.
     const CONTRARY: Span = Span::from_millis(1);
 
-    /// Takes a newer mapping by exchanges; the one to use if it is another now.
+    /// Sets a newer mapping from exchanges; returns the mapping to use if it changed.
     pub fn exchanged(&mut self, mapping: ClockMapping, now: LocalTime) -> Option<ClockMapping> {
         self.exchanged = Some(mapping);
         self.choose(now, ClockSource::Exchange)
     }
 
-    /// Takes a newer mapping by what keeps the clocks.
+    /// Sets a newer mapping from disciplined clocks; returns the mapping to use if it changed.
     pub fn kept(&mut self, mapping: ClockMapping, now: LocalTime) -> Option<ClockMapping> {
         self.kept = Some(mapping);
         self.choose(now, mapping.source)
     }
 
-    /// Takes the wall clock of a peer on this very host, which is ahead of the host's by `offset`;
-    /// the mapping to use if it is another now.
+    /// Sets the wall clock of a peer on this host, ahead of the host's by `offset`; returns the
+    /// mapping to use if it changed.
     pub fn same_host(&mut self, offset: Span, now: LocalTime) -> Option<ClockMapping> {
         self.host = Some(ClockMapping::same_host(offset));
         self.choose(now, ClockSource::Host)
@@ -82,7 +83,7 @@ impl Choice {
         let kept = match (sure(&self.exchanged), sure(&self.kept)) {
             (_, None) => false,
             (None, Some(_)) => true,
-            // One of two that exclude each other is wrong, and an exchange is measured.
+            // If they exclude each other, one is wrong; the exchange is measured.
             (Some(one), Some(other)) if self.apart(self.kept, now) > one + other => false,
             (Some(one), Some(other)) if before => other.times(4) < one.times(Self::SURER),
             (Some(one), Some(other)) => other.times(Self::SURER) <= one.times(4),
@@ -92,7 +93,7 @@ impl Choice {
         if !changes && kept == (newer == ClockSource::Exchange) {
             return None;
         }
-        // By exchanges it goes over by itself.
+        // Mappings from exchanges already change smoothly.
         let smooth = self.chosen.filter(|before| !by_exchange(before) || !by_exchange(&next));
         let next =
             smooth.map_or(next, |before| next.following(&before, Span::from_secs(1), Self::SLEW));
@@ -160,7 +161,7 @@ mod tests {
         let later = NOW + Span::from_secs(1);
         assert_eq!(choice.exchanged(exchanged(offset + off, 250), later), None);
         assert_eq!(choice.same_host(offset, later), None, "nothing new");
-        // A machine that was copied while it ran calls its clock by the same name.
+        // A machine copied while running has the same clock name.
         let copied = exchanged(offset + Span::from_millis(40), 250);
         let other = choice.exchanged(copied, later).expect("the exchanges are relied on again");
         assert_eq!(other.source, ClockSource::Exchange);
@@ -173,7 +174,7 @@ mod tests {
         let offset = Span::from_secs(70) + Span::from_millis(30);
         choice.exchanged(exchanged(offset, 250), NOW).expect("the only one");
         assert_eq!(choice.kept(both(2, ClockSource::Ptp), NOW), None);
-        // It was right, and then somebody set it.
+        // Right at first, then set.
         let mut choice = Choice::default();
         choice.exchanged(exchanged(Span::from_secs(70), 250), NOW).expect("the only one");
         choice.kept(both(2, ClockSource::Ptp), NOW).expect("surer");

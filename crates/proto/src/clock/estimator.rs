@@ -1,30 +1,30 @@
-//! From exchanges to a mapping.
+//! Estimates a mapping from exchanges.
 
 use super::line::{Belief, Line};
 use super::{ClockMapping, ClockSource, Exchange};
 use crate::time::{LocalTime, Span, WallTime};
 
-/// Turns exchanges into a mapping.
+/// Estimator of a peer's clock.
 ///
-/// Queueing only ever adds to a round trip, so an exchange counts the less the longer its round trip
-/// is beyond the shortest (minimum-delay selection, made gradual); a Kalman filter makes offset and
-/// rate of them. Every exchange also bounds the truth, whatever queued where: the estimate stays
-/// where all bounds overlap, and the far end of the overlap is its uncertainty.
+/// The more a round trip exceeds the shortest, the less its exchange counts, because queues only
+/// lengthen it (gradual minimum-delay selection). A Kalman filter estimates offset and rate. Every
+/// exchange also bounds the truth, regardless of queues: the estimate stays where all bounds
+/// overlap, and the far end of the overlap is its uncertainty.
 ///
-/// What does not fit is set aside until others like it tell what it is: a clock that was stepped, a
-/// path that became longer or shorter, or a lie.
+/// Outliers are set aside until more of the same kind show their cause: a clock step, a path
+/// change, or a false reading.
 #[derive(Debug, Clone)]
 pub struct ClockEstimator {
     window: [Option<KeptExchange>; Self::WINDOW],
     next: usize,
     seen: u32,
-    /// The shortest round trip of the present stretch and of the one before.
+    /// Shortest round trip of the present and the previous stretch.
     least: [f64; 2],
     line: Option<Line>,
-    /// What the leg there takes longer than the leg back, as far as changes of the path told.
+    /// Outbound leg less return leg, as far as path changes revealed it.
     lopsided: f64,
     before: Option<Before>,
-    /// Set aside, oldest first.
+    /// Outliers, oldest first.
     odd: [Option<KeptExchange>; Self::ODD],
     mapping: Option<ClockMapping>,
     steps: u32,
@@ -33,46 +33,44 @@ pub struct ClockEstimator {
 }
 
 impl ClockEstimator {
-    /// Exchanges kept: at two a second, the last sixteen seconds.
+    /// Exchanges kept: 16 s at two per second.
     const WINDOW: usize = 32;
-    /// Exchanges of a stretch from which the shortest is remembered: half a minute.
+    /// Exchanges of a stretch whose shortest is kept: half a minute.
     const LONG: u32 = 64;
-    /// Exchanges like each other that tell of a change: twelve of a path, whose least delays they are
-    /// to tell, five of a clock; and for how long there was no other, which no queue lasts.
+    /// Similar outliers that show a change: twelve for a path, enough to find its minimum delays,
+    /// five for a clock. `ODD_FOR` is their minimum duration without other exchanges, longer than
+    /// any queue.
     const ODD: usize = 12;
     const ODD_FOR: Span = Span::from_secs(2);
     const ODD_STEPPED: usize = 5;
-    /// The first of these, which may have been under way as it changed: there by the old path and
-    /// back by the new.
+    /// The first outliers, which may have used the old path there and the new one back.
     const ODD_BETWEEN: usize = 2;
-    /// Exchanges that contradict all that was known and agree with each other: a step.
+    /// Exchanges that contradict all earlier ones and agree with each other: a step.
     const ODD_CONTRARY: usize = 3;
-    /// Before so many, nothing is called odd.
+    /// Minimum number of exchanges before any counts as an outlier.
     const FAMILIAR: usize = 20;
-    /// Two quartz oscillators of ±50 ppm each; a warming room moves them by 0.03 ppm in the root of a
-    /// second.
+    /// Two quartz oscillators of ±50 ppm each; a warming room moves them by 0.03 ppm per square
+    /// root of a second.
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
-    /// Drift between two hosts' clocks of which nothing is known: 100 ppm.
+    /// Unknown drift between two hosts' clocks: 100 ppm.
     const DRIFT_UNKNOWN: f64 = 100e-6;
-    /// What a rate that was found may be wrong by beside its deviation, while it is relied on.
+    /// Error of an estimated rate in use, beyond its deviation.
     const WANDER: f64 = 1e-6;
     /// Deviations that a rate may be wrong by.
     const DEVIATIONS: f64 = 10.0;
     /// Deviations of the filter that the mapping may still move by.
     const PRECISE: f64 = 3.0;
-    /// The mapping is never said to be surer than one reading is: DLRR is rounded to within 7.6 µs,
-    /// a third of a frame at 48 kHz.
+    /// Minimum uncertainty: DLRR rounds each reading to 7.6 µs, a third of a frame at 48 kHz.
     const SUREST: Span = Span::from_micros(8);
-    /// Drift beyond which two clocks are not slewed but stepped: 500 ppm, the most that a kernel
-    /// slews (adjtimex(2)).
+    /// Drift above which clocks are stepped, not slewed: 500 ppm, the maximum of the kernel
+    /// (adjtimex(2)).
     const STEP_RATE: f64 = 500e-6;
-    /// What is less than this beside the usual is not odd.
+    /// Minimum deviation of an outlier.
     const LEAST_ODD: f64 = 60_000.0;
-    /// A mapping moves to what it should be by no more than this, as a rate: a third of a cent. It
-    /// takes a second.
+    /// Maximum slew rate of a mapping, a third of a cent. A change takes 1 s.
     const SLEW: f64 = 200e-6;
 
-    /// Knows nothing yet.
+    /// Creates an estimator without exchanges.
     pub const fn new() -> Self {
         Self {
             window: [None; Self::WINDOW],
@@ -90,24 +88,24 @@ impl ClockEstimator {
         }
     }
 
-    /// How often an exchange contradicted all that was known, and others confirmed it: the peer's
-    /// clock was stepped, or another host answers in its place.
+    /// Number of confirmed contradictions: the peer's clock was stepped, or another host answers
+    /// instead.
     pub const fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// How often a leg became longer or shorter, for good.
+    /// Number of lasting changes of a leg's delay.
     pub const fn path_changes(&self) -> u32 {
         self.path_changes
     }
 
-    /// Exchanges that cannot have been, or that fitted nothing and that no others confirmed.
+    /// Number of impossible or unconfirmed outlier exchanges.
     pub const fn refused(&self) -> u32 {
         self.refused
     }
 
-    /// Takes one exchange and gives the mapping as it is now; `None` where the exchange is not
-    /// believed, or not yet.
+    /// Adds an exchange and returns the current mapping; `None` if the exchange is rejected or not
+    /// yet confirmed.
     pub fn observe(&mut self, exchange: Exchange) -> Option<ClockMapping> {
         if !exchange.is_possible() {
             self.refused = self.refused.saturating_add(1);
@@ -118,7 +116,7 @@ impl ClockEstimator {
             self.start(kept);
             return self.map(&kept);
         };
-        // What came late tells nothing new.
+        // Late exchanges add no information.
         if kept.answered < line.at() {
             return None;
         }
@@ -145,7 +143,7 @@ impl ClockEstimator {
         self.line = Some(line);
     }
 
-    /// A line through the middle of what the exchange allows.
+    /// Line through the middle of the range that the exchange allows.
     fn begin(kept: &KeptExchange) -> Line {
         let here = kept.asked + (kept.answered - kept.asked) / 2;
         let there = kept.received + (kept.left - kept.received) / 2;
@@ -173,28 +171,28 @@ impl ClockEstimator {
         self.window.iter().flatten()
     }
 
-    /// The shortest round trip of the last minute.
+    /// Shortest round trip of the last minute.
     fn least(&self) -> f64 {
         self.least[0].min(self.least[1])
     }
 
     fn take(&mut self, kept: KeptExchange, mut line: Line) {
-        // A question that is answered twice was on the way once.
+        // An answer repeated for the same question measures the outbound leg only once.
         let again = self.kept().any(|k| k.asked == kept.asked);
         let error = (kept.legs.there - kept.legs.back - self.lopsided) / 2.0;
         let least = self.least().min(kept.legs.round_trip());
         let count = f64::from(self.seen + 1);
-        // The shortest of a few round trips is not the shortest there is.
+        // The shortest of a few round trips is not yet the true minimum.
         let mean = self.kept().map(|k| k.legs.round_trip() - least).sum::<f64>()
             / self.kept().count().max(1) as f64;
         let unseen = 1.25 * mean / count.sqrt() + least.max(0.0) / (count * count.sqrt());
         let excess = kept.legs.round_trip() - least + unseen;
         let reading = kept.reading_error / 3.0;
-        // An excess lies anywhere between all of it there and all of it back.
+        // The excess may lie on either leg, in any proportion.
         let noise = reading * reading + excess * excess / 12.0;
         line.correct(error, if again { 9.0 * noise } else { noise }, 1.0 / 6.0, 3e9);
-        // What the legs took is better known with it than before: of the newest, and while the line is
-        // hardly known, of all. A first exchange that waited for a route may have put it far off.
+        // The corrected line gives better legs: recalculate the newest, and early on all. A first
+        // exchange that waited for a route may have displaced the line.
         if self.seen < Self::FAMILIAR as u32 {
             self.window.iter_mut().flatten().for_each(|early| *early = early.by(&line));
         }
@@ -206,14 +204,13 @@ impl ClockEstimator {
         (Self::DEVIATIONS * line.rate_deviation() + Self::WANDER).min(Self::most_drift(line))
     }
 
-    /// What it may be wrong by though somebody chose every delay.
+    /// Maximum rate error even if an attacker chooses every delay.
     fn most_drift(line: &Line) -> f64 {
         Self::DRIFT_UNKNOWN + line.rate().abs()
     }
 
-    /// Where the truth can lie beside the line, by all exchanges that are kept and a rate that is
-    /// wrong by no more than `drift`: no lower than the first and no higher than the second. The
-    /// bounds of an old one have grown.
+    /// Range of the true offset relative to the line, by all kept exchanges and a rate error up to
+    /// `drift`: minimum and maximum. Bounds widen with age.
     fn overlap(&self, line: &Line, drift: f64) -> (f64, f64) {
         let bounds = self.kept().map(|kept| Self::bound(kept, line, drift));
         bounds.fold((f64::MIN, f64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
@@ -225,7 +222,7 @@ impl ClockEstimator {
         (-legs.back - grown(kept.answered), legs.there + grown(kept.asked))
     }
 
-    /// Whether no drift of two clocks could lead to this exchange.
+    /// Whether no drift of two clocks explains this exchange.
     fn contradicts(&self, new: &KeptExchange) -> bool {
         self.kept().any(|old| Self::excludes(old, new))
     }
@@ -242,7 +239,8 @@ impl ClockEstimator {
         higher > 0.0 || lower > 0.0
     }
 
-    /// The least that either way took, by the exchanges kept, and what is odd beside it.
+    /// Shortest delay of each leg among the kept exchanges, and the deviation that counts as an
+    /// outlier.
     fn usual(&self, line: &Line) -> (Legs, f64) {
         let mut trips = [0.0; Self::WINDOW];
         let mut count = 0;
@@ -266,7 +264,7 @@ impl ClockEstimator {
         (legs.there - least.there).abs() > odd || (legs.back - least.back).abs() > odd
     }
 
-    /// Puts an exchange beside those that are odd; once there are enough of a kind, follows them.
+    /// Stores an outlier; follows the outliers once enough agree.
     fn set_aside(&mut self, kept: KeptExchange) -> Option<()> {
         let line = self.line?;
         let count = self.odd.iter().flatten().count();
@@ -290,7 +288,7 @@ impl ClockEstimator {
         let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
         let least = settled.fold(Legs::ENDLESS, |a, b| a.least(b.legs));
         let (there, back) = (least.there - usual.there, least.back - usual.back);
-        // One way is as much faster as the other is slower, and no queue makes any way faster.
+        // One leg is faster by as much as the other is slower; no queue makes a leg faster.
         let opposite = there * back < 0.0 && there.abs().min(back.abs()) > odd / 2.0;
         let stepped = opposite && (there + back).abs() <= odd;
         let begun = self.odd[0].map_or(kept.answered, |first| first.answered);
@@ -304,8 +302,8 @@ impl ClockEstimator {
             self.mapping = None;
             self.before = None;
         } else {
-            // The clock stays where it was known to be. What few exchanges tell of the two legs is
-            // rough, and where it may as well be alike on both it is taken to be.
+            // The clock stays. Few exchanges measure the legs only roughly, so similar changes
+            // count as equal.
             let lopsided = if (there - back).abs() > odd { there - back } else { 0.0 };
             self.lopsided += lopsided;
             let much = |leg: f64| if leg > odd { leg } else { 0.0 };
@@ -318,8 +316,8 @@ impl ClockEstimator {
         Some(())
     }
 
-    /// A leg is as short again as before it became longer: it was, after all, a queue, or the path is
-    /// the old one again.
+    /// Undoes a path change if a leg is as short as before it became longer: it was a queue, or the
+    /// old path is back.
     fn reverts(&mut self, kept: &KeptExchange) -> bool {
         let Some(Before { usual, longer, lopsided }) = self.before else { return false };
         let short = |leg: f64, usual: f64, longer: f64| longer > 0.0 && leg < usual + longer / 2.0;
@@ -334,7 +332,7 @@ impl ClockEstimator {
         reverts
     }
 
-    /// Forgets what the legs took but for these.
+    /// Discards all leg delays except these.
     fn anew(&mut self, settled: impl Iterator<Item = KeptExchange>) {
         let Some(line) = self.line else { return };
         self.window = [None; Self::WINDOW];
@@ -343,7 +341,7 @@ impl ClockEstimator {
         settled.for_each(|kept| self.keep(kept.by(&line)));
     }
 
-    /// All that was known is of another clock.
+    /// Starts again: all earlier exchanges belong to another clock.
     fn restart(&mut self) {
         let odd = self.odd;
         let rate = self.line.map_or(0.0, |line| line.rate());
@@ -354,7 +352,7 @@ impl ClockEstimator {
         for kept in odd.iter().flatten().skip(count - Self::ODD_CONTRARY) {
             let Some(mut line) = self.line else {
                 self.start(*kept);
-                // A clock that was set runs on as it ran.
+                // A stepped clock keeps its rate.
                 self.line = self.line.map(|line| line.running(rate));
                 continue;
             };
@@ -366,17 +364,18 @@ impl ClockEstimator {
     fn map(&mut self, kept: &KeptExchange) -> Option<ClockMapping> {
         let line = self.line?;
         let best = self.least().max(0.0);
-        // Where bounds do not overlap, as drift was greater than assumed, the newest holds.
+        // Without an overlap (more drift than assumed), use the newest bound.
         let allowed = |drift| match self.overlap(&line, drift) {
             (below, above) if below <= above => (below, above),
             _ => Self::bound(kept, &line, drift),
         };
         let (below, above) = allowed(Self::drift(&line));
-        // The line stays free of the bounds, which lean on its rate; what is told does not.
+        // Keep the line free of the bounds, which depend on its rate; limit only the returned
+        // mapping.
         let moved = below.max(0.0) + above.min(0.0);
         let furthest = |(below, above): (f64, f64)| (above - moved).max(moved - below);
-        // Who chooses every delay can lead the rate, and with it the bounds of all but the newest
-        // exchange: he is to lead nobody to more than twice what is told.
+        // An attacker who chooses every delay controls the rate, and so all bounds but the newest:
+        // limit the error to twice the reported uncertainty.
         let led = furthest(allowed(Self::most_drift(&line))) / 2.0;
         let unsure = furthest((below, above)).max(led);
         let wall = WallTime::from_unix_nanos(line.second().saturating_add(moved as i64));
@@ -389,7 +388,7 @@ impl ClockEstimator {
         mapping.precision = Span::from_nanos(precision as i64 + 1);
         mapping.round_trip = Span::from_nanos(best as i64);
         let mapping = match &self.mapping {
-            // The first exchanges come faster than anything is played: they are followed faster.
+            // The first exchanges arrive faster than anything plays, so follow them faster.
             Some(before) if self.seen <= 16 => {
                 mapping.following(before, Span::from_millis(10), 0.01)
             }
@@ -401,7 +400,7 @@ impl ClockEstimator {
     }
 }
 
-/// The line of a clock that was set by so much, and may run otherwise since.
+/// Line of a clock that was stepped by `nanos` and may have another rate since.
 fn stepped_by(mut line: Line, nanos: f64) -> Line {
     line.move_by(nanos);
     line.loosen(f64::MAX);
@@ -422,11 +421,11 @@ pub(super) struct KeptExchange {
     pub(super) left: i64,
     pub(super) answered: i64,
     pub(super) reading_error: f64,
-    /// What the legs took by the line as it was then.
+    /// Legs by the line at that time.
     pub(super) legs: Legs,
 }
 
-/// How an exchange lies about the line: what the legs there and back took by it.
+/// Delays of the outbound and the return leg by the line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Legs {
     pub(super) there: f64,
@@ -440,13 +439,12 @@ impl Legs {
         self.there + self.back
     }
 
-    /// The shorter of each leg.
     pub(super) fn least(self, other: Self) -> Self {
         Self { there: self.there.min(other.there), back: self.back.min(other.back) }
     }
 }
 
-/// How the legs were before the path became another, and what that made of them.
+/// Leg delays before the path change, and the changes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before {
     pub(super) usual: Legs,

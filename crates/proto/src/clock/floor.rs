@@ -1,6 +1,6 @@
-//! The fastest arrivals of a sender that answers no question: what left when the sender says so
-//! cannot arrive earlier than by the shortest path, so the earliest arrivals lie on a line, whose
-//! slope is the rate of the sender's clock.
+//! Line of the fastest arrivals of a sender without clock exchanges. No packet can arrive earlier
+//! than by the shortest path, so the earliest arrivals form a line whose slope is the sender's
+//! clock rate.
 
 use super::ClockSource;
 use super::line::{Belief, Line};
@@ -8,40 +8,40 @@ use super::mapping::ClockMapping;
 use super::round::{Odd, Round};
 use crate::time::{LocalTime, Span, WallTime, minus};
 
-/// The line below all arrivals: of packets against their media time, or of sender reports against
-/// the sender's clock.
+/// Line below all arrivals: of packets against media time, or of sender reports against the
+/// sender's clock.
 ///
-/// The fastest arrival of each quarter second is a reading of it; a Kalman filter makes offset and
-/// rate of them. Where it moves a little it moves slowly; where the path has changed, at once.
+/// Its readings are the fastest arrival of each quarter second; a Kalman filter estimates offset
+/// and rate. Small changes move it slowly, a changed path at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Floor {
     line: Option<Line>,
     mapping: Option<ClockMapping>,
     round: Round,
-    /// Rounds so far, up to those in which the line is still sought.
+    /// Rounds so far; during the first ones the line is still sought.
     rounds: u32,
-    /// Mean of how much later than the line arrivals are.
+    /// Mean delay of arrivals after the line.
     spread: f64,
-    /// The same after the last round that was not odd: a step is in the one above, too.
+    /// The mean after the last normal round, so without a new step.
     steady: f64,
     odd: Odd,
 }
 
 impl Floor {
-    /// A round is closed after this time and so many arrivals.
+    /// Minimum duration and number of arrivals of a round.
     const ROUND: Span = Span::from_millis(250);
     const LEAST: u32 = 8;
-    /// Rounds at the beginning in which the line is followed down at once.
+    /// Rounds at the beginning in which the line follows early arrivals at once.
     const SOUGHT: u32 = 4;
-    /// Senders' cards are within 300 ppm of us together with our clock, and wander by 0.03 ppm in
-    /// the root of a second.
+    /// Senders' cards are within 300 ppm, including our clock's error, and wander by 0.03 ppm per
+    /// square root of a second.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.03e-6 };
-    /// What a kernel's stamp of an arrival is good for, in nanoseconds.
+    /// Error of a kernel's arrival timestamp, in nanoseconds.
     const STAMP: f64 = 500.0;
-    /// What is less than this beside the line is not odd.
+    /// Minimum deviation of an odd round.
     const LEAST_ODD: f64 = 100_000.0;
-    /// Rounds like each other that tell of a path that became slower; a faster one is known sooner,
-    /// since no queue makes an arrival early.
+    /// Similar rounds that show a slower path; fewer for a faster one, since no queue makes packets
+    /// early.
     const SLOWER: u32 = 4;
     const FASTER: u32 = 2;
 
@@ -57,23 +57,24 @@ impl Floor {
         }
     }
 
-    /// The line as a mapping of the sender's time, later by the shortest path; `None` before the
+    /// The line as a mapping of the sender's time plus the shortest path delay; `None` before the
     /// first arrival.
     pub(crate) const fn mapping(&self) -> Option<&ClockMapping> {
         self.mapping.as_ref()
     }
 
-    /// How much later than the line arrivals are, twice the mean.
+    /// Twice the mean delay of arrivals after the line.
     pub(crate) fn spread(&self) -> Span {
         Span::from_nanos((2.0 * self.spread) as i64)
     }
 
-    /// The same without a step that is not known yet.
+    /// Like `Self::spread`, without a step that is not yet confirmed.
     pub(crate) fn steady_spread(&self) -> Span {
         Span::from_nanos((2.0 * self.steady) as i64)
     }
 
-    /// Takes the arrival of what left at `sent`, by the sender. Whether the mapping is another now.
+    /// Adds the arrival of a packet sent at `sent` on the sender's clock. Returns whether the
+    /// mapping changed.
     pub(crate) fn observe(&mut self, sent: WallTime, arrival: LocalTime) -> bool {
         let (first, second) = (sent.as_unix_nanos(), arrival.as_nanos());
         let Some(line) = &self.line else { return self.begin(first, second) };
@@ -104,13 +105,13 @@ impl Floor {
         true
     }
 
-    /// How much later than the line this arrival is; `None` before the first.
+    /// Delay of this arrival after the line; `None` before the first.
     pub(crate) fn behind(&self, sent: WallTime, arrival: LocalTime) -> Option<Span> {
         let error = self.line.as_ref()?.error(sent.as_unix_nanos(), arrival.as_nanos());
         Some(Span::from_nanos(error as i64))
     }
 
-    /// All arrivals are later by `step` from `now` on. The rate of the sender's card stays known.
+    /// Moves the line by `step` from `now` on; keeps the rate of the sender's card.
     #[cold]
     pub(crate) fn step(&mut self, step: Span, now: LocalTime) {
         let Some(line) = &mut self.line else { return };
@@ -120,8 +121,8 @@ impl Floor {
         self.read(Span::ZERO);
     }
 
-    /// Takes the fastest of the round as a reading. Out of the way of the arrivals within one: laid among
-    /// them it took each 15 instructions of laying a stack, as [`Self::read`] does.
+    /// Uses the fastest arrival of the round as a reading. Not inlined: inlining costs each arrival
+    /// 15 instructions of stack setup, as with [`Self::read`].
     #[inline(never)]
     fn close(&mut self, now: i64) {
         let round = core::mem::replace(&mut self.round, Round::opened(now));
@@ -140,13 +141,13 @@ impl Floor {
             return;
         }
         (self.odd, self.steady) = (Odd::NONE, self.spread);
-        // The fastest of so many is above the line by that share of what they are on average.
+        // The fastest of `count` arrivals is above the line by 1/`count` of their average.
         let scatter = Self::STAMP + 2.0 * self.spread / f64::from(round.count);
         line.correct(error, scatter * scatter, 0.25, 1e9);
         self.read(Self::ROUND);
     }
 
-    /// Lays the mapping as the line is now; goes over from the one before within the span.
+    /// Updates the mapping from the line, with a transition from the previous one over `within`.
     #[inline(never)]
     fn read(&mut self, within: Span) {
         let Some(line) = &self.line else { return };

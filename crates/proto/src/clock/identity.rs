@@ -1,23 +1,23 @@
-//! Which clock a thing runs by, as a name that is the same for one clock only.
+//! Names of clocks, unique to each clock.
 //!
-//! Two ends that run by one clock need not find out how it stands: there is nothing to estimate. The
-//! names are hashes, so that a stranger who hears one learns nothing of the host.
+//! Two ends on one clock need no estimation of its offset. Names are hashes, so they reveal nothing
+//! about the host.
 
 use core::num::NonZeroU64;
 
 use crate::time::Span;
 
-/// One clock among all. Two that are equal are the same clock.
+/// Unique name of a clock; equal names mean the same clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClockId(NonZeroU64);
 
 impl ClockId {
-    /// Of the hash FNV-1a of 64 bits (Fowler, Noll, Vo): its beginning and its prime. Two builds of
-    /// this program must agree on a name, which the standard library's hash does not promise.
+    /// Offset basis and prime of the 64-bit FNV-1a hash (Fowler, Noll, Vo). Different builds must
+    /// agree on a name, which the standard library's hash does not guarantee.
     const BEGIN: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01B3;
 
-    /// The clock that these `parts` together are of, in this order.
+    /// Name of the clock with these `parts`, in this order.
     pub fn of(parts: &[&[u8]]) -> Self {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(Self::PRIME);
         let hash = parts.iter().fold(Self::BEGIN, |hash, part| {
@@ -27,14 +27,14 @@ impl ClockId {
         Self(NonZeroU64::new(finish(hash)).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Another clock, that is known by `parts` where this one is.
+    /// Name of another clock, known by `parts` relative to this one.
     pub fn with(self, parts: &[&[u8]]) -> Self {
         let own = self.0.get().to_be_bytes();
         let all: Vec<&[u8]> = core::iter::once(&own[..]).chain(parts.iter().copied()).collect();
         Self::of(&all)
     }
 
-    /// As on the wire; 0 is no clock.
+    /// Name from its wire form; `None` for 0.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU64::new(bits) {
             Some(bits) => Some(Self(bits)),
@@ -42,58 +42,57 @@ impl ClockId {
         }
     }
 
-    /// As on the wire.
+    /// Wire form of the name.
     pub const fn to_bits(self) -> u64 {
         self.0.get()
     }
 }
 
-/// Spreads each bit over all (the last step of MurmurHash3, A. Appleby).
+/// Spreads each bit over all bits (last step of MurmurHash3, A. Appleby).
 const fn finish(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
     hash ^ (hash >> 33)
 }
 
-/// The monotonic clock of a host since it was booted.
+/// A host's monotonic clock since its boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostClock {
     id: ClockId,
-    /// Hides from others for how long the host has run.
+    /// Hides the uptime of the host.
     veil: u64,
 }
 
 impl HostClock {
-    /// The clock of the host that was booted under this name, which nobody else knows.
+    /// Clock of the host with this secret boot identifier.
     pub fn of(boot: &[u8]) -> Self {
         Self { id: ClockId::of(&[b"host", boot]), veil: ClockId::of(&[b"veil", boot]).to_bits() }
     }
 
-    /// Its name.
+    /// Name of the clock.
     pub const fn id(self) -> ClockId {
         self.id
     }
 
-    /// What to tell of it beside a wall clock that is ahead of it by `wall_offset`.
+    /// Reading to send for a wall clock that is ahead of this clock by `wall_offset`.
     pub const fn told(self, wall_offset: Span) -> HostReading {
         HostReading { id: self.id, veiled: wall_offset.as_nanos().cast_unsigned() ^ self.veil }
     }
 
-    /// By how much the wall clock of which `reading` tells is ahead of this clock, if it is a
-    /// reading of this one.
+    /// Offset of the wall clock in `reading` from this clock; `None` for a reading of another
+    /// clock.
     pub fn wall_offset(self, reading: HostReading) -> Option<Span> {
         let offset = Span::from_nanos((reading.veiled ^ self.veil).cast_signed());
         (reading.id == self.id).then_some(offset)
     }
 }
 
-/// By which host's clock a sender runs, and how its wall clock stands to that: to be understood on
-/// the same host alone.
+/// A sender's host clock and its wall-clock offset, readable only on the same host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostReading {
-    /// The host's clock.
+    /// Name of the host's clock.
     pub id: ClockId,
-    /// The sender's wall clock less the host's, veiled.
+    /// The sender's wall clock less the host's, masked.
     pub veiled: u64,
 }
 

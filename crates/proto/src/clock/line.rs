@@ -1,16 +1,14 @@
-//! One line between the readings of two clocks, followed by a Kalman filter of two states: by how
-//! much one is ahead of the other, and how fast that changes.
+//! Line between readings of two clocks, tracked by a two-state Kalman filter: offset and rate.
 //!
-//! The model is that of a quartz (Barnes 1971, random walk of the frequency): between readings the
-//! rate wanders by so much in the root of a second. Times are nanoseconds; the whole part of the
-//! offset is an integer, so that half a century of Unix time costs no digits.
+//! The model is that of a quartz (Barnes 1971, random walk of frequency). Times are nanoseconds.
+//! The whole part of the offset is an integer, so large Unix times cost no precision.
 
 use crate::time::{minus, plus};
 
-/// Binary digits of a rate behind the point: 2⁻⁴⁴ is 0.06 ns in a thousand seconds.
+/// Fraction bits of a rate: 2⁻⁴⁴ is 0.06 ns in 1000 s.
 const RATE_BITS: u32 = 44;
 
-/// A rate as the device's thread uses it: one multiplication and a shift, no division.
+/// Rate for the device thread: one multiplication and a shift, no division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Slope(i64);
 
@@ -31,49 +29,45 @@ impl Slope {
 
     pub(crate) fn inverse(self) -> Self {
         let rate = self.as_f64();
-        // The series of it, to 2⁻³² of what a clock can err by: without a division, as each packet
-        // wants it.
+        // Power series, accurate to 2⁻³² of a clock's maximum error: no division per packet.
         Self::new(-rate * (1.0 - rate * (1.0 - rate * (1.0 - rate))))
     }
 }
 
-/// What is believed of a line before it was read twice.
+/// Assumed deviation of the rate before the second reading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Belief {
     pub(crate) rate: f64,
-    /// Standard deviation by which the rate wanders in the root of a second.
+    /// Standard deviation of the rate's wander per square root of a second.
     pub(crate) wander: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     belief: Belief,
-    /// The reading of the first clock at which the states hold.
+    /// Reading of the first clock for which the states hold.
     at: i64,
-    /// The second clock less the first, whole and part.
+    /// Second clock less the first: whole and fractional part.
     offset: i64,
     part: f64,
     rate: f64,
-    /// Variances of offset and rate, and between them their covariance.
+    /// Variance of the offset, covariance, variance of the rate.
     variance: [f64; 3],
-    /// Mean of the last errors in units of what they should be, with their signs: far from zero if
-    /// the rate has become another.
+    /// Mean of the last signed errors in units of their deviation: far from 0 after a rate change.
     bias: f64,
 }
 
 impl Line {
-    /// Errors that lean this far to one side, in units of their deviation, mean that the rate has
-    /// become another.
+    /// Bias that shows a changed rate, in deviations.
     const LEANS: f64 = 1.25;
 
-    /// A line through one pair of readings, `first` and `second`, known to `deviation`.
+    /// Line through one pair of readings, `first` and `second`, with this standard `deviation`.
     pub(crate) fn through(first: i64, second: i64, deviation: f64, belief: Belief) -> Self {
         let variance = [deviation * deviation, 0.0, belief.rate * belief.rate];
         let offset = second.saturating_sub(first);
         Self { belief, at: first, offset, part: 0.0, rate: 0.0, variance, bias: 0.0 }
     }
 
-    /// The same at this rate, as far as is known.
     pub(crate) const fn running(self, rate: f64) -> Self {
         Self { rate, ..self }
     }
@@ -94,19 +88,19 @@ impl Line {
         self.variance[2].sqrt()
     }
 
-    /// The second clock at the instant at which the states hold, to the nanosecond.
+    /// Second clock at the time of the states, in nanoseconds.
     pub(crate) fn second(&self) -> i64 {
         self.at.saturating_add(self.offset)
     }
 
-    /// By how much `second` lies above the line where the first clock reads `first`.
+    /// Distance of `second` above the line at `first`.
     pub(crate) fn error(&self, first: i64, second: i64) -> f64 {
         let since = minus(first, self.at) as f64;
         let whole = minus(minus(second, first), self.offset);
         whole as f64 - self.part - self.rate * since
     }
 
-    /// Lets time pass until the first clock reads `first`.
+    /// Advances the states to `first`.
     pub(crate) fn advance(&mut self, first: i64) {
         let passed = minus(first, self.at);
         if passed <= 0 {
@@ -124,14 +118,14 @@ impl Line {
         ];
     }
 
-    /// Takes a reading that is `error` above the line as it is now, with this variance. Readings of
-    /// the last `judged` nanoseconds tell whether the rate has become another; this one stands for
-    /// the share `weight` of them. Tells how far what is read of the line within a second moved by it.
+    /// Adds a reading with this variance, `error` above the current line. Readings of the last
+    /// `judged` nanoseconds detect a changed rate; `weight` is this reading's share. Returns how
+    /// far the line within the last second moved.
     pub(crate) fn correct(&mut self, error: f64, noise: f64, weight: f64, judged: f64) -> f64 {
         self.correct_by_mean(error, 1.0, noise, weight, judged)
     }
 
-    /// The same with the mean `error` of `count` readings, each with this variance.
+    /// Like `Self::correct` with the mean `error` of `count` readings, each with this variance.
     pub(crate) fn correct_by_mean(
         &mut self,
         error: f64,
@@ -157,8 +151,8 @@ impl Line {
         ((gain + rate_gain * 1e9) * error).abs()
     }
 
-    /// Takes the word of another for the rate, and its standard deviation: no reading leads it further astray. Tells how
-    /// far what is read of the line within a second moved by it.
+    /// Sets the announced rate and its standard deviation, which readings then cannot exceed.
+    /// Returns how far the line within the last second moved.
     pub(crate) fn know_rate(&mut self, told: f64, deviation: f64) -> f64 {
         let [offset, both, rate] = self.variance;
         let (error, total) = (told - self.rate, rate + deviation * deviation);
@@ -171,7 +165,7 @@ impl Line {
         ((gain + rate_gain * 1e9) * error).abs()
     }
 
-    /// The rate is not relied on any more beyond this deviation.
+    /// Raises the standard deviation of the rate to at least `deviation`.
     pub(crate) fn loosen(&mut self, deviation: f64) {
         let deviation = deviation.min(self.belief.rate);
         self.variance[2] = self.variance[2].max(deviation * deviation);

@@ -1,72 +1,71 @@
-//! How to read another host's clock here, as a value that is handed on.
+//! Mapping of another host's clock to ours, as a value.
 
 use super::line::Slope;
 use crate::time::{LocalTime, Span, WallTime, minus, plus};
 use crate::units::Ppm;
 
 tautline_dsp::named_enum! {
-    /// What a mapping rests on.
+    /// Source of a mapping.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ClockSource {
         /// Timed exchanges of RTCP reports (RFC 3611 §4.4, §4.5).
         Exchange = "rtcp",
-        /// The system clocks of both hosts, each kept by its own means.
+        /// System clocks of both hosts, each disciplined.
         System = "system",
-        /// The system clocks of both hosts, each kept by a hardware clock that follows PTP.
+        /// System clocks of both hosts, each disciplined by a hardware clock that follows PTP.
         Ptp = "ptp",
-        /// Both ends run on one host: they read the same clock.
+        /// The same clock: both ends run on one host.
         Host = "host",
-        /// TAI by each end's own reading, which packets are presented by that say when: what the two readings differ by is
-        /// seen by neither.
+        /// TAI as each end reads it, for packets with presentation times. Neither end sees the
+        /// difference of the readings.
         Tai = "tai",
     }
 }
 
-/// How to read a peer's wall clock as an instant here: a pair of readings, a rate, and how sure
-/// that is.
+/// Mapping of a peer's wall clock to local time: a pair of readings, a rate and an uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockMapping {
     local: LocalTime,
     wall: WallTime,
-    /// What the peer's clock gains on ours, and ours on the peer's.
+    /// Rate of the peer's clock against ours, and the inverse.
     gains: Slope,
     loses: Slope,
-    /// By how many nanoseconds the wall clock is read later than the line says at the pair, so that
-    /// it follows from the mapping before without a step; that fades within the span.
+    /// Nanoseconds that the wall clock is read above the line at the pair, for a transition without
+    /// a step from the previous mapping; fades to 0 over `within`.
     behind: i64,
     fades: Slope,
     unfades: Slope,
     within: Span,
-    /// How far the mapping may have been from the truth when it was made, either way.
+    /// Maximum error at creation, either way.
     pub uncertainty: Span,
-    /// How far it may still have moved when it was made, as more is learnt: no bound on the truth, as
-    /// what an asymmetric path hides is hidden for good.
+    /// Remaining change at creation as the estimate improves. Not a bound: path asymmetry stays
+    /// hidden.
     pub precision: Span,
-    /// The round trip of the exchange it rests on; zero where it rests on none.
+    /// Round trip of the underlying exchange; 0 if there is none.
     pub round_trip: Span,
-    /// What it rests on.
+    /// Source of the mapping.
     pub source: ClockSource,
-    /// When it was made; `None` for one that does not age.
+    /// Time of creation; `None` if the mapping does not age.
     made: Option<LocalTime>,
     drift: Slope,
 }
 
 impl ClockMapping {
-    /// Below this a round trip is not known: two ticks of the compact stamps of an exchange (RFC 3550
-    /// §4, 2^-16 s each).
+    /// Minimum measurable round trip: two ticks of an exchange's compact timestamps (RFC 3550 §4,
+    /// 2^-16 s each).
     const LEAST_ROUND_TRIP: Span = Span::from_nanos(2 * 15_259);
-    /// A mapping this old says nothing any more: twenty reports of the peer's did not come.
+    /// Maximum age: twenty reports of the peer are missing by then.
     const LIFE: Span = Span::from_secs(10);
-    /// It has gone over to the line after so many nanoseconds, however far away it was.
+    /// Maximum duration of a transition, in nanoseconds.
     const LATEST: f64 = 5e9;
 
-    /// The round trip that it rests on, if that is known.
+    /// Round trip of the underlying exchange, if measurable.
     pub fn known_round_trip(&self) -> Option<Span> {
         let exchanged = self.source == ClockSource::Exchange;
         (exchanged && self.round_trip >= Self::LEAST_ROUND_TRIP).then_some(self.round_trip)
     }
 
-    /// A mapping known by other means than an exchange, of clocks that run alike.
+    /// Mapping of clocks with equal rates, known without an exchange.
     pub const fn known(offset: Span, uncertainty: Span) -> Self {
         Self {
             local: LocalTime::ZERO,
@@ -86,13 +85,14 @@ impl ClockMapping {
         }
     }
 
-    /// The wall clock of a peer on this very host, which is ahead of the host's clock by `offset`.
-    /// Never ages.
+    /// Mapping of a peer's wall clock on this host, ahead of the host's clock by `offset`; never
+    /// ages.
     pub(super) const fn same_host(offset: Span) -> Self {
         Self { source: ClockSource::Host, ..Self::known(offset, Span::ZERO) }
     }
 
-    /// The peer's clock shows `wall` at `local` and gains `rate` on ours, which may be wrong by `drift`.
+    /// Mapping by which the peer's clock shows `wall` at `local` and gains `rate` on ours, with a
+    /// maximum rate error of `drift`.
     pub(super) fn through(
         local: LocalTime,
         wall: WallTime,
@@ -114,33 +114,33 @@ impl ClockMapping {
         }
     }
 
-    /// The same, but beginning where `before` is now and going over to itself within `soonest`, or
-    /// later where that would take more than `fastest`, as a rate, but not for ever: what follows the
-    /// mapping has a limit of its own.
+    /// Returns the mapping with a transition that starts at `before` and takes at least `soonest`.
+    /// It takes longer if its rate would exceed `fastest`, up to `LATEST`: the servo that follows
+    /// the mapping has its own limit.
     pub(super) fn following(self, before: &Self, soonest: Span, fastest: f64) -> Self {
         self.going_over(before, soonest, fastest, Self::LATEST)
     }
 
-    /// The same, but never faster than `fastest`, however long that takes: a clock that everybody in a
-    /// building is to keep to has no limit that would make it hurry.
+    /// Like `Self::following`, but never faster than `fastest`: a clock for a whole building has
+    /// no deadline.
     pub(super) fn slewing(self, before: &Self, fastest: f64) -> Self {
         self.going_over(before, Span::from_secs(1), fastest, f64::MAX)
     }
 
     fn going_over(self, before: &Self, soonest: Span, fastest: f64, latest: f64) -> Self {
         let behind = before.wall(self.local) - self.wall;
-        // What cannot fade in that time is no error of an estimate but another clock.
+        // Too far for the error of an estimate: another clock.
         if behind.abs() > Span::from_secs(1) {
             return self;
         }
         let away = behind.as_nanos() as f64;
         let soonest = soonest.max(Span::from_millis(1)).as_nanos() as f64;
         let within = (away.abs() / fastest).clamp(soonest, latest);
-        // Counted by the line's own time at the pair, where some of what leads has faded.
+        // Measured in the line's own time at the pair, where part of a lead has faded.
         let own = (behind.as_nanos() + self.loses.over(behind.as_nanos())) as f64;
         let own = if own > 0.0 { own / (1.0 - own / within) } else { own };
         let fades = Slope::new(own / within);
-        // Time that is read too early or too late is read from where more or less has faded.
+        // A time with an error is read at a different point of the fade.
         let uncertainty = self.uncertainty + behind.abs();
         let faded = fades.over(uncertainty.as_nanos()).saturating_abs() + 1;
         Self {
@@ -154,16 +154,16 @@ impl ClockMapping {
         }
     }
 
-    /// When the peer's clock showed `wall`, by ours.
+    /// Local time at which the peer's clock shows `wall`.
     pub fn local(&self, wall: WallTime) -> LocalTime {
         let since = (wall - self.wall).as_nanos();
         let since = plus(since, self.loses.over(since));
         self.local + Span::from_nanos(minus(since, self.left(since)))
     }
 
-    /// What the peer's clock shows at `local`.
+    /// The peer's clock at `local`.
     pub fn wall(&self, local: LocalTime) -> WallTime {
-        // What is left of `behind` is counted by the line's time, which is what is sought.
+        // `behind` fades by the line's time, which is the unknown here.
         let since = (local - self.local).as_nanos();
         let begun = plus(since, self.behind);
         let slewing = plus(begun, self.unfades.over(begun));
@@ -175,20 +175,18 @@ impl ClockMapping {
         self.wall + Span::from_nanos(plus(since, self.gains.over(since)))
     }
 
-    /// How far the mapping still is from its line, so long after its pair.
+    /// Remaining distance from the line, `since` nanoseconds after the pair.
     fn left(&self, since: i64) -> i64 {
         let since = since.max(0);
         if since >= self.within.as_nanos() { 0 } else { self.behind - self.fades.over(since) }
     }
 
-    /// How far the mapping may be from the truth at `now`: the clocks drift apart from the moment
-    /// it was made. `None` once it is too old to be used.
+    /// Maximum error at `now`, growing with drift since creation; `None` if the mapping is too old.
     pub fn uncertainty_at(&self, now: LocalTime) -> Option<Span> {
         Some(self.uncertainty + self.drifted(now)?)
     }
 
-    /// How far the mapping may still move at `now`, as more is learnt. `None` once it is too old to be
-    /// used.
+    /// Remaining change at `now` as the estimate improves; `None` if the mapping is too old.
     pub(crate) fn precision_at(&self, now: LocalTime) -> Option<Span> {
         Some(self.precision + self.drifted(now)?)
     }
@@ -199,13 +197,13 @@ impl ClockMapping {
         (age <= Self::LIFE).then(|| Span::from_nanos(self.drift.over(age.as_nanos())))
     }
 
-    /// The peer's wall clock less our local clock when the mapping was made.
+    /// The peer's wall clock less our local clock at creation.
     pub fn offset(&self) -> Span {
         let local = self.made.unwrap_or(LocalTime::ZERO);
         Span::from_nanos(self.wall(local).as_unix_nanos().saturating_sub(local.as_nanos()))
     }
 
-    /// How much faster the peer's clock runs than ours; `None` for a mapping that never says.
+    /// Rate error of the peer's clock against ours; `None` if the mapping has no rate.
     pub fn rate(&self) -> Option<Ppm> {
         let says = self.made.is_some() || self.source == ClockSource::Host;
         says.then(|| Ppm::from_f64(self.gains.as_f64() * 1e6))

@@ -1,14 +1,14 @@
-//! Readings that are late at worst, never early: of each round the earliest counts.
+//! Rounds of readings that may be late but never early: the earliest of each round counts.
 
 use super::line::Line;
 
-/// One round: since when, how many readings, and the earliest by the line.
+/// One round: start, number of readings, and the earliest by the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Round {
     pub(crate) opened: i64,
     pub(crate) count: u32,
     earliest: Option<(f64, i64, i64)>,
-    /// What the line was moved by meanwhile, as it is still sought.
+    /// Movement of the line during the round, while it is still sought.
     moved: f64,
 }
 
@@ -17,8 +17,8 @@ impl Round {
         Self { opened: at, count: 0, earliest: None, moved: 0.0 }
     }
 
-    /// Takes a reading of both clocks, `error` above the line. A line that is still `sought` is moved
-    /// down to it at once; whether it was.
+    /// Adds a reading of both clocks, `error` above the line. Moves a line that is still `sought`
+    /// down to it at once; returns whether it did.
     pub(crate) fn take(
         &mut self,
         line: &mut Line,
@@ -39,8 +39,8 @@ impl Round {
         down
     }
 
-    /// The earliest reading. The line is where it was when the round was opened again: the filter is
-    /// to see all of the error, as it says as much of the rate.
+    /// Returns the earliest reading. Moves the line back to its start in this round: the filter
+    /// needs the whole error, which also measures the rate.
     pub(crate) fn close(self, line: &mut Line) -> Option<(i64, i64)> {
         let (_, first, second) = self.earliest?;
         line.move_by(-self.moved);
@@ -48,8 +48,7 @@ impl Round {
     }
 }
 
-/// Rounds one after the other that were all above the line, or all below: how many, and the one
-/// nearest to it.
+/// Consecutive rounds on the same side of the line: their count, and the one nearest to the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Odd {
     count: u32,
@@ -59,8 +58,8 @@ pub(crate) struct Odd {
 impl Odd {
     pub(crate) const NONE: Self = Self { count: 0, nearest: 0.0 };
 
-    /// A round lies `error` beside the line. After so many like it, `above` or `below`, where it goes
-    /// is believed: by how much.
+    /// Adds a round with this `error`. Returns how far to move the line after `above` or `below`
+    /// similar rounds.
     pub(crate) fn doubt(&mut self, error: f64, above: u32, below: u32) -> Option<f64> {
         let again = self.count > 0 && self.nearest * error > 0.0;
         let nearer = again && self.nearest.abs() < error.abs();

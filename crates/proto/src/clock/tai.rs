@@ -1,10 +1,9 @@
-//! TAI by this host's clock: followed while something keeps it, held over when that goes, and slewed back when it
-//! returns.
+//! TAI on this host's clock: followed while synchronised, held over afterwards, slewed on return.
 //!
-//! A reading says what TAI is by the local clock and what keeps it so. While it is kept, a line through the readings
-//! learns the rate. When nothing keeps it any more (the *grandmaster* went) the line goes on at that rate, which is
-//! *holdover*, and is less sure with each second. What returns is gone over to at a bounded rate, as what is heard
-//! hangs on it.
+//! Each reading has TAI on the local clock and its synchronisation source. While synchronised, a
+//! line through the readings learns the rate. Without a source (the *grandmaster* is gone) the line
+//! continues at that rate: *holdover*, with growing uncertainty. On return the line slews at a
+//! bounded rate, because playout depends on it.
 
 #[cfg(test)]
 mod tests;
@@ -14,42 +13,42 @@ use super::line::{Belief, Line, Slope};
 use super::{ClockMapping, ClockSource};
 use crate::time::{LocalTime, Span, WallTime};
 
-/// What TAI was at an instant, as this host reads it.
+/// A reading of TAI on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaiReading {
-    /// When it was read.
+    /// Time of the reading.
     pub local: LocalTime,
     /// TAI less the local clock.
     pub offset: Span,
-    /// What one reading errs by at random: what lay between the readings of the two clocks.
+    /// Random error of one reading: the time between reading the two clocks.
     pub precision: Span,
-    /// What keeps it; `None` where nothing does, or what kept it went.
+    /// Synchronisation source; `None` if there is none or it is gone.
     pub kept: Option<Keeping>,
 }
 
-/// What keeps a clock and how well.
+/// Synchronisation source of a clock, and its quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keeping {
     /// [`ClockSource::System`] or [`ClockSource::Ptp`].
     pub source: ClockSource,
-    /// How far it may be from the truth, either way.
+    /// Maximum error, either way.
     pub uncertainty: Span,
 }
 
-/// How TAI is known.
+/// State of TAI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaiState {
-    /// Nothing keeps it, nor ever did: it is what the kernel shows.
+    /// Never synchronised: TAI as the kernel shows it.
     #[default]
     Free,
-    /// It is kept by this, since then.
+    /// Synchronised to this source since this time.
     Locked(ClockSource, LocalTime),
-    /// What kept it went then: it goes on at the rate that it had.
+    /// The source has been gone since this time; TAI continues at its last rate.
     Holdover(ClockSource, LocalTime),
 }
 
 impl TaiState {
-    /// The word in reports.
+    /// Name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -58,7 +57,7 @@ impl TaiState {
         }
     }
 
-    /// What keeps it, or did.
+    /// Current or last synchronisation source.
     pub const fn source(self) -> Option<ClockSource> {
         match self {
             Self::Free => None,
@@ -66,7 +65,7 @@ impl TaiState {
         }
     }
 
-    /// Since when it is so.
+    /// Start of the state.
     pub const fn since(self) -> Option<LocalTime> {
         match self {
             Self::Free => None,
@@ -75,41 +74,41 @@ impl TaiState {
     }
 }
 
-/// Follows TAI.
+/// Clock that follows TAI.
 #[derive(Debug, Clone, Default)]
 pub struct TaiClock {
     line: Option<Line>,
     mapping: Option<ClockMapping>,
     state: TaiState,
-    /// When it was kept last, how sure it was then, and what its rate may have been wrong by.
+    /// Last synchronised time, and the uncertainty and maximum rate error then.
     kept: (LocalTime, Span, f64),
     uncertain: bool,
     steps: u32,
 }
 
 impl TaiClock {
-    /// What is further off than this is another time and gone to at once: it would take 100 s to slew, and from there
-    /// on a listener takes packets for those of a talker that began anew ([`crate::frame_count`]).
+    /// Larger offsets are stepped at once: slewing would take 100 s. Beyond this a listener treats
+    /// packets as those of a restarted talker ([`crate::frame_count`]).
     pub const STEP: Span = Span::from_millis(20);
-    /// Beyond this presentation times are called uncertain: the largest that IEEE 1722 allows the timing of a stream
-    /// to err by (class B), and what a system clock that PTP keeps is known better than by the kernel's own count.
+    /// Uncertainty above which presentation times are flagged uncertain: the maximum timing error
+    /// of a stream in IEEE 1722 (class B). A system clock under PTP is better than this by the
+    /// kernel's own count.
     pub(crate) const UNCERTAIN: Span = Span::from_millis(1);
-    /// What a clock that was kept may be wrong by in its rate once nothing keeps it: 15 ppm, the tolerance by which NTP
-    /// lets dispersion grow (RFC 5905 §7.2, PHI).
+    /// Rate error in holdover: 15 ppm, NTP's tolerance for growing dispersion (RFC 5905 §7.2, PHI).
     pub const HOLDOVER: f64 = 15e-6;
-    /// Oscillators of two free clocks, as [`super::ClockEstimator`] believes.
+    /// Oscillators of two free clocks, as in [`super::ClockEstimator`].
     const BELIEF: Belief = Belief { rate: 60e-6, wander: 0.03e-6 };
-    /// Deviations that the rate may be wrong by beside that, but no more than 100 ppm, as two free quartzes.
+    /// Additional rate error in deviations, limited to 100 ppm as for two free quartz oscillators.
     const DEVIATIONS: f64 = 10.0;
     const MOST: f64 = 100e-6;
-    /// Readings are judged over this time whether the rate has become another, in nanoseconds.
+    /// Time over which readings decide whether the rate changed, in nanoseconds.
     const JUDGED: f64 = 4e9;
-    /// So many deviations of the line and of a reading are no chance.
+    /// Deviations of line and reading that cannot be chance.
     const UNLIKELY: f64 = 8.0;
-    /// A reading that errs by less than this is none that was set: a thread may stand still between two clocks.
+    /// Minimum error of a clock that was set: a thread may stall between the two readings.
     const LEAST_SET: Span = Span::from_micros(10);
 
-    /// Takes a reading and gives the mapping to use from then on: of the local clock to TAI.
+    /// Adds a reading and returns the mapping from the local clock to TAI to use from then on.
     pub fn observe(&mut self, reading: &TaiReading) -> ClockMapping {
         let now = reading.local;
         let kept = reading.kept.filter(|kept| self.is_better(kept, now));
@@ -137,33 +136,34 @@ impl TaiClock {
         self.go_over(now, uncertainty, source, DisciplinedClock::DRIFT)
     }
 
-    /// The mapping that was given last.
+    /// Last mapping returned.
     pub const fn mapping(&self) -> Option<ClockMapping> {
         self.mapping
     }
 
-    /// How it is known.
+    /// State of the clock.
     pub const fn state(&self) -> TaiState {
         self.state
     }
 
-    /// How far it may be from the truth; `None` where nothing ever said.
+    /// Maximum error at `now`; `None` if it was never synchronised.
     pub fn uncertainty(&self, now: LocalTime) -> Option<Span> {
         self.state.source().and(self.mapping?.uncertainty_at(now))
     }
 
-    /// Whether others had better not rely on it.
+    /// Whether other hosts should not rely on this clock.
     pub const fn is_uncertain(&self) -> bool {
         self.uncertain || matches!(self.state, TaiState::Free)
     }
 
-    /// How often it was so far off that it was stepped.
+    /// Number of steps.
     pub const fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Whether to go by what keeps it now. A system clock that PTP left says for hours that it is kept, and how much
-    /// less it is: what is held over is surer, until something better keeps that clock.
+    /// Whether to use this source now. After PTP is gone, a system clock claims synchronisation for
+    /// hours with growing uncertainty. Holdover is better until a better source synchronises that
+    /// clock.
     fn is_better(&self, kept: &Keeping, now: LocalTime) -> bool {
         let by_ptp = self.state.source() == Some(ClockSource::Ptp);
         !by_ptp || kept.source == ClockSource::Ptp || kept.uncertainty < self.held(now)
@@ -203,7 +203,7 @@ impl TaiClock {
         if off > Self::STEP {
             *line = anew;
         } else if off > unlikely.max(Self::LEAST_SET) {
-            // Somebody set the clock, or it returns: its rate is as good as it was.
+            // The clock was set, or the source is back: the rate stays valid.
             *line = anew.running(line.rate());
         } else {
             line.correct(error, deviation * deviation, 1.0 / 8.0, Self::JUDGED);
@@ -229,7 +229,7 @@ impl TaiClock {
             Some(before) => line.slewing(&before, Choice::SLEW),
             None => line,
         };
-        // Half as much is sure again: a bound that is touched does not flicker.
+        // Hysteresis: half the limit clears the flag.
         let most = if self.uncertain { Self::UNCERTAIN.divided(2) } else { Self::UNCERTAIN };
         self.uncertain = next.uncertainty > most;
         self.mapping = Some(next);

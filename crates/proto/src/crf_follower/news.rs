@@ -1,47 +1,47 @@
-//! What people are to know of a clock that is followed, without the words for it.
+//! Notes to the user about a followed clock, without their text.
 
 use super::{CrfStanding, CrfState};
 use crate::time::{LocalTime, Span};
 use crate::wire::avtp::crf::CrfInvalid;
 
-/// One matter.
+/// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfNote {
-    /// Nothing was heard of it yet.
+    /// Nothing usable received yet.
     Unheard(CrfLack),
-    /// It is heard after all.
+    /// Received after all.
     Heard,
-    /// It was heard and is not any more, so that its rate is held.
+    /// No longer received, so the rate is held; `true` if packets arrive but are uncertain.
     Held(bool),
-    /// It is heard again.
+    /// Received again.
     Back,
 }
 
-/// Why nothing was heard.
+/// Reason why nothing usable was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfLack {
-    /// Nothing came.
+    /// No packets.
     Nothing,
-    /// Its talker says that its times are not to be relied upon.
+    /// The talker marks its times as uncertain.
     Uncertain,
-    /// What came told nothing, most of it for this reason.
+    /// Invalid packets, mostly for this reason.
     Invalid(CrfInvalid),
 }
 
-/// Notes each of these once when it begins.
+/// Emits each note once when its state begins.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CrfNews {
-    /// Since when it is to be heard.
+    /// Start of the run.
     since: Option<LocalTime>,
-    /// How it stood when something was noted, or heard for the first time.
+    /// State at the last note or at the first reception.
     noted: Option<CrfState>,
 }
 
 impl CrfNews {
-    /// Whoever starts a talker after its listener has done so by then.
+    /// Time allowed for starting a talker after its listener.
     const PATIENCE: Span = Span::from_secs(3);
 
-    /// Takes how it stands by now: what is to be noted.
+    /// Processes the status; returns a note if one is due.
     pub fn follow(&mut self, standing: &CrfStanding, now: LocalTime) -> Option<CrfNote> {
         let since = *self.since.get_or_insert(now);
         let note = match (self.noted, standing.state) {
@@ -60,7 +60,6 @@ impl CrfNews {
 }
 
 impl CrfStanding {
-    /// Why nothing was heard.
     fn lack(&self) -> CrfLack {
         let reasons = CrfInvalid::ALL.into_iter().zip(self.invalid);
         let most = reasons.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count);
@@ -85,7 +84,7 @@ mod tests {
         CrfStanding { stream: None, told: None, state, counters, invalid }
     }
 
-    /// What is noted where it stands so at these instants of a run.
+    /// Notes for these states at these milliseconds of a run.
     fn noted(states: &[(i64, CrfState)]) -> Vec<(i64, CrfNote)> {
         let mut news = CrfNews::default();
         let mut note = |(millis, state)| {
@@ -126,7 +125,7 @@ mod tests {
         let unheard = CrfNote::Unheard(CrfLack::Nothing);
         assert_eq!(noted(&states), [(3000, unheard), (60_000, CrfNote::Heard)]);
         assert_eq!(noted(&[(0, Unheard), (2980, Heard), (3000, Heard)]), []);
-        // One packet was heard of it, and no more for half a second.
+        // One packet arrives, then none for half a second.
         let states = [(0, Unheard), (3000, Unheard), (9000, SILENT)];
         assert_eq!(noted(&states), [(3000, unheard), (9000, CrfNote::Held(false))]);
     }

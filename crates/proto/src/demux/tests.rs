@@ -10,7 +10,7 @@ fn at(millis: i64) -> LocalTime {
 
 const LATENCY: Span = Span::from_millis(20);
 
-/// Finds the sender, or lets it in.
+/// Finds the sender or admits it.
 fn come(senders: &mut Senders, ssrc: u32, from: Endpoint, millis: i64) -> Option<usize> {
     let stream = StreamId::from(ssrc);
     let known = senders.find(stream, from, at(millis));
@@ -26,7 +26,6 @@ fn senders_are_told_apart_by_address_and_by_name() {
         let places = came.map(|(ssrc, from)| come(&mut senders, ssrc, from, round));
         assert_eq!(places, [Some(0), Some(1), Some(2), Some(3)], "round {round}");
     }
-    // In another order than they came.
     for (ssrc, from, found) in [(1, one, 3), (7, other, 1), (7, one, 0), (8, one, 2), (8, one, 2)] {
         assert_eq!(come(&mut senders, ssrc, from, 3), Some(found));
     }
@@ -57,7 +56,7 @@ fn who_finds_no_place_is_counted_and_gets_one_once_a_sender_is_over() {
     let over = |senders: &Senders, millis, goodbye| {
         [0, 1].map(|place| senders.is_over(place, at(millis), goodbye, LATENCY))
     };
-    // The last packets of a sender that said goodbye are still to be played.
+    // The last packets before the goodbye still have to play.
     assert_eq!(over(&senders, 129, true), [false, false]);
     assert_eq!(over(&senders, 130, true), [true, true]);
     assert_eq!(over(&senders, 3009, false), [false, false]);

@@ -1,29 +1,30 @@
-//! In which sample formats bytes can be sound. Read in a wrong one, the low bytes of one sample become the high bytes of
-//! another: noise at full scale, or floats that no converter gives.
+//! Sample formats in which bytes can be sound. In a wrong format, low bytes become high bytes:
+//! noise at full scale, or floats that no converter produces.
 
 use core::ops::RangeInclusive;
 
 use tautline_dsp::format::{SampleFormat, decode};
 
-/// The sample formats that are not ruled out.
+/// Sample formats not ruled out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plausible([bool; 4]);
 
 impl Plausible {
-    /// The most likely first.
+    /// Most likely first.
     pub(super) const FORMATS: [SampleFormat; 4] =
         [SampleFormat::L24, SampleFormat::L16, SampleFormat::F32, SampleFormat::L32];
 
-    /// Judges whole frames of so many bytes. Silence rules nothing out.
+    /// Checks whole frames of `frame_bytes`. Silence rules nothing out.
     pub(super) fn of(sound: &[u8], frame_bytes: usize) -> Self {
         let levels = Self::FORMATS.map(|format| level(format, sound, frame_bytes));
         let mut allowed = levels.map(|level| level.is_some());
-        // Low bytes of quiet samples are small as well, and loud next to the samples that they belong to.
+        // Low bytes of quiet samples are small too, yet loud compared with the samples they belong
+        // to.
         if let [Some(of_24), Some(of_16), ..] = levels {
             allowed[0] = of_24 <= of_16 * LOUDER;
         }
-        // Of 24 or 16 bits in 32 the last byte of each sample is zero, which 16 bits that sound are not for long. A frame of
-        // four bytes may be 16 bits of which the second channel is silent.
+        // 24 or 16 bits in 32 leave the last byte of each sample 0, which 16-bit sound does not for
+        // long. A four-byte frame may be 16-bit stereo with a silent second channel.
         let words = sound.as_chunks::<4>().0.iter().filter(|word| **word != [0; 4]);
         let begins_whole = frame_bytes.is_multiple_of(4);
         let (count, wide, third) = words.fold((0, true, false), |(count, wide, third), word| {
@@ -40,18 +41,17 @@ impl Plausible {
     }
 }
 
-/// Samples of one channel below which nothing is ruled out.
+/// Minimum samples of a channel to rule anything out.
 const ENOUGH: usize = 64;
-/// The mean level of noise that fills the scale evenly is a half: read as integers of the wrong width, the low bytes of
-/// samples become the high bytes of others. Loud music reaches this mean, too, but does not become quieter in another
-/// sample format.
+/// Level of a wrong width. Evenly distributed full-scale noise has a mean of 0.5: low bytes became
+/// high bytes. Loud music reaches this level too, but is no quieter in another format.
 pub(crate) const NOISE: f32 = 0.42;
-/// 24 bits that are so many times louder than the same bytes as 16 bits are none.
+/// 24 bits louder than the same bytes as 16 bits by more than this factor are not 24 bits.
 pub(crate) const LOUDER: f32 = 8.0;
-/// Magnitudes of floats that sound has, except zero: from 240 dB below full scale to 18 dB above it.
+/// Magnitudes of float samples other than 0: from 240 dB below full scale to 18 dB above.
 pub(crate) const FLOATS: RangeInclusive<f32> = 1e-12..=8.0;
 
-/// The mean level of what is not silent; `None` if these can be no samples of this format.
+/// Mean level of the non-zero samples; `None` if this format is impossible.
 fn level(format: SampleFormat, sound: &[u8], frame_bytes: usize) -> Option<f32> {
     let bytes = format.bytes();
     if frame_bytes == 0 || !frame_bytes.is_multiple_of(bytes) {
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Noise of this peak in so many channels, as it is on the wire.
+    /// Noise of this peak in its wire format.
     fn sound(format: SampleFormat, channels: usize, peak: f32) -> Vec<u8> {
         // Knuth's multiplier (The Art of Computer Programming 2, §3.3.4).
         let mut random = 7_u64;
@@ -122,7 +122,7 @@ mod tests {
                 }
             }
         }
-        // 24 bits of 32 count here.
+        // 24 bits in 32.
         let wide: Vec<u8> =
             sound(L24, 2, 0.5).chunks(3).flat_map(|x| [x[0], x[1], x[2], 9]).collect();
         let plausible = Plausible::of(&wide, 8);
@@ -140,7 +140,7 @@ mod tests {
             let plausible = Plausible::of(&wide, 4 * channels);
             assert!(plausible.allows(L32) && !plausible.allows(L16), "{inner:?} {channels}");
         }
-        // Left alone.
+        // Left channel only.
         let mut left = sound(L16, 2, 0.3);
         left.chunks_mut(4).for_each(|frame| frame[2..].fill(0));
         assert!(Plausible::of(&left, 4).allows(L16));

@@ -4,26 +4,26 @@ use crate::wrap::Wrapped;
 const RATE: Rate = Rate::HZ_48000;
 const PDU: Frames = Frames::new(6);
 
-/// A talker of class A, and a listener that counts.
+/// A class A talker and a counting listener.
 struct Scene {
     counter: FrameCounter,
     number: i64,
     frame: i64,
-    /// Its clock less that of the sound.
+    /// Its clock less the sound's clock.
     offset: Span,
     restarts: bool,
     bits: u32,
-    /// The number that stands before the packet with this one of its own.
+    /// Number carried before the packet, from its own number.
     carried: fn(i64) -> i64,
-    /// The number by which the last that arrived is told apart.
+    /// Sequence number of the last packet that arrived.
     told_by: Wrapped,
-    /// How the last that arrived came after those before.
+    /// Sequel of the last packet that arrived.
     sequel: Sequel,
 }
 
 impl Scene {
     fn new(bits: u32) -> Self {
-        // Soon around: numbers and times.
+        // Numbers and times wrap soon.
         let offset = Span::from_nanos((1 << 32) - 3_000_000);
         Self {
             counter: FrameCounter::new(FrameCounter::TOLERANCE),
@@ -38,12 +38,12 @@ impl Scene {
         }
     }
 
-    /// By UDP, with numbers before the packets that are not theirs.
+    /// UDP with unrelated numbers before the packets.
     fn carried_by(carried: fn(i64) -> i64) -> Self {
         Self { carried, ..Self::new(32) }
     }
 
-    /// Sends one and, if it arrives, says which frame it is taken for.
+    /// Sends a packet; if it arrives, returns its position.
     fn send(&mut self, arrives: bool, timed: bool) -> Option<i64> {
         let at = RATE.span_of(Frames::new(self.frame));
         let head = PacketHead {
@@ -68,7 +68,7 @@ impl Scene {
         })
     }
 
-    /// So many, of which these arrive; each that does is counted right, from the first on.
+    /// Sends packets, of which some arrive; checks the position of each.
     fn play(&mut self, packets: i64, arrives: impl Fn(i64) -> bool) {
         let (mut before, mut number) = (self.told_by, self.number);
         for index in 0..packets {
@@ -82,8 +82,8 @@ impl Scene {
         }
     }
 
-    /// Its talker is silent for so long, and goes on with this number: how the first after it is taken, and
-    /// whether the others follow.
+    /// The talker pauses and continues with `number`. Returns the first packet's sequel and checks
+    /// those after.
     fn pause(&mut self, frames: i64, number: i64) -> Sequel {
         (self.frame, self.number) = (self.frame + frames, number);
         let frame = self.frame;
@@ -97,7 +97,7 @@ impl Scene {
 #[test]
 fn frames_are_counted_through_wraps_of_numbers_and_of_times() {
     for bits in [8, 32] {
-        // Times come round after 3 ms, and once more.
+        // Times wrap after 3 ms, and again later.
         Scene::new(bits).play(8000 * 5, |_| true);
     }
 }
@@ -112,14 +112,14 @@ fn what_is_lost_is_counted_whether_a_packet_or_three_seconds() {
             scene.play(100, |_| true);
         }
     }
-    // With 32 bits however long it takes.
+    // Any duration with 32 bits.
     let mut scene = Scene::new(32);
     scene.play(100, |_| true);
     scene.play(160_000, |_| false);
     scene.play(100, |_| true);
 }
 
-/// Nobody filled it in; it counts what goes to three listeners, or every second packet, or goes back.
+/// Always 0, counting three listeners, counting every second packet, or counting backwards.
 const OTHERS: [fn(i64) -> i64; 4] =
     [|_| 0, |number| 3 * number, |number| number / 2, |number| 1000 - number];
 
@@ -129,7 +129,7 @@ fn a_number_that_does_not_move_as_the_packets_own_is_not_gone_by() {
         for lost in [0, 1, 2, 127, 128, 255, 256, 257, 1000, 24_000] {
             let mut scene = Scene::carried_by(carried);
             scene.play(100, |_| true);
-            // The first that arrives is told apart by as many as were lost.
+            // The first packet to arrive resolves the number lost.
             scene.play(1 + lost + 100, |index| index == 0 || index > lost);
         }
         let mut scene = Scene::carried_by(carried);
@@ -146,15 +146,15 @@ fn a_talker_that_begins_anew_is_gone_by_the_number_that_it_counts_by_then() {
     let mut scene = Scene::carried_by(|number| if number < 10_000 { 0 } else { number });
     scene.play(1000, |_| true);
     assert_eq!(scene.pause(4800 * 6 + 3, 20_000), Sequel::Anew);
-    // Longer than 8 bits tell.
+    // Longer than 8 bits can resolve.
     scene.play(160_000, |index| index == 0);
     scene.play(100, |_| true);
 }
 
 #[test]
 fn a_pause_is_no_loss_whatever_number_the_talker_goes_on_with() {
-    // 46 and 600 ms of class A, not to the packet, and a minute. Of all numbers those few are taken for a loss which
-    // an outage of that very length would have left, as clocks may have drifted meanwhile.
+    // 46 and 600 ms of class A, not whole packets, and one minute. Only these few numbers pass as
+    // the loss of an outage of that length, given possible drift.
     for (frames, most) in [(368 * 6 + 3, 0), (4800 * 6 + 3, 6), (2_880_001, 0)] {
         let taken_for_loss = (0..256).filter(|&number| {
             let mut scene = Scene::new(8);
@@ -177,7 +177,7 @@ fn a_talker_that_goes_on_numbering_after_a_pause_lost_nothing() {
         scene.play(100, |_| true);
         let next = scene.number;
         assert_eq!(scene.pause(4800 * 6 + 3, next), Sequel::Anew, "{bits} bits");
-        // A program that is started anew within less time than the numbers go round.
+        // A program restarted before the numbers wrap.
         let anew = if bits == 8 { scene.number + 40 } else { 0 };
         assert_eq!(scene.pause(100 * 6 + 3, anew), Sequel::Anew, "{bits} bits");
     }
@@ -235,7 +235,7 @@ fn a_clock_that_is_stepped_moves_no_frame() {
 fn sound_that_is_skipped_is_not_there_if_the_talker_says_so() {
     let mut scene = Scene::new(8);
     scene.play(100, |_| true);
-    // 480 frames that its card lost.
+    // Its card lost 480 frames.
     scene.restarts = true;
     let next = scene.number;
     assert_eq!(scene.pause(480, next), Sequel::SaidAnew);
@@ -276,7 +276,7 @@ fn what_is_not_admitted_moves_nothing() {
 
 #[test]
 fn a_step_beyond_the_tolerance_is_a_restart() {
-    // In steps of a frame and more, as frames are counted.
+    // In steps of at least a frame, the resolution.
     for (tolerance, step, sequel) in [
         (100, 50, Sequel::GoesOn),
         (100, 200, Sequel::Anew),
@@ -290,7 +290,7 @@ fn a_step_beyond_the_tolerance_is_a_restart() {
         scene.offset += Span::from_micros(step);
         scene.send(true, true);
         assert_eq!(scene.sequel, sequel, "{step} us, {tolerance} us are tolerated");
-        // It outlives a change of the stream.
+        // Survives a change of the stream.
         scene.counter.forget();
         scene.send(true, true);
         scene.offset += Span::from_micros(step);

@@ -1,4 +1,4 @@
-//! How a receiver works.
+//! Configuration of a jitter buffer.
 
 use std::sync::Arc;
 
@@ -10,31 +10,32 @@ use crate::packet::{Codings, Unpack};
 use crate::stream::StreamFormat;
 use crate::time::Span;
 
-/// How a receiver works.
+/// Configuration of a jitter buffer.
 #[derive(Debug, Clone)]
 pub struct JitterBufferConfig {
-    /// What the stream is. The packet length is a hint: packets of any length are taken.
+    /// Format of the stream. Its packet length is a hint: packets of any length are accepted.
     pub format: StreamFormat,
-    /// How its packets look, and which codings are taken.
+    /// Wire format of its packets, and accepted codings.
     pub wire: Arc<dyn Unpack>,
-    /// Capture to presentation.
+    /// Delay from capture to presentation.
     pub link_offset: Span,
-    /// Capture to the presentation that packets tell, where they tell that and nobody announces this.
+    /// Delay from capture to the presentation time that packets carry, if there is no announcement.
     pub presented_after: Span,
-    /// Whether that is somebody's word: else it stands in for what nobody tells, and no capture is known by it.
+    /// Whether `presented_after` was announced or configured. If not, it is a default, and captures
+    /// derived from it do not count as known.
     pub captures_told: bool,
-    /// How far the presentation time of a packet of AVTP may be from where its sequence number places it: beyond that
-    /// the talker has begun anew.
+    /// Maximum deviation of an AVTP presentation time from that expected from the sequence number.
+    /// Beyond it the talker has restarted.
     pub presentation_tolerance: Span,
-    /// How frames are resampled where the card's clock is not the sender's.
+    /// Resampler quality, for a card whose clock differs from the sender's.
     pub resampler: Quality,
-    /// What makes decoders, where compressed streams are read: of the stream's coder, or, where each packet says its own
-    /// coding, of all.
+    /// Creates decoders of compressed streams: of the stream's codec, or of all codecs if each
+    /// packet carries its coding.
     pub decoders: Option<MakeDecoder>,
 }
 
 impl JitterBufferConfig {
-    /// Of a stream of which nothing else is said: the usual resampler.
+    /// Creates a configuration with default values and the default resampler.
     pub fn new(wire: Arc<dyn Unpack>, format: StreamFormat, link_offset: Span) -> Self {
         let (presented_after, resampler) = (link_offset, Quality::default());
         Self {
@@ -49,7 +50,6 @@ impl JitterBufferConfig {
         }
     }
 
-    /// What reads the packets of this stream that are compressed. Allocates.
     pub(super) fn make_decoders(&self) -> Vec<Box<dyn Decode>> {
         let Some(make) = self.decoders else { return Vec::new() };
         let mut coders: Vec<Codec> = match self.wire.codings() {

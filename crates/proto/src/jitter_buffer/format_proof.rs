@@ -1,5 +1,5 @@
-//! What packets prove against the format that they are read in, except their size: another rate, or samples of another
-//! sample format. For the device's thread: fixed memory, and a look at 64 frames of a packet.
+//! Contradictions between packets and their format, other than packet size: another rate or sample
+//! format. For the device's thread: fixed memory, looks at up to 64 frames of a packet.
 
 use tautline_dsp::format::{SampleFormat, decode};
 
@@ -10,55 +10,55 @@ use crate::units::Rate;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FormatProof {
     pace: Option<Pace>,
-    /// The other rate that the last second proved.
+    /// Other rate that the last second proved.
     candidate: Option<Rate>,
     other_rate: Option<Rate>,
     window: SampleWindow,
     wrong_samples: bool,
-    /// Whether the newest packet has floats that no sound has.
+    /// Whether the newest packet has floats far outside audio levels.
     is_harmful: bool,
-    /// Windows in a row that fit.
+    /// Consecutive windows that match the format.
     fitting: u8,
     /// Packets since the samples were found to be wrong.
     wrong_packets: u8,
 }
 
 impl FormatProof {
-    /// Two such times in a row, or halves of packets that come evenly, must prove the same rate: packets that are held up,
-    /// or a jump, change one.
+    /// Two such times in a row, or halves if packets arrive evenly, must prove the same rate:
+    /// delayed packets or a jump distort one.
     const PACED: Span = Span::from_secs(1);
-    /// Windows in a row that must fit again before a muted stream sounds.
+    /// Consecutive windows that must match before a muted stream sounds again.
     const FITTING: u8 = 8;
-    /// Packets within which the bytes of a frame are proven, if those are wrong: that is the better reason to report, and one
-    /// packet is enough to find wrong samples.
+    /// Within this many packets, wrong bytes per frame are proven. That is the better reason to
+    /// report, but one packet can prove wrong samples.
     const SURE: u8 = 16;
 
-    /// The rate at which packets come, if that is not the rate at which they are played.
+    /// Rate at which packets arrive, if it differs from the playback rate.
     pub(super) const fn other_rate(&self) -> Option<Rate> {
         self.other_rate
     }
 
-    /// Whether the samples cannot be of the sample format that they are read in, and of another they can.
+    /// Whether the samples cannot be of the configured sample format, but match another.
     pub(super) const fn has_wrong_samples(&self) -> bool {
         self.wrong_samples
     }
 
-    /// The same, once nothing better could be said of the packets.
+    /// Whether samples are wrong and no better reason was found in time.
     pub(super) const fn is_sure_of_samples(&self) -> bool {
         self.wrong_samples && self.wrong_packets >= Self::SURE
     }
 
-    /// Whether the newest packet is to be silent.
+    /// Whether to silence the newest packet.
     pub(super) const fn is_silenced(&self) -> bool {
         self.wrong_samples || self.is_harmful
     }
 
-    /// Whether the newest samples are sound in the sample format that they are read in.
+    /// Whether the newest samples are plausible sound in the configured sample format.
     pub(super) const fn fits(&self) -> bool {
         self.fitting > 0
     }
 
-    /// Its sender says what it sends.
+    /// Accepts the format: the sender announced it.
     pub(super) fn trust(&mut self) {
         (self.wrong_samples, self.is_harmful) = (false, false);
         self.fitting = self.fitting.max(1);
@@ -68,7 +68,7 @@ impl FormatProof {
         (self.pace, self.candidate) = (None, None);
     }
 
-    /// Takes the arrival of a packet whose first frame is `media`, of a stream that is played at `rate`.
+    /// Adds the arrival of a packet whose first frame is `media`, of a stream played at `rate`.
     pub(super) fn observe_arrival(&mut self, media: MediaTime, arrival: LocalTime, rate: Rate) {
         let media = media.as_frames();
         let pace = self.pace.get_or_insert(Pace::from(media, arrival));
@@ -85,7 +85,7 @@ impl FormatProof {
         (self.pace, self.candidate) = (None, other);
     }
 
-    /// Takes the payload of a packet whose frames have so many bytes and are read as `format`. Silence proves nothing.
+    /// Adds a payload with `frame_bytes` per frame, read as `format`. Silence proves nothing.
     pub(super) fn observe_samples(
         &mut self,
         format: SampleFormat,
@@ -99,7 +99,7 @@ impl FormatProof {
         if format == SampleFormat::F32 {
             let floats = Floats::of(payload, most * CHANNELS);
             self.is_harmful = floats.harmful > 0;
-            // Most of one packet is enough.
+            // Most of a single packet is enough.
             if floats.loud >= 4 && floats.loud * 20 > floats.sounding {
                 (self.wrong_samples, self.fitting) = (true, 0);
             }
@@ -114,29 +114,27 @@ impl FormatProof {
                 self.wrong_samples &= self.fitting < Self::FITTING;
             }
             (false, true) => (self.wrong_samples, self.fitting) = (true, 0),
-            // A full-scale test signal fits none.
+            // A full-scale test signal matches no format.
             (false, false) => {}
         }
     }
 }
 
-/// Sample formats that are distinguished.
 const KINDS: [SampleFormat; 4] =
     [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32, SampleFormat::L32];
-/// Channels that are looked at: those of a wrong sample format show within the first few.
+/// Channels examined: a wrong sample format shows within the first few.
 const CHANNELS: usize = 4;
-/// Frames of a packet that are looked at until they fit, and after that: each costs some nanoseconds.
+/// Frames examined per packet before and after the format matches: each costs some nanoseconds.
 const SOUGHT: usize = 64;
 const CHECKED: usize = 4;
-/// Sounding frames that a window has. The mean level of so many samples of noise is known to 0.013.
+/// Non-silent frames per window. The mean level of this many noise samples is known to 0.013.
 const WINDOW: u32 = 512;
-/// A single float beyond this silences its packet: 120 dB above full scale. Small negative integers read as floats are
-/// beyond it.
+/// A single float beyond this, 120 dB above full scale, silences its packet. Small negative
+/// integers read as floats exceed it.
 const HARMFUL: f32 = 1e6;
-/// Sound has floats of several exponents, and a square wave that is read as floats has not.
+/// Sound has floats of several exponents; a square wave read as floats has fewer.
 const EXPONENTS: u32 = 3;
 
-/// What a payload holds if it is read as floats.
 struct Floats {
     sounding: u32,
     loud: u32,
@@ -159,10 +157,10 @@ impl Floats {
 /// Levels of the first channels of some packets, read in each sample format.
 #[derive(Debug, Clone, Copy, Default)]
 struct SampleWindow {
-    /// Sum of the levels and number of the samples that are not zero, of each format and channel.
+    /// Sum of levels and count of non-zero samples, per format and channel.
     levels: [[(f32, u32); CHANNELS]; 4],
     odd: u32,
-    /// Which exponents floats have, modulo 32.
+    /// Bit set of float exponents, modulo 32.
     exponents: u32,
     frames: u32,
     frame_bytes: usize,
@@ -206,7 +204,7 @@ impl SampleWindow {
         }
     }
 
-    /// Once there is enough sound: which of the sample formats it can be of. Begins again.
+    /// Returns the possible sample formats once there is enough sound, and starts a new window.
     fn close(&mut self) -> Option<[bool; 4]> {
         if self.frames < WINDOW {
             return None;
@@ -229,7 +227,8 @@ impl SampleWindow {
                 levels.iter().fold((0.0, 0), |(sum, all), (of, count)| (sum + of, all + count));
             sum / count.max(1) as f32
         };
-        // Low bytes of quiet samples are small as well, and loud next to the samples that they belong to.
+        // Low bytes of quiet samples are small too, but loud compared with the samples they belong
+        // to.
         if fits(SampleFormat::L16) && fits(SampleFormat::L24) {
             allowed[1] &= mean(&ended.levels[1]) <= LOUDER * mean(&ended.levels[0]);
         }
@@ -243,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes 200 packets of 1 ms. `sound` gives the sample of a channel at a frame.
+    /// Feeds 200 packets of 1 ms. `sound` returns the sample of a channel at a frame.
     fn take(
         (read, read_bytes): (SampleFormat, usize),
         (sent, channels): (SampleFormat, usize),
@@ -260,7 +259,7 @@ mod tests {
         proof
     }
 
-    /// Two sines, as music has them, of this peak.
+    /// Two sines with this peak, similar to music.
     fn music(peak: f32) -> impl Fn(usize, usize) -> f32 {
         move |frame, channel| {
             let at = frame as f32 / 48_000.0 * core::f32::consts::TAU;
@@ -321,7 +320,7 @@ mod tests {
                 assert!(!proof.has_wrong_samples(), "{format:?} {channels}, left {level}");
             }
         }
-        // The end of a reverberation.
+        // Tail of a reverberation.
         assert!(!take((F32, 8), (F32, 2), music(1e-30)).has_wrong_samples());
     }
 
@@ -332,7 +331,7 @@ mod tests {
         encode(L32, &[-0.01; 96], &mut payload);
         proof.observe_samples(F32, 8, &payload);
         assert!(proof.has_wrong_samples());
-        // Positive samples of 32 bits are tiny floats.
+        // Positive 32-bit samples are tiny floats.
         encode(L32, &[0.01; 96], &mut payload);
         (0..2_000).for_each(|_| proof.observe_samples(F32, 8, &payload));
         (0..2_000).for_each(|_| proof.observe_samples(F32, 8, &[0; 48 * 8]));

@@ -1,4 +1,4 @@
-//! What a receiver takes in: datagrams, as packets placed in the playout, each with its turn.
+//! Input of the jitter buffer: datagrams become packets in the playout, each with its turn.
 
 use super::format_proof::FormatProof;
 use super::turns::{PackedSlot, Slot};
@@ -16,21 +16,20 @@ use crate::source::{Admission, Source};
 use crate::stream::{MOST_DATAGRAM_BYTES, StreamFormat};
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
-/// The payload of any packet of silence.
 static SILENCE: [u8; MOST_DATAGRAM_BYTES] = [0; MOST_DATAGRAM_BYTES];
 
-/// How long a packet is, in what format (the stream's, or another coding of it), and what it follows.
+/// Length and format of a packet, and its relation to the packet before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketMeasure {
     frames: Frames,
     format: StreamFormat,
-    /// What counted its frames says, where that is needed.
+    /// Result of the frame counter, if one is needed.
     sequel: Sequel,
 }
 
 impl JitterBuffer {
-    /// Takes one datagram that arrived at `arrival` (the kernel's stamp) and was read at `read`, where
-    /// nobody says from where.
+    /// Takes a datagram of unknown origin. `arrival` is the kernel's timestamp, `read` the time of
+    /// reading.
     pub fn handle<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -41,8 +40,7 @@ impl JitterBuffer {
         self.handle_telling(datagram, &arrived, &mut |_| {})
     }
 
-    /// Takes one datagram; tells `brought` of what will be played of it, and of every packet that it
-    /// brought back.
+    /// Takes a datagram; reports playable frames to `brought`, also of packets that it restores.
     pub fn handle_telling<'a>(
         &mut self,
         datagram: &'a [u8],
@@ -61,9 +59,9 @@ impl JitterBuffer {
         }
     }
 
-    /// Takes a packet whose place is to be counted first. Its capture lies as long before its presentation as
-    /// its sender says that it does, or else as the latency was when the stream was opened: whoever changes that
-    /// later asks for another presentation.
+    /// Takes a packet whose position must be counted first. Its capture precedes its presentation
+    /// by the announced or configured delay. Later latency changes request another presentation
+    /// instead.
     #[inline(never)]
     fn count<'a>(
         &mut self,
@@ -106,9 +104,8 @@ impl JitterBuffer {
         Received::Invalid(reason)
     }
 
-    /// Checks the packet against the stream's format. It may be of another coding: another
-    /// source's, which holds once that one is heard, and that of the source heard where each packet
-    /// says its own, so that a sender may change it (as RFC 3550 §5.1 lets it).
+    /// Checks the packet against the stream's format. Another coding is valid for a new source, or
+    /// if each packet carries its coding (RFC 3550 §5.1).
     pub(super) fn measure(&self, packet: &MediaPacket<'_>) -> Result<PacketMeasure, Invalid> {
         let mut format = self.format;
         let (wire, coding) = (&self.config.wire, packet.head.coding);
@@ -156,13 +153,13 @@ impl JitterBuffer {
         let (sequence, media) = match admission {
             Admission::Regular { sequence, media } => (sequence, media),
             Admission::Renumbered { sequence, media } => {
-                // What packets carry of others goes by the numbers.
+                // Redundant data refers to packets by sequence number.
                 self.reset_repairer();
                 (sequence, media)
             }
             Admission::Resumed { sequence, media } => {
-                // What was sent before is heard to its end, and what comes now at its time, by a line of its own:
-                // a card drifts while its talker is not heard.
+                // Frames sent before are played to the end. A card drifts while its talker is
+                // silent, so new frames get their own clock line.
                 let playing = self.phase == Phase::Playing;
                 let heard = playing && self.renderer.place().is_some_and(|place| place.frame < end);
                 self.placement.begin_run(media, end, heard);
@@ -172,7 +169,7 @@ impl JitterBuffer {
                 (sequence, media)
             }
             Admission::Jumped { sequence, media } => {
-                // Its timestamps stand for other times now, which reports and arrivals tell anew.
+                // Timestamps now map to other times; reports and arrivals provide the new mapping.
                 self.placement.begin_run(media, end, false);
                 self.proof.restart_pace();
                 self.restart(Resync::Jump);
@@ -218,7 +215,7 @@ impl JitterBuffer {
         self.counters.restarts += u64::from(sequel == Sequel::SaidAnew);
         if let Some(before) = self.turns.came(sequence) {
             if before.repaired {
-                // It may still bring others back.
+                // It may still restore other packets.
                 self.counters.reordered += 1;
                 self.tally.came(newest.map(|newest| sequence - newest));
                 let came = PackedSlot::from(&Slot { media, frames, ..before });
@@ -251,7 +248,7 @@ impl JitterBuffer {
             let bytes = packet.payload.len();
             self.bitrate = format.coder.and_then(|coder| coder.bitrate_of(bytes, frames));
         }
-        // Muting fades the sound out, and one wrong float may be 10³⁸.
+        // Muting only fades the sound out, and a single wrong float may be 10³⁸.
         let payload = match self.proof.is_silenced() {
             true => &SILENCE[..packet.payload.len().min(SILENCE.len())],
             false => packet.payload,
@@ -276,7 +273,7 @@ impl JitterBuffer {
             repaired: false,
         });
         let given_up = self.turns.make_room(sequence, || {
-            // Where the device stands still, what was due meanwhile is not asked for any more.
+            // If the device stands still, frames that were due meanwhile will not be requested.
             let (place, due) = (self.renderer.place()?, self.placement.due(read)?);
             Some(place.frame.max(due.point.frame))
         });
@@ -286,7 +283,7 @@ impl JitterBuffer {
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
-        // What is to be decoded is told of when it is ([`Self::take_decoded`]).
+        // Compressed frames are reported once decoded ([`Self::take_decoded`]).
         if format.coder.is_none() {
             self.tell_playable(placed, &kept, brought);
         }
@@ -304,8 +301,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Where no block was asked for in so long that packets do not fit any more: gives up what was
-    /// due before `now`, which nobody will ask for. Tells whether there was any.
+    /// Gives up frames due before `now`, when packets no longer fit since no block was requested.
+    /// Returns whether there were any.
     fn catch_up(&mut self, now: LocalTime) -> bool {
         let (Some(due), Some(place)) = (self.placement.due(now), self.renderer.place()) else {
             return false;
@@ -335,7 +332,7 @@ impl JitterBuffer {
         }
     }
 
-    /// What became of a packet; counts it if it came out of time.
+    /// Result for a placed packet; counts late and early ones.
     fn answer<'a>(
         &mut self,
         placed: Placed,
@@ -345,7 +342,7 @@ impl JitterBuffer {
     ) -> Received<'a> {
         match placed {
             Placed::Whole => {
-                // Before the sound begins any packet fits.
+                // Before playback begins, any packet fits.
                 if self.phase == Phase::Playing {
                     self.step.reset();
                 }
@@ -360,7 +357,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Counts a packet that came after its turn had begun; its ledger.
+    /// Counts a packet that came after its turn began, and returns its trace.
     #[cold]
     fn late(&mut self, kept: &PackedSlot, read: LocalTime) -> PacketTrace {
         let dac = self.placement.presentation(kept.media).unwrap_or(read);
@@ -372,7 +369,7 @@ impl JitterBuffer {
         passage
     }
 
-    /// Takes how long the packet was under way, if the sender wants to know and the packet says when it left.
+    /// Measures the transit time, if requested and the packet carries its departure time.
     fn observe_transit(&mut self, packet: &MediaPacket<'_>, arrival: LocalTime) {
         let Some(meter) = &mut self.transit else { return };
         let (Some(source), Some(capture)) = (&self.source, packet.head.capture) else { return };
@@ -393,7 +390,7 @@ impl JitterBuffer {
         self.placement.observe_arrival(media, frames, arrival);
         let Some(wall) = capture else { return };
         if self.placement.observe_capture(media, wall) == ReadingOutcome::Jumped {
-            // Where packets are counted by their numbers the sound goes on, by another clock.
+            // If frames are counted by sequence number, the sound continues with another clock.
             match self.config.wire.presents() {
                 true => self.stepped = true,
                 false => self.restart(Resync::Jump),

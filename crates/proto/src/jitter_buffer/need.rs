@@ -1,5 +1,5 @@
-//! What is done about packets that need more than the latency while their sender does not say what
-//! it promises.
+//! Handles packets that need more than the configured latency, when their sender does not announce
+//! its latency.
 
 use super::JitterBuffer;
 use crate::ledger::PacketTrace;
@@ -10,15 +10,14 @@ use crate::unannounced::{Need, Unannounced};
 pub(super) struct Measuring {
     packets: Unannounced,
     need: Option<Need>,
-    /// Whose packets need no measuring.
+    /// SSRC whose packets need no measuring.
     announced: Option<u32>,
-    /// Whether the latency follows, upwards.
     raises: bool,
 }
 
 impl JitterBuffer {
-    /// Measures packets whose sender announces nothing, for a device with a ring of this length. With
-    /// `raises` the latency becomes what they need, up to [`JitterBuffer::longest_link_offset`].
+    /// Measures packets of senders without announcement, for a device with a ring of this length.
+    /// With `raises` the latency rises as needed, up to [`JitterBuffer::longest_link_offset`].
     pub fn measure_unannounced(&mut self, ring: Span, raises: bool) {
         let packets = Unannounced::new(ring + self.look_ahead());
         self.measuring = Some(Measuring { packets, need: None, announced: None, raises });
@@ -31,7 +30,7 @@ impl JitterBuffer {
         }
     }
 
-    /// No stranger's card has the clock of ours: its sound is resampled sooner or later.
+    /// An unknown sender's card never shares our clock: its sound is resampled eventually.
     fn look_ahead(&self) -> Span {
         self.format.rate.span_of(Frames::from_len(self.config.resampler.half()))
     }
@@ -42,27 +41,27 @@ impl JitterBuffer {
         }
     }
 
-    /// The sender `ssrc`, heard or not yet, announced its stream: nothing of it needs measuring.
+    /// Stops measuring the sender `ssrc`, which may not be the current source yet.
     pub(crate) fn hear_announcement(&mut self, ssrc: u32) {
         if let Some(measuring) = &mut self.measuring {
             measuring.announced = Some(ssrc);
         }
     }
 
-    /// Whether the sender that is heard is measured and announced nothing.
+    /// Whether the current source is measured and sent no announcement.
     fn is_measured(&self) -> bool {
         let ssrc = self.source.as_ref().map(|source| source.stream().ssrc());
         let measuring = self.measuring.as_ref().filter(|_| ssrc.is_some());
         measuring.is_some_and(|measuring| measuring.announced != ssrc)
     }
 
-    /// Whether the format of the sender that is heard follows from its packets alone.
+    /// Whether the format of the current source is derived from its packets.
     pub(super) fn is_unannounced(&self) -> bool {
         self.is_measured() && !self.config.wire.presents()
     }
 
-    /// What the packets of the sender heard need, where that was more than the latency and nobody
-    /// announced it.
+    /// Latency that the packets of the current source need, if it exceeded the configured one and
+    /// was not announced.
     pub fn need(&self) -> Option<Need> {
         self.measuring.as_ref()?.need
     }
@@ -74,15 +73,15 @@ impl JitterBuffer {
         }
     }
 
-    /// What was late was late by a step of the sender, not by the network.
+    /// Forgets late packets that a step of the sender caused, not the network.
     pub(super) const fn forget_late(&mut self) {
         if let Some(measuring) = &mut self.measuring {
             measuring.packets.forget_late();
         }
     }
 
-    /// Before a packet is placed. Of packets that tell their presentation nothing follows from their length: their
-    /// latency is the talker's, and not known here.
+    /// Call before a packet is placed. Ignores packets with presentation times: their latency is
+    /// the talker's, and unknown.
     pub(super) fn measure_length(&mut self, frames: Frames) {
         if self.config.wire.presents() {
             return;
@@ -91,7 +90,7 @@ impl JitterBuffer {
         self.ask(|packets, kept| packets.observe_length(rate.span_of(frames), kept));
     }
 
-    /// After a packet was placed too late.
+    /// Call after a packet was placed too late.
     pub(super) fn measure_late(&mut self, passage: &PacketTrace) {
         let Some(transit) = passage.transit() else { return };
         self.ask(|packets, kept| packets.observe_late(passage.arrival, transit, kept));
@@ -108,7 +107,6 @@ impl JitterBuffer {
             return;
         };
         measuring.need = Some(need);
-        // Presentation times stay where the talker put them.
         if measuring.raises && !self.config.wire.presents() {
             self.set_link_offset(need.latency);
         }

@@ -1,15 +1,15 @@
-//! Packets that a receiver does not take for their payload type: which of them comes most.
+//! Counts packets rejected for their payload type.
 
-/// A payload type that is not the stream's, and how many packets came with it.
+/// Payload type other than the stream's, with its number of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherType {
-    /// Of RTP: 0 to 127.
+    /// RTP payload type, 0 to 127.
     pub payload_type: u8,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// Counts them. For the device's thread: one step each.
+/// Counts packets per payload type, in one step each, for the device's thread.
 #[derive(Debug)]
 pub(super) struct OtherTypes {
     counts: Box<[u64; Self::TYPES]>,
@@ -24,7 +24,7 @@ impl OtherTypes {
     }
 
     pub(super) fn count(&mut self, payload_type: u8) {
-        // Reports that came to the UDP port of the packets look like these (RFC 5761 §4).
+        // RTCP packets at the UDP port of the media look like these (RFC 5761 §4).
         if (64..96).contains(&payload_type) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What a receiver counts and answers.
+//! Results that a jitter buffer returns.
 
 use core::ops::Range;
 
@@ -11,49 +11,49 @@ use crate::packet::Invalid;
 use crate::renderer::Renderer;
 use crate::time::{Frames, LocalTime, MediaPoint, MediaTime};
 
-/// Why the playout was laid anew.
+/// Reason for a restart of the playout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resync {
     /// Another sender, or the same one restarted.
     NewSource,
     /// The media time jumped, or the sender paused.
     Jump,
-    /// The presentation times moved: the clocks were mapped, stepped, or drifted too far.
+    /// Presentation times moved: the clocks were mapped, stepped, or drifted too far.
     Moved,
 }
 
-/// Who sent packets that are not heard, as another is.
+/// Sender of packets that are ignored because another source is current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
-    /// From where.
+    /// Its address.
     pub from: Endpoint,
-    /// Whether under the name of the source that is heard.
+    /// Whether it uses the stream id of the current source.
     pub poses: bool,
 }
 
-/// What became of a datagram.
+/// Result for a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// Its frames will be played.
+    /// All frames will be played.
     Placed(Accepted<'a>),
-    /// Its first frames came too late, the others will be played.
+    /// The first frames were late, the others will be played.
     Partly(Accepted<'a>, PacketTrace),
-    /// Its turn was over.
+    /// Late: its turn was over.
     Late(PacketTrace),
-    /// It had come before, or had been rebuilt before it came.
+    /// Received before, or already restored.
     Duplicate,
-    /// It does not fit the timeline yet; another like it will move the timeline.
+    /// Does not fit the timeline yet; a second such packet moves the timeline.
     Doubted,
-    /// Another sender's, or a stranger's, while this one is heard.
+    /// From another sender than the current source.
     Foreign,
     /// Too far in the future.
     Early,
-    /// No packet of the stream.
+    /// Not a packet of the stream.
     Invalid(Invalid),
 }
 
 impl Received<'_> {
-    /// Its ledger, if it came too late, be it wholly or in part.
+    /// Trace of a packet that was late, in whole or in part.
     pub const fn late(&self) -> Option<PacketTrace> {
         match self {
             Self::Late(passage) | Self::Partly(_, passage) => Some(*passage),
@@ -62,70 +62,70 @@ impl Received<'_> {
     }
 }
 
-/// A packet that was placed.
+/// A placed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted<'a> {
-    /// First frame.
+    /// Media time of the first frame.
     pub media: MediaTime,
-    /// Its audio, as on the wire.
+    /// Audio as on the wire.
     pub payload: &'a [u8],
-    /// The coding of its audio.
+    /// Sample format of the audio.
     pub sample: SampleFormat,
 }
 
-/// What of a packet will be played.
+/// Frames of a packet that will be played.
 #[derive(Debug, Clone)]
 pub struct Playable<'a> {
-    /// Its frames.
+    /// Range of frames.
     pub frames: Range<MediaTime>,
-    /// Where they lie now.
+    /// Their location in the playout.
     pub sound: PlayoutSound<'a>,
 }
 
-/// What lies in the playout.
+/// Access to the samples in the playout.
 #[derive(Debug, Clone, Copy)]
 pub struct PlayoutSound<'a>(pub(super) &'a Renderer);
 
 impl<'a> PlayoutSound<'a> {
-    /// The interleaved samples of these frames, in two parts where the playout's ring begins anew: as
-    /// packets brought them, for a quarter of the room there is after they were played.
+    /// Interleaved samples of these frames, in two parts if the playout's ring wraps: as received,
+    /// for a quarter of its capacity after they were played.
     pub fn samples(self, frames: &Range<MediaTime>) -> [&'a [f32]; 2] {
         self.0.playout.samples(frames.start, frames.end - frames.start)
     }
 }
 
-/// When a block is asked for and when it will be heard.
+/// Times of a block: of the request and at the DAC.
 #[derive(Debug, Clone, Copy)]
 pub struct PullTimes {
-    /// The device's thread asks.
+    /// Time of the request by the device's thread.
     pub now: LocalTime,
-    /// The block's first frame will meet the DAC.
+    /// Time at which the block's first frame meets the DAC.
     pub meets: LocalTime,
-    /// Frames that the device played as silence of its own since the last block.
+    /// Frames of silence that the device inserted since the last block.
     pub skipped: Frames,
-    /// What sets the device's pace ([`crate::device::Cycle::clock`]).
+    /// Clock that sets the device's pace ([`crate::device::Cycle::clock`]).
     pub clock: Option<ClockId>,
 }
 
-/// Frames of a block that had not come.
+/// Missing frames of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hole {
-    /// Which.
+    /// Range of frames.
     pub frames: Range<MediaTime>,
-    /// Whether they lie after the newest packet: they are missing if the stream goes on, and nothing if
+    /// Whether they come after the newest packet: missing if the stream continues, not counted if
     /// it ended there.
     pub is_tail: bool,
 }
 
-/// What a block turned out to be.
+/// Result of pulling a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pulled {
-    /// What the block begins with; `None` where no stream plays.
+    /// Position of the first frame; `None` if no stream plays.
     pub media: Option<MediaPoint>,
-    /// Frames of the block that had not come.
+    /// Missing frames of the block.
     pub missing: Frames,
-    /// In how many of these the sound before went on.
+    /// Missing frames that were concealed.
     pub concealed: Frames,
-    /// The playout was laid anew for this block.
+    /// Reason, if the playout restarted for this block.
     pub resync: Option<Resync>,
 }

@@ -1,4 +1,4 @@
-//! What a receiver gives out: the frames that are due, and the turns of the packets that brought them.
+//! Output of the jitter buffer: the frames that are due, and the turns of their packets.
 
 use core::ops::Range;
 
@@ -11,23 +11,23 @@ use crate::time::{Frames, MediaPoint, MediaTime, Span};
 use crate::units::Ppm;
 
 impl JitterBuffer {
-    /// How often it is looked at what is due, at the least.
+    /// Maximum interval between checks of the due position.
     const LOOK: Span = Span::from_millis(20);
-    /// What is due may move so far, and so may the device's instants, before it is looked at.
+    /// Maximum shift of the due position, or of the device's timestamps, before an extra check.
     const LITTLE: Span = Span::from_micros(100);
 
-    /// What lies in the playout.
+    /// Samples in the playout.
     pub const fn sound(&self) -> PlayoutSound<'_> {
         PlayoutSound(&self.renderer)
     }
 
-    /// Frames that packets had brought before, and that the last block had decoded.
+    /// Frames that the last block decoded, of packets received before.
     pub fn take_decoded(&mut self) -> Option<Range<MediaTime>> {
         self.renderer.playout.coded_mut()?.take_fresh()
     }
 
-    /// Fills `out` with what is due to meet the DAC at `times.meets`, and tells `passage` of every
-    /// packet whose first frame was taken for it.
+    /// Fills `out` with the frames due at the DAC at `times.meets`. Reports every packet whose
+    /// first frame was read to `passage`.
     pub fn pull(
         &mut self,
         out: &mut [f32],
@@ -47,7 +47,7 @@ impl JitterBuffer {
         self.begins = false;
         self.counters.resampled_frames +=
             if rendered.resampled { frames.as_len() as u64 } else { 0 };
-        // Nearly no block lacks any; where none is missing, none lies beyond the newest packet either.
+        // Few blocks have missing frames; without any, none lies beyond the newest packet.
         if rendered.missing > Frames::ZERO {
             self.count_missing(rendered.read, rendered.missing, rendered.concealed);
         }
@@ -55,10 +55,9 @@ impl JitterBuffer {
         Pulled { media: Some(start), missing, concealed, resync }
     }
 
-    /// Looks at what is due, and brings the place there, or close enough: every [`Self::LOOK`] where the
-    /// place is near it and the sound goes on by the same step, else before each block.
-    /// Cards that drift apart by 500 ppm get 10 µs further in that time; what moves what is due by more
-    /// than [`Self::LITTLE`] is looked at at once.
+    /// Keeps the playout position near the due one. Checks every [`Self::LOOK`] while it is close
+    /// and the step constant (500 ppm drift: 10 µs), otherwise before each block, and at once after
+    /// shifts of more than [`Self::LITTLE`].
     #[inline]
     fn keep_to_what_is_due(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         self.placement.set_one_clock(times.clock.is_some_and(|clock| self.shares_clock(clock)));
@@ -72,7 +71,7 @@ impl JitterBuffer {
         self.look(times, frames)
     }
 
-    /// Out of the way of the blocks that go on by the same step, nearly all: 30 instructions less each.
+    /// Not inlined: saves most blocks 30 instructions.
     #[inline(never)]
     fn look(&mut self, times: &PullTimes, frames: Frames) -> Option<Resync> {
         let place = self.renderer.place()?;
@@ -89,7 +88,7 @@ impl JitterBuffer {
         resync
     }
 
-    /// Whether nothing happened that what is due must be looked at for.
+    /// Whether no event requires a check of the due position.
     fn goes_on(&self) -> bool {
         let playing = self.phase == Phase::Playing && !self.caught_up;
         playing && self.renderer.holds() && self.placement.moved() <= Self::LITTLE
@@ -106,7 +105,7 @@ impl JitterBuffer {
             return reason;
         }
         if caught_up {
-            // Where the device said that it stood still, nothing else moved.
+            // If the device reported that it stood still, nothing else moved.
             return self.jump(due, skipped == Frames::ZERO);
         }
         self.renderer.skip(skipped);
@@ -119,12 +118,12 @@ impl JitterBuffer {
             let beside = seen && self.renderer.is_beside(due, stood == Cards::Apart);
             return if beside { self.jump(due, true) } else { None };
         }
-        // However unsure a mapping is, it is better than arrivals: the path's own delay was in them.
+        // Even an uncertain mapping is better than arrivals, which include the path's delay.
         let mapped = (before, due.basis) == (Some(Basis::Arrival), Basis::Clock);
         if self.renderer.is_far(due, !mapped) || self.renderer.servo.is_misplaced() {
             return self.jump(due, true);
         }
-        // Who played by the sender's clock before, and by arrivals after an outage, goes back to it.
+        // Played by the sender's clock before an outage and by arrivals after: return to the clock.
         if mapped && self.was_mapped {
             self.renderer.servo.follow();
         }
@@ -132,9 +131,8 @@ impl JitterBuffer {
         None
     }
 
-    /// Brings the place to what is due with a fade.
     fn jump(&mut self, due: &Due, counts: bool) -> Option<Resync> {
-        // Before the first frame of the stream was due nothing was heard that could jump.
+        // Nothing was audible before the first frame was due: not a jump.
         let begun = self.source.as_ref().map(Source::begin_media);
         let counts = counts && self.renderer.place().map(|place| place.frame) > begun;
         self.renderer.jump_to(due.point);
@@ -142,20 +140,20 @@ impl JitterBuffer {
         counts.then_some(Resync::Moved)
     }
 
-    /// How much faster the card runs than the sender's, by what is resampled; `None` while frames are
-    /// played as they came.
+    /// Drift of the card against the sender's, as corrected by resampling; positive if the card is
+    /// faster. `None` while frames are copied.
     pub fn drift(&self) -> Option<Ppm> {
         self.renderer.servo.drift()
     }
 
-    /// Whether the card runs too far off the sender's to be followed ([`crate::servo::Servo::reach`]):
-    /// the sound jumps now and then.
+    /// Whether the drift is too large to follow ([`crate::servo::Servo::reach`]): the sound jumps
+    /// now and then.
     pub fn is_out_of_reach(&self) -> bool {
         self.renderer.servo.is_out_of_reach()
     }
 
-    /// Ends the turn of every packet that begins in the frames that were read. What lies before them where the stream
-    /// begins was due while nobody asked for it.
+    /// Ends the turn of every packet that begins in the frames read. At the start of the stream,
+    /// earlier packets were due before the first request.
     fn take_turns(
         &mut self,
         rendered: &Rendered,
@@ -166,9 +164,9 @@ impl JitterBuffer {
         let (placement, renderer) = (&self.placement, &self.renderer);
         let start = rendered.start;
         let read = rendered.read.start;
-        // Between frames that are copied lie whole frames: 17 instructions less than parts of one take.
+        // Copied blocks consist of whole frames: this saves 17 instructions over fractions.
         let copied = start == MediaPoint::from(read);
-        // What is read first is heard so much later, as the resampler reads ahead.
+        // The resampler reads ahead: frames are heard this much later.
         let resample =
             if copied { Span::ZERO } else { renderer.frame.times(MediaPoint::from(read) - start) };
         let (mut unheard, mut unasked) = (0, 0);
@@ -194,8 +192,8 @@ impl JitterBuffer {
         self.counters.unheard += unheard;
     }
 
-    /// Counts the missing frames of a block that lie between the first and the newest packet;
-    /// those after the newest are counted when another comes.
+    /// Counts missing frames between the first and the newest packet; later ones when another
+    /// packet arrives.
     fn count_missing(&mut self, frames: Range<MediaTime>, missing: Frames, concealed: Frames) {
         let Some(source) = &self.source else { return };
         let before = (source.begin_media().min(frames.end) - frames.start).as_len();
@@ -208,8 +206,8 @@ impl JitterBuffer {
         self.tail_concealed += (concealed.as_len() - concealed_inside).min(after) as u64;
     }
 
-    /// What had not come of the last block in which anything was missing: what counts as missing, and
-    /// what will if the stream goes on. At most twice as many as [`Holes`](crate::holes::Holes) has runs.
+    /// Missing frames of the last block that had any: those counted, and those counted if the
+    /// stream continues. At most twice as many as [`Holes`](crate::holes::Holes) has runs.
     pub fn holes(&self) -> impl Iterator<Item = Hole> + '_ {
         let source = self.source.as_ref();
         let ends = source.map(|source| (source.begin_media(), source.end()));
@@ -225,14 +223,13 @@ impl JitterBuffer {
             .map(|(frames, is_tail)| Hole { frames, is_tail })
     }
 
-    /// Whether frames after the newest packet were due and had not come: [`Hole::is_tail`].
+    /// Whether frames after the newest packet were due and missing: [`Hole::is_tail`].
     pub const fn has_tail(&self) -> bool {
         self.tail_missing > 0
     }
 
-    /// A packet came: what was missing before it was missing from a running stream, unless the
-    /// packet begins a new run of sound. So many frames lie between it and the packet whose number
-    /// it follows.
+    /// Counts the missing tail now that a packet arrived, unless a new run begins. `between`:
+    /// frames since the end of the packet before.
     pub(super) fn settle_tail(&mut self, between: Frames) {
         let tail = core::mem::take(&mut self.tail_missing);
         let concealed = core::mem::take(&mut self.tail_concealed);

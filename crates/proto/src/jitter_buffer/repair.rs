@@ -1,4 +1,4 @@
-//! Packets that did not come, rebuilt from what others carry ([`crate::redundancy`]).
+//! Restores lost packets from redundant data in others ([`crate::redundancy`]).
 
 use super::turns::PackedSlot;
 use super::{JitterBuffer, Phase, Playable, PlayoutSound};
@@ -11,15 +11,15 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
 impl JitterBuffer {
-    /// Takes the spare repairer, if it has none: to be lent before datagrams are handled, so that
-    /// nothing is lost of the first packet that carries others.
+    /// Takes the spare repairer, unless there is one. Call before datagrams are handled, so that no
+    /// redundant data of the first packets is lost.
     pub fn borrow_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
         if self.repairer.is_none() {
             self.repairer = spare.take();
         }
     }
 
-    /// Gives the repairer to whoever has no spare one, unless packets carry others: then it is kept.
+    /// Returns the repairer if `spare` is empty, unless packets carry redundant data.
     pub fn return_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
         if spare.is_none() {
             *spare = self.repairer.take_if(|repairer| repairer.is_idle());
@@ -30,8 +30,8 @@ impl JitterBuffer {
         self.repairer.iter_mut().for_each(|repairer| repairer.reset());
     }
 
-    /// How long after its own departure a packet may be rebuilt, by what packets carry, and how many
-    /// in 10⁹ do not come by themselves.
+    /// Time after its departure within which a packet may be restored, and losses before repair per
+    /// 10⁹ packets.
     pub fn repair_budget(&self) -> (Span, u32) {
         let Tally { expected, missing, .. } = self.tally;
         let window = self.repairer.as_ref().map_or(0, |repairer| repairer.window());
@@ -40,8 +40,8 @@ impl JitterBuffer {
         (self.format.rate.span_of(window), u32::try_from(share).unwrap_or(u32::MAX))
     }
 
-    /// Gives a packet that came to the repairer, and places what that brings back. What comes back
-    /// after its turn is of no use, and counted nowhere.
+    /// Passes a received packet to the repairer, and places restored packets. Late ones are dropped
+    /// uncounted.
     #[inline]
     pub(super) fn repair(
         &mut self,
@@ -51,15 +51,13 @@ impl JitterBuffer {
         brought: &mut dyn FnMut(Playable<'_>),
     ) {
         let Some(repairer) = &mut self.repairer else { return };
-        // Nearly every packet, laid into the way of each: by functions of their own it took 157 instructions
-        // and not 120.
+        // Inlined fast path: separate functions took 157 instructions instead of 120.
         let (coding, payload) = (packet.head.coding, packet.payload);
         if packet.carried.is_some() || !repairer.accept_next(came.sequence, coding, payload) {
             self.repair_any(packet, came, format, brought);
         }
     }
 
-    /// Out of the way of nearly every packet.
     #[inline(never)]
     fn repair_any(
         &mut self,
@@ -79,7 +77,7 @@ impl JitterBuffer {
         }
     }
 
-    /// Out of the way of the packets that bring nothing back: nearly all.
+    /// Kept out of the path of most packets, which restore nothing.
     #[cold]
     fn place_rebuilt(
         &mut self,
@@ -96,7 +94,7 @@ impl JitterBuffer {
                 None => renderer.playout.place(media, format.sample, payload),
                 Some(coder) => renderer.playout.place_coded(media, came.frames(), coder, payload),
             };
-            // It says itself how much it holds.
+            // The payload itself defines its length.
             if format.coder.is_some_and(|coder| coder.frames(payload) != Some(came.frames())) {
                 continue;
             }
@@ -104,7 +102,7 @@ impl JitterBuffer {
                 continue;
             }
             if *phase != Phase::Playing {
-                // The first of all may be the one that was lost.
+                // The first packet of the stream may have been lost.
                 turns.begin_no_later(sequence);
             }
             counters.lost -= u64::from(turns.keep(came.brings_back(sequence, media)));

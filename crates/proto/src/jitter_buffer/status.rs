@@ -1,4 +1,4 @@
-//! How a receiver stands, and what it is told: the values that pass between the device's thread and the
+//! Status and commands of a jitter buffer: values that pass between the device's thread and the
 //! ordinary one.
 
 use std::sync::Arc;
@@ -19,95 +19,97 @@ use crate::time::{LocalTime, Span, WallTime};
 use crate::unannounced::Need;
 use crate::units::{Channels, Ppm};
 
-/// What the ordinary thread tells a receiver.
+/// Commands from the ordinary thread to a jitter buffer.
 #[derive(Debug, Clone, Copy)]
 pub enum ReceiveCommand {
-    /// A newer mapping of the sender's clock.
+    /// Newer mapping of the sender's clock.
     Clock(Author, ClockMapping),
-    /// The clock of this host by which packets are presented that say when.
+    /// Clock of this host for packets that carry presentation times.
     Presentation(ClockMapping),
-    /// How fast the sender's card runs against TAI, by the word of a clock that is followed.
+    /// Rate of the sender's card relative to TAI, as reported by a followed clock.
     Pace(ToldRate),
-    /// Capture to the presentation that packets tell, by their sender's word, if it says so.
+    /// Announced delay from capture to the presentation time in packets, if any.
     PresentedAfter(Option<Span>),
-    /// What sets the pace of the sender's card.
+    /// Clock of the sender's card.
     Card(Author, Option<ClockId>),
-    /// The pair of a sender report.
+    /// RTP timestamp and wall clock time of a sender report.
     Captured(Author, u32, WallTime),
-    /// Another latency.
+    /// New latency.
     LinkOffset(Span),
-    /// What the device takes, as it turned out.
+    /// Actual ring length of the device.
     Ring(Span),
-    /// The sender says what its stream is: nothing is derived from its packets. Whether it wants feedback on its path.
+    /// SSRC whose sender announced its stream, so nothing is derived from its packets; and whether
+    /// it requests feedback on its path.
     Announced(u32, bool),
-    /// Whether packets whose sender announces nothing raise the latency.
+    /// Whether packets of senders without announcement raise the latency.
     Raises(bool),
     /// The sender left.
     Left(Author),
-    /// Packets hold so many channels: all, or one that is played on all.
+    /// Channels in packets: all, or one that is played on all.
     Carried(Channels),
-    /// The stream is of a kind that would be noise here, or is not any more.
+    /// Whether to mute, because the stream's format would be noise here.
     Mute(bool),
 }
 
-/// How one received stream stands: what its receiver knows, and below what its device does. Counts are
+/// Status of a received stream: first from its jitter buffer, then from its device. Counts are
 /// totals.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamStatus {
-    /// As of then.
+    /// Time of this status.
     pub at: LocalTime,
-    /// What was counted: by the receiver, and by whoever fills in what the device and its link count.
+    /// Counters of the jitter buffer, and of the device and its link, added by the caller.
     pub counters: Counters,
-    /// Of the invalid datagrams, how many for which reason, by [`Invalid::index`].
+    /// Invalid datagrams per reason, indexed by [`Invalid::index`].
     pub invalid: [u64; Invalid::COUNT],
-    /// For the reports.
+    /// Data for receiver reports.
     pub receiving: Option<Receiving>,
-    /// What was measured of its path.
+    /// Measurements of the path.
     pub feedback: Option<PathFeedback>,
-    /// From where the stream heard comes.
+    /// Addresses of the current source.
     pub endpoints: SourceEndpoints,
-    /// Who else sends here.
+    /// Another sender at this receiver.
     pub stranger: Option<Stranger>,
-    /// What its packets were last.
+    /// Format of the newest packet.
     pub format: StreamFormat,
-    /// Bits per second of the last, where its sender chooses them.
+    /// Bits per second of the newest packet, if its sender chooses them.
     pub bitrate: Option<u32>,
-    /// What the last block was placed by.
+    /// Basis of the placement of the last block.
     pub basis: Option<Basis>,
-    /// Whether its sender said goodbye and none followed.
+    /// Whether the sender said goodbye and no other followed.
     pub said_goodbye: bool,
-    /// By how much the sender's card runs faster than our clock.
+    /// Drift of the sender's card against our clock; positive if faster.
     pub card: Option<Ppm>,
-    /// Packets that were sent, by the numbers of those that came.
+    /// Packets sent, according to the sequence numbers received.
     pub expected: u64,
     /// See [`JitterBuffer::repair_budget`].
     pub repair: (Span, u32),
-    /// How much faster the card runs than the sender's, while frames are resampled.
+    /// Drift of the card against the sender's, while frames are resampled; positive if the card is
+    /// faster.
     pub drift: Option<Ppm>,
-    /// Whether it runs too far off the sender's to be followed.
+    /// Whether the drift is too large to follow.
     pub out_of_reach: bool,
     /// See [`JitterBuffer::need`].
     pub need: Option<Need>,
     /// See [`JitterBuffer::other_type`].
     pub other_type: Option<OtherType>,
-    /// The last time that the sender paused without moving its timestamps on, or the path became longer.
+    /// Last time the sender paused without advancing its timestamps, or the path became longer.
     pub step: Option<LateRun>,
     /// Whether late packets may prove to be another such step.
     pub may_step: bool,
-    /// What its packets prove against its format.
+    /// Contradiction between the packets and the format.
     pub contradiction: Option<Contradiction>,
-    /// Whether its newest sound is sound in the format that it is read in.
+    /// Whether the newest samples are plausible in the configured format.
     pub fits: bool,
-    /// When packets were late or lost or the device starved since the last status.
+    /// Times of late or lost packets and device underruns since the last status.
     pub faults: Faults,
-    /// Whether its sound is in a pause.
+    /// Whether the sound is paused.
     pub quiet: bool,
-    /// From a wake-up of the device to the DAC of the block it asks for, once that is known.
+    /// Time from a wake-up of the device until the requested block meets the DAC, once known.
     pub lead: Option<Span>,
 }
 
 impl JitterBuffer {
-    /// Does as it is told.
+    /// Applies a command.
     pub fn apply(&mut self, command: ReceiveCommand) {
         match command {
             ReceiveCommand::Clock(author, clock) => self.set_clock(author, clock),
@@ -138,29 +140,28 @@ impl JitterBuffer {
         }
     }
 
-    /// How its packets are read.
+    /// Wire format of its packets.
     pub const fn wire(&self) -> &Arc<dyn Unpack> {
         &self.config.wire
     }
 
-    /// The stream that a datagram would belong to if it were a packet.
+    /// Stream id of a datagram, assuming that it is a packet.
     pub fn stream_of(&self, datagram: &[u8]) -> Option<StreamId> {
         self.config.wire.stream(datagram)
     }
 
-    /// The stream of a datagram that would be taken for a packet of one, as long as none is heard.
+    /// Stream id of a datagram that would be accepted without a current source.
     pub fn recognises(&self, datagram: &[u8]) -> Option<StreamId> {
         let packet = self.config.wire.unpack(datagram).ok()?;
         self.measure(&packet).ok().map(|_| packet.head.stream)
     }
 
-    /// Whether what it gives is not to be heard: its sender says that it is of another kind, or its packets show it.
+    /// Whether the output must be silent: by command, or because packets contradict the format.
     pub fn is_muted(&self) -> bool {
         let odd = |source: &Source| self.format.coder.is_none() && source.is_odd();
         self.muted || self.proof.has_wrong_samples() || self.source.as_ref().is_some_and(odd)
     }
 
-    /// What packets prove against the format that they are read in.
     fn contradiction(&self) -> Option<Contradiction> {
         if let Some((_, bytes)) = self.proven_frame() {
             return Some(Contradiction::FrameBytes(bytes));
@@ -174,7 +175,7 @@ impl JitterBuffer {
         self.proof.other_rate().map(Contradiction::Rate)
     }
 
-    /// How the stream stands, as far as the receiver knows it: of the device nothing.
+    /// Status of the stream without the device's part.
     pub fn status(&self, at: LocalTime) -> StreamStatus {
         let rate = self.format.rate;
         let source = self.source.as_ref();

@@ -1,33 +1,34 @@
-//! A sender that paused without moving its timestamps on, or a path that became longer: from then on all packets are late
-//! by the same time. That is a step, not jitter: the stream is placed again, at the same latency.
+//! Detects steps: after a sender paused without advancing its timestamps, or a path became longer,
+//! all packets are late by the same time. That is not jitter: the stream is placed again, at the
+//! same latency.
 
 use super::{JitterBuffer, Resync};
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span};
 
-/// From the arrival of the first packet that a step made late to that of the packet that proved it.
+/// Time from the arrival of the first packet made late by a step until the packet that proved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateRun {
-    /// Of the first.
+    /// Arrival of the first late packet.
     pub from: LocalTime,
-    /// Of the last.
+    /// Arrival of the packet that proved the step.
     pub to: LocalTime,
 }
 
 impl LateRun {
-    /// This run and the one before it: the ordinary thread asks for the last run now and then, and must not miss one.
+    /// Joins close runs: the ordinary thread polls only the last one, and must not miss any.
     pub(crate) fn after(self, before: Option<Self>) -> Self {
         let joins = before.filter(|before| self.from - before.to < Span::from_secs(1));
         Self { from: joins.map_or(self.from, |before| before.from), ..self }
     }
 }
 
-/// Late packets, one after the other, that are late by about the same time.
+/// Consecutive packets that are late by about the same time.
 #[derive(Debug, Clone, Copy)]
 struct Agreeing {
-    /// Arrival of the first packet that was late, whether or not the others agree with it.
+    /// Arrival of the first late packet, whether or not later ones agree with it.
     late_since: LocalTime,
-    /// Arrival of the first that agrees with all after it.
+    /// Arrival of the first packet that agrees with all later ones.
     since: LocalTime,
     packets: u32,
     least: Span,
@@ -38,10 +39,10 @@ struct Agreeing {
 pub(super) struct StepFinder(Option<Agreeing>);
 
 impl StepFinder {
-    /// Packets must agree for this long: those that a queue or a host held up arrive at once.
+    /// Minimum duration of agreement: packets held up by a queue or a host arrive at once.
     const LASTS: Span = Span::from_millis(40);
     const PACKETS: u32 = 3;
-    /// They may differ by this. A queue that drains at twice the rate of the stream makes them differ by
+    /// Maximum difference. A queue that drains at twice the stream's rate causes a difference of
     /// [`Self::LASTS`].
     const SPREAD: Span = Span::from_millis(10);
 
@@ -49,14 +50,13 @@ impl StepFinder {
         self.0 = None;
     }
 
-    /// Whether late packets may prove to be a step.
     pub(super) const fn is_suspicious(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Takes a late packet that arrived `behind` the fastest; `spread` is how far arrivals usually differ. Once packets
-    /// agree on a step, returns it and the arrival of the first late packet: packets before those that agree were late
-    /// by the step and by something else, such as a busy host.
+    /// Adds a late packet that arrived `behind` the fastest; `spread` is the usual variation. Once
+    /// packets agree, returns the step and the arrival of the first late packet: those before the
+    /// agreeing ones were late by the step plus another cause, such as a busy host.
     fn observe(
         &mut self,
         arrival: LocalTime,
@@ -81,10 +81,10 @@ impl StepFinder {
 }
 
 impl JitterBuffer {
-    /// Takes a late packet. Places the stream again if its sender stepped; returns whether it did.
+    /// Adds a late packet. Places the stream again after a step; returns whether it did.
     pub(super) fn follow_step(&mut self, media: MediaTime, frames: Frames, at: LocalTime) -> bool {
         let Some(behind) = self.placement.behind(media, frames, at) else { return false };
-        // A packet with the marker begins a run of sound: no second one need agree.
+        // A packet with the marker begins a run of sound: one is enough.
         let begins = self.source.as_ref().is_some_and(Source::begins_anew);
         let step = match begins {
             true => Some((behind, at)),

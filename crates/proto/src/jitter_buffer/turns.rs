@@ -1,5 +1,5 @@
-//! The packets of a stream in the order of their numbers, each with its turn: the moment its first
-//! frame is played. What has not come by then is lost, until it comes late.
+//! Packets of a stream in sequence order, each with its turn: the time its first frame is played. A
+//! packet missing then counts as lost, until it comes late.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,6 @@ use crate::placement::Placement;
 use crate::source::Source;
 use crate::time::{Frames, LocalTime, MediaTime, Span, WallTime};
 
-/// What is kept of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) sequence: i64,
@@ -22,28 +21,27 @@ pub(super) struct Slot {
     pub(super) instants: Option<Instants>,
     pub(super) arrival: LocalTime,
     pub(super) read: LocalTime,
-    /// Whether every frame of it came in time.
     pub(super) whole: bool,
-    /// Whether it did not come but was rebuilt: its instants are those of the packet that brought it
-    /// back, and nobody is told of its passage.
+    /// Restored instead of received. The instants are those of the restoring packet, and no trace
+    /// is reported.
     pub(super) repaired: bool,
 }
 
-/// A [`Slot`] in one line of a processor's cache, since there are thousands of places in each stream.
+/// A [`Slot`] in one cache line, since each stream has thousands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackedSlot {
     pub(super) sequence: i64,
     pub(super) media: MediaTime,
     arrival: LocalTime,
     capture: Option<WallTime>,
-    /// How long after its arrival it was read, in ns; 4.29 s where that was longer.
+    /// Time from arrival to reading, in ns, at most 4.29 s.
     read: u32,
     /// Taken, packed and handed, in ns, as on the wire, if `stamped`.
     instants: [u32; 3],
-    /// What it was held for ([`held_steps`]).
+    /// Holding time ([`held_steps`]).
     held: u16,
     stamped: bool,
-    /// A datagram of 64 kB holds no more.
+    /// 16 bits suffice for a datagram of 64 kB.
     frames: u16,
     whole: bool,
     repaired: bool,
@@ -70,13 +68,13 @@ impl PackedSlot {
         self.media + self.frames()
     }
 
-    /// What is kept of another packet that this one brought back.
+    /// Record of a packet that this one restored.
     pub(super) const fn brings_back(self, sequence: i64, media: MediaTime) -> Self {
         Self { sequence, media, whole: true, repaired: true, ..self }
     }
 
-    /// The ledger of the packet, whose turn has come at `now` and whose first frame meets the DAC
-    /// at `dac`, `resample` later than those before the resampler reads ahead.
+    /// Trace of a packet whose turn came at `now` and whose first frame meets the DAC at `dac`;
+    /// `resample` is the resampler's look-ahead.
     #[inline]
     pub(super) fn passage(
         &self,
@@ -148,13 +146,11 @@ impl From<&PackedSlot> for Slot {
     }
 }
 
-/// In 32 bits, from none to 4.29 s.
 #[inline]
 fn nanos(span: Span) -> u32 {
     u32::try_from(span.as_nanos()).unwrap_or_else(|_| end_of_nanos(span))
 }
 
-/// Of a span that 32 bits do not hold.
 #[cold]
 #[inline(never)]
 fn end_of_nanos(span: Span) -> u32 {
@@ -169,43 +165,40 @@ enum PacketPlace {
     Lost(i64),
 }
 
-/// Packets whose turns were ended before anybody asked for them.
+/// Packets whose turns ended before they were requested.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct GivenUp {
-    /// Those that had not come.
     pub(super) lost: u64,
-    /// Those that had come in time.
+    /// Packets received in time but not played.
     pub(super) unheard: u64,
-    /// Those that had come in time and lie in the playout still, to be heard: so many packets are so short
-    /// that there are no places for all.
+    /// Packets received in time that will be played, but not traced: there are too many for the
+    /// places.
     pub(super) unfollowed: u64,
 }
 
-/// What became of the turns that a block ended.
+/// Result of the turns that a block ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
-    /// Packets that had not come.
     pub(super) lost: u64,
-    /// Frames of the block between two packets whose numbers follow each other.
+    /// Frames of the block in gaps between consecutive packets.
     pub(super) skipped: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Turns {
     places: Box<[PacketPlace]>,
-    /// The next packet whose turn comes, by extended sequence number.
+    /// Extended sequence number of the next packet in turn.
     next: i64,
-    /// The frame after the last packet whose turn ended, where the next one begins unless the
-    /// sender left a gap.
+    /// Frame after the last packet whose turn ended: start of the next, unless the sender left a
+    /// gap.
     follows: Option<MediaTime>,
 }
 
 impl Turns {
-    /// How many packets are searched for one that came after a missing one: work is bounded also
-    /// where thousands are missing.
+    /// Bounds the search for a received packet after a missing one.
     const LOOK_AHEAD: i64 = 64;
 
-    /// Room for at least `packets` at a time. Allocates; nothing later does.
+    /// Creates room for at least `packets`. Only this allocates.
     pub(super) fn new(packets: usize) -> Self {
         let places = vec![PacketPlace::Empty; packets.next_power_of_two()].into();
         Self { places, next: 0, follows: None }
@@ -215,12 +208,11 @@ impl Turns {
         self.places.fill(PacketPlace::Empty);
     }
 
-    /// The first turn is that of this packet.
     pub(super) fn begin(&mut self, sequence: i64) {
         (self.next, self.follows) = (sequence, None);
     }
 
-    /// The first turn is that of this packet, if it is before the one thought to be first.
+    /// Moves the first turn back to this packet, if it is earlier.
     pub(super) fn begin_no_later(&mut self, sequence: i64) {
         self.next = self.next.min(sequence);
     }
@@ -229,9 +221,8 @@ impl Turns {
         self.kept(sequence).is_some()
     }
 
-    /// Ends the turns of those whose places are needed up to this packet: where so many come at once
-    /// that they do not fit, nobody asked for the first of them in time; but what lies from `place` on, which is
-    /// to be played next, is heard all the same.
+    /// Ends the turns of packets whose places are needed up to `sequence`, since too many arrived
+    /// at once. Frames from `place` on are played nevertheless.
     pub(super) fn make_room(
         &mut self,
         sequence: i64,
@@ -243,7 +234,7 @@ impl Turns {
             return given_up;
         }
         let place = place();
-        // What does not even follow the last ones is no packet that anybody waits for.
+        // Numbers even further back do not belong to packets that are waited for.
         self.next = self.next.max(oldest.saturating_sub(self.places.len() as i64));
         while self.next < oldest {
             match self.came(self.next) {
@@ -265,7 +256,7 @@ impl Turns {
         given_up
     }
 
-    /// Keeps a packet that came; tells whether it had been counted lost.
+    /// Stores a received packet; returns whether it was counted lost.
     #[inline]
     pub(super) fn keep(&mut self, came: impl Into<PackedSlot>) -> bool {
         let kept = came.into();
@@ -276,8 +267,8 @@ impl Turns {
         was_lost
     }
 
-    /// Ends the turn of every packet that begins before the end of `frames`, also of those that are
-    /// skipped: tells of those that came in time, counts those that did not come.
+    /// Ends the turn of every packet that begins before the end of `frames`. Reports those in time
+    /// to `tell`, counts missing ones.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,
@@ -315,15 +306,15 @@ impl Turns {
         taken
     }
 
-    /// How many of these frames lie between a packet and the one before it, if that came.
+    /// Number of these frames between a packet and the one before it, if that was received.
     fn gap_before(&self, next: &PackedSlot, frames: &Range<MediaTime>) -> u64 {
         let Some(before) = self.kept(next.sequence - 1) else { return 0 };
         let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
-    /// Where the next packet, which has not come, would begin: where the one before it ended, but
-    /// before the first after it that came.
+    /// Start of the next packet, which is missing: the end of the one before, but ahead of the next
+    /// received one.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);

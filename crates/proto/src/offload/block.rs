@@ -1,11 +1,11 @@
-//! What one iteration consists of: typed blocks, each going to the worker, from it, or both ways.
+//! Contents of an iteration: typed blocks that go to the worker, come from it, or both.
 
 use core::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What a block is made of.
+/// Element type of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Element {
@@ -17,12 +17,12 @@ pub enum Element {
     I16,
     /// 32-bit integers.
     I32,
-    /// Bytes, which no order of bytes concerns.
+    /// Bytes, independent of byte order.
     Byte,
 }
 
 impl Element {
-    /// Bytes of one.
+    /// Bytes per element.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Byte => 1,
@@ -33,7 +33,7 @@ impl Element {
     }
 }
 
-/// Which way a block goes.
+/// Direction of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockWay {
@@ -41,12 +41,12 @@ pub enum BlockWay {
     ToWorker,
     /// From the worker to the master.
     FromWorker,
-    /// There, and back as the worker left it.
+    /// To the worker, and back as modified by it.
     Both,
 }
 
 impl BlockWay {
-    /// Whether it goes on that leg.
+    /// Whether the block is sent on that leg.
     pub const fn goes(self, leg: BlockLeg) -> bool {
         match leg {
             BlockLeg::There => matches!(self, Self::ToWorker | Self::Both),
@@ -55,7 +55,7 @@ impl BlockWay {
     }
 }
 
-/// One direction between master and worker.
+/// Direction between master and worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockLeg {
     /// From the master to the worker.
@@ -64,18 +64,18 @@ pub enum BlockLeg {
     Back,
 }
 
-/// How many elements a block has.
+/// Number of elements in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// As many each time.
+    /// Elements per iteration.
     Fixed(u32),
-    /// As many for each frame of the iteration.
+    /// Elements per frame of the iteration.
     PerFrame(u32),
 }
 
 impl Length {
-    /// Elements of a block in an iteration of so many frames.
+    /// Elements in an iteration of `frames` frames.
     pub const fn elements(self, frames: u32) -> u64 {
         match self {
             Self::Fixed(elements) => elements as u64,
@@ -84,45 +84,45 @@ impl Length {
     }
 }
 
-/// One block of a set.
+/// Specification of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockSpec {
-    /// What it is made of.
+    /// Element type.
     pub element: Element,
-    /// Which way it goes.
+    /// Direction.
     pub way: BlockWay,
-    /// How much of it.
+    /// Number of elements.
     pub length: Length,
 }
 
 impl BlockSpec {
-    /// Bytes in an iteration of so many frames. Below 2^67, and so in 128 bits.
+    /// Bytes in an iteration of `frames` frames. Below 2^67, hence 128 bits.
     const fn bytes(self, frames: u32) -> u128 {
         self.length.elements(frames) as u128 * self.element.bytes() as u128
     }
 }
 
-/// In which order a number's bytes lie.
+/// Byte order of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ByteOrder {
-    /// The lowest first.
+    /// Least significant byte first.
     Little,
-    /// The highest first.
+    /// Most significant byte first.
     Big,
 }
 
 impl ByteOrder {
-    /// This host's.
+    /// Byte order of this host.
     pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 
-    /// Whether numbers have to be rearranged here.
+    /// Whether this host must swap bytes.
     pub const fn is_foreign(self) -> bool {
         !matches!((self, Self::NATIVE), (Self::Little, Self::Little) | (Self::Big, Self::Big))
     }
 }
 
-/// Why a set of blocks cannot be agreed on.
+/// Error of creating a set of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BlockSetError {
     /// Too many blocks.
@@ -144,32 +144,31 @@ pub enum BlockSetError {
         BlockSet::MOST_BYTES
     )]
     Bytes {
-        /// As many.
+        /// Bytes on that leg.
         bytes: u128,
-        /// On this leg.
+        /// Affected leg.
         leg: BlockLeg,
     },
 }
 
-/// The blocks of one iteration. Those that go one way lie one behind the other, in the order in which they were
-/// given, without gaps.
+/// Blocks of one iteration. Those of one direction are contiguous, in the order given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSet {
     blocks: Box<[BlockSpec]>,
     most_frames: u32,
-    /// By leg, the bytes that each iteration has, and those that it has for each frame.
+    /// Per leg: bytes per iteration, and bytes per frame.
     bytes: [(usize, usize); 2],
 }
 
 impl BlockSet {
-    /// The most blocks of a set.
+    /// Maximum blocks in a set.
     pub const MOST_BLOCKS: usize = 256;
-    /// The most frames of an iteration.
+    /// Maximum frames in an iteration.
     pub const MOST_FRAMES: u32 = 65_536;
-    /// The most bytes of an iteration, one way.
+    /// Maximum bytes of an iteration per leg.
     pub const MOST_BYTES: usize = 16 << 20;
 
-    /// These blocks, for iterations of `most_frames` frames or fewer.
+    /// Creates a set for iterations of up to `most_frames` frames.
     pub fn new(blocks: Vec<BlockSpec>, most_frames: u32) -> Result<Self, BlockSetError> {
         if blocks.len() > Self::MOST_BLOCKS {
             return Err(BlockSetError::Blocks(blocks.len()));
@@ -184,35 +183,36 @@ impl BlockSet {
             if all(most_frames) > Self::MOST_BYTES as u128 {
                 return Err(BlockSetError::Bytes { bytes: all(most_frames), leg });
             }
-            // Of an iteration without frames that could have none, nothing is ever asked.
+            // With 0 as the maximum, bytes per frame do not matter.
             let each = if most_frames > 0 { all(1) - all(0) } else { 0 };
             bytes[leg as usize] = (all(0) as usize, each as usize);
         }
         Ok(Self { blocks: blocks.into(), most_frames, bytes })
     }
 
-    /// The blocks.
+    /// Specifications of the blocks.
     pub fn blocks(&self) -> &[BlockSpec] {
         &self.blocks
     }
 
-    /// The most frames of an iteration.
+    /// Maximum frames of an iteration.
     pub const fn most_frames(&self) -> u32 {
         self.most_frames
     }
 
-    /// The bytes of an iteration of so many frames on that leg; of more frames than there may be, those of the most.
+    /// Bytes of an iteration on that leg; `frames` is capped at the maximum.
     pub fn bytes(&self, leg: BlockLeg, frames: u32) -> usize {
         let (fixed, each) = self.bytes[leg as usize];
         fixed + each * frames.min(self.most_frames) as usize
     }
 
-    /// Where block `index` lies in that leg's bytes. `None` if it does not go that way, or there is no such block.
+    /// Position of block `index` in the bytes of that leg; `None` if it is not sent there or does
+    /// not exist.
     pub fn place(&self, leg: BlockLeg, index: usize, frames: u32) -> Option<Range<usize>> {
         self.placed(leg, frames).find(|(at, _)| *at == index).map(|(_, place)| place)
     }
 
-    /// The blocks that go on that leg, each with its number and its place.
+    /// Index and position of each block that is sent on that leg.
     pub fn placed(
         &self,
         leg: BlockLeg,
@@ -223,13 +223,13 @@ impl BlockSet {
         let mut end = 0;
         going.map(move |(index, block)| {
             let begin = end;
-            // The whole is at most `MOST_BYTES`, as `new` saw.
+            // Fits: `new` limits the sum to `MOST_BYTES`.
             end += block.bytes(frames) as usize;
             (index, begin..end)
         })
     }
 
-    /// Copies the blocks that go both ways from the bytes of the way there to those of the way back.
+    /// Copies blocks that go both ways from the outgoing bytes to the returning ones.
     pub(crate) fn carry_over(&self, there: &[u8], back: &mut [u8], frames: u32) {
         if !self.blocks.iter().any(|block| block.way == BlockWay::Both) {
             return;
@@ -246,7 +246,6 @@ impl BlockSet {
         }
     }
 
-    /// Turns the bytes of every number of an iteration round.
     pub(crate) fn rearrange(&self, leg: BlockLeg, frames: u32, bytes: &mut [u8]) {
         for (index, place) in self.placed(leg, frames) {
             let Some(block) = bytes.get_mut(place) else { return };

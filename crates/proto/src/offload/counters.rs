@@ -1,51 +1,51 @@
-//! What the machines count.
+//! Counters of both machines.
 
-/// What was sent.
+/// Counters of the sending side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutboundCounters {
-    /// Iterations handed out.
+    /// Iterations sent.
     pub blocks: u64,
     /// Datagrams of any kind.
     pub datagrams: u64,
-    /// Bytes of those.
+    /// Bytes in these datagrams.
     pub bytes: u64,
-    /// Iterations that left once more beside later ones.
+    /// Iterations sent again as copies along with later ones.
     pub copies: u64,
-    /// Iterations that left once more since they were asked for.
+    /// Iterations sent again on request.
     pub replays: u64,
-    /// Times that blocks were asked for.
+    /// Requests received.
     pub asked: u64,
-    /// Times that what was asked for was kept no more.
+    /// Requests for blocks no longer kept.
     pub gone: u64,
 }
 
-/// What came.
+/// Counters of the receiving side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InboundCounters {
     /// Datagrams of any kind.
     pub datagrams: u64,
-    /// Bytes of those.
+    /// Bytes in these datagrams.
     pub bytes: u64,
-    /// Iterations that are complete.
+    /// Completed iterations.
     pub blocks: u64,
-    /// Iterations that came complete after one with a higher number.
+    /// Iterations completed after one with a higher number.
     pub reordered: u64,
-    /// Datagrams that had come before.
+    /// Duplicate datagrams.
     pub duplicates: u64,
-    /// Datagrams of blocks whose turn was over.
+    /// Datagrams of blocks whose turn is over.
     pub late: u64,
-    /// Datagrams of an epoch that is over, or has not begun.
+    /// Datagrams of an epoch that ended or has not begun.
     pub old: u64,
-    /// Datagrams of blocks that there is no room for yet; they are asked for again.
+    /// Datagrams of blocks without room yet; requested again later.
     pub early: u64,
     /// Datagrams of other streams.
     pub foreign: u64,
-    /// Datagrams that break the form, or what was agreed.
+    /// Datagrams with invalid format, or against the agreement.
     pub invalid: u64,
-    /// Times that blocks were asked for.
+    /// Requests sent.
     pub asks: u64,
-    /// Blocks that never came and are kept no more, from the first of an epoch that ran on.
+    /// Blocks never received and no longer kept, counted from the first block run in an epoch.
     pub gone: u64,
-    /// Epochs that began.
+    /// Epochs begun.
     pub epochs: u64,
 }

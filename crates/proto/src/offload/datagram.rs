@@ -1,4 +1,4 @@
-//! How a part of a block looks on the wire: a head of 40 bytes, big-endian, and then bytes of the iteration.
+//! Wire format for parts of blocks: a header of 40 bytes, big-endian, then bytes of the iteration.
 //!
 //! ```text
 //!  0 version 1 · kind 1 · flags 2 · part 2 · parts 2
@@ -6,141 +6,141 @@
 //! 16 block 8
 //! 24 position 8
 //! 32 frames 4 · latency 4
-//! 40 bytes of the iteration; of an ask: first and end of the blocks, 8 each; of what is gone: first still kept, 8
+//! 40 bytes of the iteration; Ask: first block and end of the range, 8 each; Gone: first block still kept, 8
 //! ```
 //!
-//! The parts of an iteration are of one length, but for the last, which may be shorter: where each lies is known
-//! from how many there are.
+//! All parts of an iteration have the same length, except the last, which may be shorter: the
+//! number of parts determines their positions.
 
 use core::ops::Range;
 
 use thiserror::Error;
 
-/// Bytes of a head.
+/// Bytes of the header.
 pub const HEAD_BYTES: usize = 40;
-/// The smallest datagram that blocks are cut up for.
+/// Minimum datagram size.
 pub const LEAST_DATAGRAM_BYTES: usize = HEAD_BYTES + LEAST_PART;
-/// The version that is written and read.
+/// Version written and accepted.
 pub const VERSION: u8 = 1;
 
-/// Bytes of the iteration that a datagram has room for, at least. With [`BlockSet::MOST_BYTES`](super::block::BlockSet)
-/// it keeps the number of parts within 16 bits.
+/// Minimum bytes of the iteration per datagram. With
+/// [`BlockSet::MOST_BYTES`](super::block::BlockSet) it keeps the number of parts within 16 bits.
 pub(super) const LEAST_PART: usize = 512;
-/// Blocks and positions lie below: in 2^62 nanoseconds pass 146 years.
+/// Limit of block numbers and positions: 2^62 ns are 146 years.
 const MOST: u64 = 1 << 62;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatagramKind {
-    /// A part of a block.
+    /// Part of a block.
     Block,
-    /// Blocks are wanted again.
+    /// Request to send blocks again.
     Ask,
-    /// Blocks that were asked for are kept no more.
+    /// Notice that requested blocks are no longer kept.
     Gone,
 }
 
-/// What is said of a block, bit by bit.
+/// Flags of a block, as a bit set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// None.
+    /// No flag.
     pub const NONE: Self = Self(0);
-    /// It was asked for again.
+    /// Sent again on request.
     pub const REPLAY: Self = Self(1);
-    /// Whoever made it had not seen all there was before.
+    /// Made by a plugin that missed some of the earlier blocks.
     pub const DIRTY: Self = Self(2);
     /// The host's thread flushes denormal results to zero.
     pub const FLUSH_TO_ZERO: Self = Self(4);
-    /// The host's thread takes denormal operands for zero.
+    /// The host's thread treats denormal operands as zero.
     pub const DENORMALS_ARE_ZERO: Self = Self(8);
-    /// The two before say how it is; otherwise nobody knows.
+    /// The two flags before are valid; otherwise the mode is unknown.
     pub const FLOAT_MODE_KNOWN: Self = Self(16);
     /// The host does not run in real time.
     pub const OFFLINE: Self = Self(32);
-    /// The plugin did not get it, since it had died at it: its bytes are no sound.
+    /// Skipped, since the plugin crashed on it: the bytes are not sound.
     pub const SKIPPED: Self = Self(64);
 
-    /// Whether all of these are set.
+    /// Whether all these flags are set.
     pub const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// With these set too.
+    /// Adds these flags.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// With these not set.
+    /// Removes these flags.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
     }
 }
 
-/// Why a datagram is not taken.
+/// Reason for rejecting a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidBlock {
-    /// Shorter than a head, or than what its head says.
+    /// Shorter than a header, or than the header requires.
     #[error("too short")]
     Short,
-    /// Of another version.
+    /// Unsupported version.
     #[error("version {0}")]
     Version(u8),
-    /// Of a kind that this version does not have.
+    /// Unknown kind.
     #[error("kind {0}")]
     Kind(u8),
-    /// More frames than were agreed on.
+    /// More frames than agreed.
     #[error("{0} frames")]
     Frames(u32),
-    /// There is no such part.
+    /// Invalid part number.
     #[error("part {part} of {parts}")]
     Part {
-        /// Which it says it is.
+        /// Part number in the header.
         part: u16,
-        /// Of how many.
+        /// Number of parts in the header.
         parts: u16,
     },
-    /// The bytes are not as many as a part of such a block has.
+    /// Length that does not match the part.
     #[error("{0} bytes")]
     Length(usize),
-    /// Other parts of the block said something else.
+    /// Contradiction to other parts of the block.
     #[error("contradicts another part")]
     Contradicts,
-    /// A count that nobody gets to, or a block that was never handed out.
+    /// Impossible number, or a block that was never sent.
     #[error("block {0}")]
     Block(u64),
 }
 
-/// What stands before the bytes.
+/// Header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// What the datagram is.
+    /// Kind of the datagram.
     pub kind: DatagramKind,
-    /// What is said of the block.
+    /// Flags of the block.
     pub flags: Flags,
-    /// Which part it is.
+    /// Part number.
     pub part: u16,
-    /// Of how many.
+    /// Number of parts.
     pub parts: u16,
-    /// The stream, as both ends agreed.
+    /// Stream number, as agreed.
     pub stream: u32,
-    /// The activation.
+    /// Number of the activation.
     pub epoch: u32,
-    /// Counts blocks since the epoch began.
+    /// Block number in the epoch.
     pub block: u64,
-    /// Frames before it in the epoch.
+    /// Frames before the block in the epoch.
     pub position: u64,
-    /// Frames of it.
+    /// Frames in the block.
     pub frames: u32,
-    /// Frames by which the sound lags for what it was made by.
+    /// Latency of the sound against the input, in frames.
     pub latency: u32,
 }
 
 impl Head {
-    /// Writes it; `room` has [`HEAD_BYTES`] at least.
+    /// Writes the header.
     #[inline]
     pub fn write(&self, room: &mut [u8; HEAD_BYTES]) {
         let kind = match self.kind {
@@ -160,13 +160,13 @@ impl Head {
         room[36..40].copy_from_slice(&self.latency.to_be_bytes());
     }
 
-    /// Of a datagram that is no part of a block, and about this one.
+    /// Header of a datagram about block `block`, without a part of it.
     pub(super) const fn beside(kind: DatagramKind, stream: u32, epoch: u32, block: u64) -> Self {
         let (flags, part, parts) = (Flags::NONE, 0, 1);
         Self { kind, flags, part, parts, stream, epoch, block, position: 0, frames: 0, latency: 0 }
     }
 
-    /// Writes it and a body behind it, if there is room. Returns how many bytes that are.
+    /// Writes header and body, if there is room. Returns the total length.
     pub(super) fn with_body(&self, body: &[u8], room: &mut [u8]) -> Option<usize> {
         let (head, rest) = room.split_first_chunk_mut()?;
         rest.get_mut(..body.len())?.copy_from_slice(body);
@@ -174,7 +174,7 @@ impl Head {
         Some(HEAD_BYTES + body.len())
     }
 
-    /// Reads a datagram: its head and what follows. What it says is not yet held against what was agreed.
+    /// Splits a datagram into header and body, without checking them against the agreement.
     #[inline]
     pub fn read(datagram: &[u8]) -> Result<(Self, &[u8]), InvalidBlock> {
         let (head, body) = datagram.split_first_chunk().ok_or(InvalidBlock::Short)?;
@@ -210,7 +210,6 @@ impl Head {
     }
 }
 
-/// Reads so many numbers from the beginning of a body.
 pub(super) fn numbers<const N: usize>(body: &[u8]) -> Result<[u64; N], InvalidBlock> {
     let (places, _) = body.as_chunks();
     let places: &[[u8; 8]; N] = places.first_chunk().ok_or(InvalidBlock::Short)?;
@@ -225,7 +224,7 @@ pub(super) struct PartCut {
 }
 
 impl PartCut {
-    /// Bytes that leave in parts of `most` or fewer, which is at least [`LEAST_PART`].
+    /// Splits `bytes` into parts of at most `most`, itself at least [`LEAST_PART`].
     pub(super) fn new(bytes: usize, most: usize) -> Self {
         Self::into_parts(bytes, bytes.div_ceil(most.max(LEAST_PART)).max(1) as u16)
     }
@@ -234,8 +233,8 @@ impl PartCut {
         Self { parts, each: bytes.div_ceil(usize::from(parts)), bytes }
     }
 
-    /// What whoever cut it up says, if that can be: no part is empty, and there are no more than the smallest
-    /// datagrams make.
+    /// Checks the number of parts in a header: no empty part, and no more parts than with minimum
+    /// datagrams.
     pub(super) fn claimed(bytes: usize, parts: u16) -> Option<Self> {
         if parts == 0 || usize::from(parts) > most_parts(bytes) {
             return None;
@@ -250,7 +249,7 @@ impl PartCut {
     }
 }
 
-/// The most parts that an iteration of so many bytes is cut into.
+/// Maximum number of parts for an iteration of `bytes` bytes.
 pub(super) fn most_parts(bytes: usize) -> usize {
     bytes.div_ceil(LEAST_PART).max(1)
 }

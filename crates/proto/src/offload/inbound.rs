@@ -1,6 +1,6 @@
-//! Blocks on their way in: put together from their parts, in whatever order those come and however often.
+//! Receives blocks: reassembles them from parts that arrive in any order and number.
 //!
-//! Whoever runs them takes them in order (`OrderedInbound`); whoever plays them takes each when its turn comes
+//! Workers take blocks in order (`OrderedInbound`), players take each at its turn
 //! (`UnorderedInbound`).
 
 mod asking;
@@ -17,51 +17,50 @@ use super::block::{BlockLeg, BlockSet};
 use super::counters::InboundCounters;
 use super::datagram::{DatagramKind, Head, InvalidBlock, numbers};
 
-/// How blocks come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InboundConfig {
     pub set: BlockSet,
     pub leg: BlockLeg,
     pub stream: u32,
-    /// Iterations that there is room for: in order, after the one that is waited for; otherwise, after the one that was
-    /// released last.
+    /// Capacity in iterations: after the awaited one if ordered, after the last released one
+    /// otherwise.
     pub hold: usize,
 }
 
-/// What a datagram was.
+/// Result for a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handled {
-    /// A part of a block that is not complete yet.
+    /// Part of a block that is still incomplete.
     Part,
-    /// The last part of a block that was missing.
+    /// Last missing part of a block.
     Complete(u64),
-    /// It had come before.
+    /// Duplicate.
     Duplicate,
-    /// It was sent again, and its block was done long ago: whoever sent it lacks what became of it.
+    /// Sent again although its block was finished long ago: the sender is missing the answer.
     Again(u64),
-    /// Of a block whose turn is over.
+    /// The turn of its block is over.
     Late {
         /// Frames before the block in the epoch.
         position: u64,
-        /// Frames of it, as it says.
+        /// Frames in the block, according to its header.
         frames: u32,
     },
-    /// Of an epoch that is over, or has not begun.
+    /// Of an epoch that ended or has not begun.
     Old,
-    /// Of a block that there is no room for yet.
+    /// No room for its block yet.
     Early,
     /// Of another stream.
     Foreign,
-    /// It breaks the form, or what was agreed.
+    /// Invalid format, or against the agreement.
     Invalid(InvalidBlock),
-    /// The far end wants these blocks again.
+    /// The peer requests these blocks again.
     Ask {
-        /// The first.
+        /// First block.
         from: u64,
-        /// The one after the last.
+        /// End of the range, exclusive.
         until: u64,
     },
-    /// The far end keeps no block before this one.
+    /// The peer keeps no block before this one.
     Gone(u64),
 }
 
@@ -80,7 +79,7 @@ impl InboundCounters {
     }
 }
 
-/// A datagram's head and body as far as both can be told apart without knowing any block.
+/// Header and body of a datagram, parsed as far as possible without knowledge of blocks.
 enum SortedDatagram<'a> {
     Block(Head, &'a [u8]),
     Ask { epoch: u32, from: u64, until: u64 },

@@ -1,4 +1,4 @@
-//! Who hands blocks out: what leaves, and what came back of it.
+//! Master: sends blocks and receives answers.
 
 use super::OffloadError;
 use super::block::{BlockLeg, BlockSet};
@@ -8,38 +8,38 @@ use super::inbound::{Handled, InboundConfig, UnorderedInbound};
 use super::outbound::{BlockMeta, OutboundBlocks, OutboundConfig, RoomRefused};
 use crate::time::LocalTime;
 
-/// What a master is laid out by.
+/// Configuration of a master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MasterConfig {
-    /// What an iteration consists of.
+    /// Contents of an iteration.
     pub set: BlockSet,
-    /// The stream's number.
+    /// Stream number.
     pub stream: u32,
-    /// The number of the first epoch, less one.
+    /// Number before that of the first epoch.
     pub epoch_seed: u32,
-    /// The largest datagram that the path carries whole.
+    /// Maximum datagram size of the path.
     pub datagram_bytes: usize,
-    /// Iterations that are kept for a worker that asks for them.
+    /// Iterations kept for requests from a worker.
     pub history: usize,
-    /// Earlier iterations that leave once more with each.
+    /// Earlier iterations sent again as copies with each new one.
     pub copies: u8,
-    /// Answers that there is room for, from the last that was released on.
+    /// Capacity in answers, from the last released one on.
     pub hold: usize,
 }
 
-/// What was counted.
+/// Counters of a master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MasterCounters {
-    /// Of what left.
+    /// Counters of sent blocks.
     pub there: OutboundCounters,
-    /// Of what came back.
+    /// Counters of answers.
     pub back: InboundCounters,
 }
 
-/// What a worker made of a block.
+/// Answer of a worker to a block.
 pub type BlockAnswer<'a> = super::inbound::ArrivedBlock<'a>;
 
-/// Hands blocks out and takes in what comes back.
+/// Sends blocks and receives answers.
 #[derive(Debug, Clone)]
 pub struct Master {
     there: OutboundBlocks,
@@ -47,7 +47,7 @@ pub struct Master {
 }
 
 impl Master {
-    /// Nothing was handed out yet, and nothing can be before [`Self::begin`]. Allocates; nothing later does.
+    /// Creates a master; nothing can be sent before [`Self::begin`]. Only this allocates.
     pub fn new(config: MasterConfig) -> Result<Self, OffloadError> {
         let MasterConfig { set, stream, epoch_seed, datagram_bytes, history, copies, hold } =
             config;
@@ -59,7 +59,8 @@ impl Master {
         Ok(Self { there, back: UnorderedInbound::new(&back)? })
     }
 
-    /// A new epoch: what runs at the worker is reset, and nothing of the old one counts. Returns its number.
+    /// Begins an epoch and returns its number: the worker resets its plugin, data of the old epoch
+    /// is dropped.
     pub fn begin(&mut self) -> u32 {
         let epoch = self.there.epoch().wrapping_add(1);
         self.there.begin(epoch);
@@ -67,57 +68,57 @@ impl Master {
         epoch
     }
 
-    /// The epoch.
+    /// Number of the current epoch.
     pub const fn epoch(&self) -> u32 {
         self.there.epoch()
     }
 
-    /// The number of the block that is handed out next.
+    /// Number of the next block.
     pub const fn next(&self) -> u64 {
         self.there.next()
     }
 
-    /// Frames handed out in this epoch.
+    /// Frames sent in this epoch.
     pub const fn position(&self) -> u64 {
         self.there.position()
     }
 
-    /// Another worker takes over, or the same one under another number, in the middle of an epoch: it asks for what
-    /// is kept.
+    /// Switches to another worker, or the same under another number, within an epoch: it requests
+    /// the blocks that are kept.
     pub fn retarget(&mut self, stream: u32) {
         self.retarget_pipeline(stream, stream);
     }
 
-    /// Workers take over of which each feeds the next: blocks leave as the first one's stream, and what becomes of
-    /// them comes as the last one's.
+    /// Switches to a chain of workers that each feed the next: blocks are sent as the first one's
+    /// stream, answers arrive as the last one's.
     pub fn retarget_pipeline(&mut self, first: u32, last: u32) {
         self.there.retarget(first);
         self.back.retarget(last, first);
     }
 
-    /// Writes a question for no block at all: whoever answers learns by it where answers go, though no block comes to it
-    /// from here.
+    /// Writes a request for no block. It only informs a worker that receives no blocks from here of
+    /// the address for answers.
     pub fn write_hello(&self, room: &mut [u8]) -> Option<usize> {
         let (stream, epoch) = (self.back.stream(), self.there.epoch());
         Head::beside(DatagramKind::Ask, stream, epoch, 0).with_body(&[0; 16], room)
     }
 
-    /// Room for the bytes of the next block, to be written in place; what is in it is old.
+    /// Buffer for the bytes of the next block, with old content.
     pub fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
         self.there.room(frames)
     }
 
-    /// The block that room was made for is written: it leaves next. Returns its number.
+    /// Commits the block written to `room`, to be sent next. Returns its number.
     pub fn commit(&mut self, flags: Flags) -> u64 {
         self.there.commit(BlockMeta { flags, latency: 0 })
     }
 
-    /// Writes the next datagram that is to leave, if there is one; `room` has as many bytes as the largest datagram.
+    /// Writes the next datagram, if any; `room` has the maximum datagram size.
     pub fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
         self.there.poll(room)
     }
 
-    /// Takes a datagram in that came at `now`.
+    /// Takes a datagram that arrived at `now`.
     pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         let there = &self.there;
         let handled = self.back.handle(datagram, now, |block| there.kept(block));
@@ -127,39 +128,39 @@ impl Master {
         handled
     }
 
-    /// What was made of a block, if all of it has come back and it is not released.
+    /// Answer to a block, if complete and not released.
     pub fn answer(&self, block: u64) -> Option<BlockAnswer<'_>> {
         self.back.get(block)
     }
 
-    /// Nobody needs what was made of blocks before this one: what still comes of them is late.
+    /// Releases answers to blocks before this one: later ones are late.
     pub fn release(&mut self, before: u64) {
         self.back.release(before);
     }
 
-    /// What was made of a block is wanted, and neither it nor a question came: the block leaves once more, and a
-    /// worker that has run it sends its answer once more.
+    /// Sends a block again after neither an answer nor a request arrived: a worker that has run it
+    /// repeats its answer.
     pub fn insist(&mut self, block: u64) {
         self.there.send_again(block);
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub const fn counters(&self) -> MasterCounters {
         MasterCounters { there: self.there.counters(), back: self.back.counters() }
     }
 }
 
-/// An answer that was chosen.
+/// Chosen answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChosenAnswer {
-    /// Whose it is.
+    /// Index of the worker.
     pub worker: usize,
-    /// Whether that worker's plugin has seen all there was before.
+    /// Whether the worker's plugin processed all earlier blocks.
     pub clean: bool,
 }
 
-/// Chooses among the answers that workers gave to one block, each with its worker: the first clean one, or where there
-/// is none the first whose plugin got the block, or the first. Of two that came at once it is that of the lower worker.
+/// Chooses among the answers to one block, given with their workers: the first clean one, else the
+/// first whose plugin ran the block, else the first. At equal times the lower worker wins.
 pub fn choose_answer<'a>(
     answers: impl IntoIterator<Item = (usize, BlockAnswer<'a>)>,
 ) -> Option<ChosenAnswer> {

@@ -1,9 +1,9 @@
-//! Blocks on their way out: written in place into the history, cut into datagrams, and sent once more when somebody
-//! asks for them.
+//! Sends blocks: written in place into the history, split into datagrams, and sent again on
+//! request.
 //!
-//! Newest first: what was just handed out leaves before any copy, and a copy before what was asked for. Of the last
-//! there are a few iterations at most for each that is handed out (`OutboundBlocks::REPLAYS`), so that whoever catches up
-//! does not hold up whoever does not have to.
+//! Order: new blocks, then copies, then requested blocks. Of the latter at most a few iterations
+//! leave per new one (`OutboundBlocks::REPLAYS`), so that a worker catching up does not delay the
+//! others.
 
 mod queue;
 
@@ -16,41 +16,39 @@ use super::counters::OutboundCounters;
 use super::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES, PartCut};
 use super::slots::SlotBytes;
 
-/// How blocks leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutboundConfig {
     pub set: BlockSet,
     pub leg: BlockLeg,
     pub stream: u32,
-    /// The largest datagram that the path carries whole.
+    /// Maximum datagram size of the path.
     pub datagram_bytes: usize,
-    /// Iterations that are kept for whoever asks for them, beside the one that is being written.
+    /// Iterations kept for requests, not counting the one being written.
     pub history: usize,
-    /// Earlier iterations that leave once more with each.
+    /// Earlier iterations sent again as copies with each new one.
     pub copies: u8,
 }
 
-/// Why there is no room for an iteration.
+/// Iteration longer than agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("an iteration of {frames} frames is longer than agreed: hand out {most} at most at once")]
 pub struct RoomRefused {
-    /// Frames that there was to be room for.
+    /// Frames requested.
     pub frames: u32,
-    /// Frames that there is room for.
+    /// Maximum frames.
     pub most: u32,
 }
 
-/// What is said of an iteration that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct BlockMeta {
     pub flags: Flags,
-    /// Frames by which its sound lags for what it was made by.
+    /// Latency of the sound against the input, in frames.
     pub latency: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct OutboundSlot {
-    /// Which; [`NOTHING`] where there is none.
+    /// Block number, or [`NOTHING`].
     block: u64,
     position: u64,
     frames: u32,
@@ -58,7 +56,6 @@ struct OutboundSlot {
     asked: bool,
 }
 
-/// No block has this number.
 const NOTHING: u64 = u64::MAX;
 
 #[derive(Debug, Clone)]
@@ -73,22 +70,21 @@ pub(crate) struct OutboundBlocks {
     epoch: u32,
     next: u64,
     position: u64,
-    /// Frames of the next, as room was made for them.
     frames: u32,
     queue: OutboundQueue,
     counters: OutboundCounters,
 }
 
 impl OutboundBlocks {
-    /// Iterations that leave once more for each that is handed out, and for each time that somebody asks, at most: whoever
-    /// lacks 256 has them after four more. As many take a host's thread some 100 us.
+    /// Maximum iterations sent again per new one and per request (64 take a host's thread about 100
+    /// us).
     pub(crate) const REPLAYS: u32 = 64;
-    /// Bytes of them, as long as they are two iterations, without which nobody would catch up: 2 ms of a gigabit.
+    /// Maximum bytes sent again (2 ms at 1 Gbit/s), but at least two iterations, to catch up.
     pub(crate) const REPLAYED_BYTES: usize = 256 << 10;
-    /// Iterations that a worker who cannot have had all is sent: it has caught up with the next one.
+    /// Iterations sent to a worker that cannot get all: it has then caught up with the next one.
     pub(crate) const CAUGHT_UP: u64 = 32;
 
-    /// Nothing has left yet. Allocates; nothing later does.
+    /// Creates an empty history. Only this allocates.
     pub(crate) fn new(config: OutboundConfig) -> Result<Self, OffloadError> {
         let OutboundConfig { set, leg, stream, datagram_bytes, history, copies } = config;
         if datagram_bytes < LEAST_DATAGRAM_BYTES {
@@ -125,7 +121,6 @@ impl OutboundBlocks {
         (Self::REPLAYED_BYTES / bytes.max(1)).clamp(2, Self::REPLAYS as usize) as u32
     }
 
-    /// A new epoch begins, with block 0 at frame 0. What was kept is forgotten.
     pub(crate) fn begin(&mut self, epoch: u32) {
         self.slots.iter_mut().for_each(|slot| (slot.block, slot.asked) = (NOTHING, false));
         self.bytes.clear();
@@ -137,7 +132,7 @@ impl OutboundBlocks {
         self.epoch
     }
 
-    /// The number of the next block: as many were handed out in this epoch.
+    /// Number of the next block, equal to the blocks sent in this epoch.
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
@@ -150,9 +145,8 @@ impl OutboundBlocks {
         self.stream
     }
 
-    /// What leaves from now on is for another stream: the same blocks, at another worker, who has to ask for those
-    /// that left. Where the first of them are kept no more, it will not have had all whatever it is sent: no more than the
-    /// last [`Self::CAUGHT_UP`] are, so that it answers in time soon.
+    /// Sends the same blocks to another worker, which must request earlier ones. If some are gone,
+    /// only the last [`Self::CAUGHT_UP`] are kept, so that it soon answers in time.
     pub(crate) fn retarget(&mut self, stream: u32) {
         self.stream = stream;
         if self.next > self.history {
@@ -172,13 +166,13 @@ impl OutboundBlocks {
         self.counters
     }
 
-    /// The next block is this one: those between were never made.
+    /// Skips to a block; those between were never made.
     pub(super) fn skip_to(&mut self, block: u64, position: u64) {
         (self.next, self.position) = (block, position);
         self.queue.skip_to(block);
     }
 
-    /// Room for the bytes of the next iteration, in the history itself; what is in it is old.
+    /// Buffer for the next iteration, in the history itself, with old content.
     pub(crate) fn room(&mut self, frames: u32) -> Result<&mut [u8], RoomRefused> {
         let most = self.set.most_frames();
         if frames > most {
@@ -197,7 +191,7 @@ impl OutboundBlocks {
         Ok(bytes.get_mut(at, needed))
     }
 
-    /// The iteration that room was made for is written: it leaves next. Returns its number.
+    /// Commits the iteration written to the buffer, to be sent next. Returns its number.
     pub(crate) fn commit(&mut self, meta: BlockMeta) -> u64 {
         let (block, at) = (self.next, self.index(self.next));
         let frames = self.frames;
@@ -211,8 +205,8 @@ impl OutboundBlocks {
         block
     }
 
-    /// Writes the next datagram that is to leave, if there is one; `room` has as many bytes as the largest datagram.
-    /// Returns its length.
+    /// Writes the next datagram, if any, and returns its length; `room` has the maximum datagram
+    /// size.
     pub(crate) fn poll(&mut self, room: &mut [u8]) -> Option<usize> {
         loop {
             let Some((block, part, flags)) = self.queue.current() else {
@@ -226,7 +220,7 @@ impl OutboundBlocks {
             };
             let slot = self.slots[self.index(block)];
             if slot.block != block {
-                // Overwritten while it was being cut up.
+                // Overwritten while it was being sent.
                 self.queue.done();
                 continue;
             }
@@ -262,7 +256,8 @@ impl OutboundBlocks {
             return;
         }
         if self.kept(from).is_none() {
-            // It will not have had all, as after a worker's process died: so that it answers in time soon.
+            // The worker cannot get all, for example after its process died: let it answer in time
+            // soon.
             self.keep_end();
             self.queue.ask_gone(from);
             self.counters.gone += 1;
@@ -271,7 +266,6 @@ impl OutboundBlocks {
         self.queue.allow();
     }
 
-    /// This block leaves once more, if it is kept.
     pub(crate) fn send_again(&mut self, block: u64) {
         if self.kept(block).is_some() {
             self.mark_asked(block);
@@ -288,7 +282,7 @@ impl OutboundBlocks {
         }
     }
 
-    /// Where a block of this epoch begins, and its frames, if it is kept.
+    /// Position and frames of a block of this epoch, if it is kept.
     pub(crate) fn kept(&self, block: u64) -> Option<(u64, u32)> {
         let slot = &self.slots[self.index(block)];
         (slot.block == block).then_some((slot.position, slot.frames))
@@ -304,7 +298,6 @@ impl OutboundBlocks {
         bytes
     }
 
-    /// Chooses what leaves next. False if nothing is to.
     fn choose(&mut self) -> bool {
         if self.queue.choose_new() {
             return true;
@@ -329,7 +322,7 @@ impl OutboundBlocks {
         false
     }
 
-    /// Says which is the first block that is kept from the one on that was asked for.
+    /// Writes a notice of the first block still kept, from the requested one on.
     fn tell_gone(&mut self, room: &mut [u8]) -> Option<usize> {
         let kept_from = self.next.saturating_sub(self.history).max(self.queue.gone_from());
         let first = (kept_from..self.next).find(|block| self.kept(*block).is_some());

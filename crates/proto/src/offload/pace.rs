@@ -1,30 +1,30 @@
-//! Whether a host runs in real time, told from when it runs.
+//! Detects from the times of its runs whether a host runs in real time.
 
 use crate::time::{Frames, LocalTime, Span};
 use crate::units::Rate;
 
-/// How far a host in real time gets ahead of itself at most: with deep buffers it fills them at once.
+/// Maximum lead of a host in real time, which fills deep buffers at once.
 const AHEAD: Span = Span::from_millis(250);
-/// How long is looked at whether a host that ran ahead still does.
+/// Interval for checking whether a host that ran ahead still does.
 const LOOK: Span = Span::from_millis(250);
-/// Longer between two runs, and the host had stopped: no host catches up with so much.
+/// Maximum gap between runs: beyond it the host had stopped, since no host catches up that much.
 const STOPPED: Span = Span::from_secs(10);
-/// What a host with deep buffers has left in them after a wait in vain.
+/// Reserve left to a host with deep buffers after an unanswered wait.
 const LEFT: Span = Span::from_millis(50);
-/// Of the sound that a host lags behind, a tenth of the time that goes by is forgiven: a host that misses a period now
-/// and then never catches up, and may render later.
+/// A tenth of the elapsed time is subtracted from the lag: a host that misses periods never catches
+/// up, and may render later.
 const FORGIVEN: i64 = 10;
 
-/// Of sound, the part that does not count as ahead: no card is as fast as that beside this host's clock, and one that
-/// is fast at all would be a quarter of a second ahead some day.
+/// A thousandth of the sound does not count as lead: no card is that fast, but any fast card would
+/// be 250 ms ahead some day.
 const SURELY: i64 = 1000;
 
-/// How long the host was held up in a run, by whoever made it wait.
+/// Time for which waiting delayed a run of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeldUp {
-    /// All together.
+    /// Total time.
     pub span: Span,
-    /// The part of it that ended without an answer.
+    /// Part that ended without an answer.
     pub in_vain: Span,
 }
 
@@ -35,34 +35,34 @@ impl core::ops::AddAssign for HeldUp {
     }
 }
 
-/// Tells a render, which runs as fast as it can, from a host that waits for a card.
+/// Distinguishes a host that renders at full speed from one that waits for a card.
 ///
-/// The sound that was handed out is held against the time that went by. A host that lags behind, as after a stall, may
-/// catch up with all of it; once it is a quarter of a second ahead of time, it renders. It is in real time again as soon as
-/// a look of a quarter of a second is worth less than half as much again of sound. While it renders, the time for which it
-/// waited for answers that came does not count.
+/// Compares the sound sent with the elapsed time. A host that lags, as after a stall, may catch up
+/// fully; once it is 250 ms ahead, it renders. It is in real time again when an interval of 250 ms
+/// contains less than 1.5 times as much sound. While it renders, waits for answers that arrived do
+/// not count.
 ///
-/// A host with deep buffers may look like a render while it fills them. So a host is held up in vain only as long as it is
-/// ahead: see [`RunPace::patience`].
+/// A host with deep buffers may look like a render while it fills them. It is therefore only
+/// delayed in vain while it is ahead: see [`RunPace::patience`].
 #[derive(Debug, Clone, Copy)]
 pub struct RunPace {
     rate: Rate,
     last: Option<LocalTime>,
-    /// By how much sound is ahead of time; negative if it lags.
+    /// Sound minus elapsed time; negative if the host lags.
     ahead: Span,
     faster: bool,
-    /// What went by in the present look, of time and of sound.
+    /// Elapsed time and sound in the current interval.
     look: (Span, Span),
 }
 
 impl RunPace {
-    /// Of a host at that rate.
+    /// Creates the state for a host at this sample rate.
     pub const fn new(rate: Rate) -> Self {
         let look = (Span::ZERO, Span::ZERO);
         Self { rate, last: None, ahead: Span::ZERO, faster: false, look }
     }
 
-    /// A new activation: the host may take as long as it likes to the first run. What was found out holds.
+    /// Begins an activation: the time until its first run does not count. The result so far stays.
     pub fn begin(&mut self) {
         (self.last, self.ahead, self.look) = (None, Span::ZERO, (Span::ZERO, Span::ZERO));
     }
@@ -72,14 +72,14 @@ impl RunPace {
         self.faster
     }
 
-    /// How long the present run may be held up without an answer: nothing in real time, and in a render as long as it is
-    /// ahead, but for 50 ms, so that even a host with deep buffers has some left.
+    /// Maximum wait for an answer in the current run: zero in real time; in a render the lead minus
+    /// 50 ms, a reserve for hosts with deep buffers.
     pub fn patience(&self) -> Span {
         if self.faster { (self.ahead - LEFT).max(Span::ZERO) } else { Span::ZERO }
     }
 
-    /// A run of so many frames begins at `now`; for how long the host was held up since the one before began. Returns
-    /// whether the host runs faster than real time.
+    /// Records a run of `frames` frames that begins at `now`. `held_up` is the waiting time since
+    /// the previous run began. Returns whether the host runs faster than real time.
     pub fn observe(&mut self, frames: u32, now: LocalTime, held_up: HeldUp) -> bool {
         let sound = self.rate.span_of(Frames::new(frames.into()));
         let Some(last) = self.last.replace(now) else { return self.faster };
@@ -100,7 +100,6 @@ impl RunPace {
         self.faster
     }
 
-    /// So much of what the host lags behind counts no more.
     fn forgive(&mut self, span: Span) {
         if self.ahead < Span::ZERO {
             self.ahead = (self.ahead + span).min(Span::ZERO);

@@ -1,11 +1,11 @@
-//! Sound that was made elsewhere: placed by frame position, and given out so many frames later, whatever blocks the host
-//! makes.
+//! Sound made by a worker: placed by frame position, and played a constant number of frames later,
+//! whatever block sizes the host uses.
 //!
-//! A run of the host pushes its input ([`Returns::push_dry`]), places what has come back ([`Returns::place`],
-//! [`Returns::arrived`]), and pulls as many frames ([`Returns::pull`]): those that were handed out `delay` frames ago.
-//! What is there passes bit for bit. What is not is stood in for, and noted in the damage ledger
-//! ([`Returns::poll_damage`]): the frames that are missing, and those of the millisecond after each run of them, which
-//! are cross-faded. No others differ from what they would have been.
+//! In each run the host pushes its input ([`Returns::push_dry`]), places received answers
+//! ([`Returns::place`], [`Returns::arrived`]), and pulls the same number of frames
+//! ([`Returns::pull`]): those sent `delay` frames ago. Received frames pass bit for bit. Missing
+//! frames are concealed and logged in the damage ledger ([`Returns::poll_damage`]), as are the
+//! cross-faded ones in the millisecond after each gap. All other frames are unchanged.
 
 mod damage;
 mod entries;
@@ -21,70 +21,70 @@ use self::marks::{FrameMark, FrameMarks};
 use self::playing::StoodIn;
 use self::rings::ChannelRing;
 
-/// What plays for frames that are not there.
+/// Sound played for missing frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandIn {
-    /// What was handed out, as late as what would have come back, at the level at which the plugin played lately: as
-    /// loud on average, and never over its peak. Silence where nothing was heard of it.
+    /// The input, delayed like the output, at the plugin's recent level: as loud on average, and
+    /// never above its peak. Silence if the plugin has not been heard.
     Matched,
-    /// What was handed out, as late as what would have come back: it may be much louder than the plugin.
+    /// The input, delayed like the output: it may be much louder than the plugin.
     Dry,
-    /// The sound before goes on as predicted, until silence after 50 ms.
+    /// Predicted continuation of the sound, faded to silence after 50 ms.
     Conceal,
-    /// The last 20 ms, backward and forward, until silence after 50 ms.
+    /// The last 20 ms, backward and forward, faded to silence after 50 ms.
     LastGood,
 }
 
-/// What sound is placed and given out by.
+/// Configuration of `Returns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnsConfig {
-    /// Channels that are handed out.
+    /// Channels sent.
     pub inputs: usize,
-    /// Channels that come back.
+    /// Channels returned.
     pub outputs: usize,
     /// Frames per second.
     pub rate: u32,
-    /// The most frames by which what is given out may lag.
+    /// Maximum delay of the output, in frames.
     pub delay: u32,
-    /// The most frames of a run.
+    /// Maximum frames per run.
     pub most_frames: u32,
-    /// What plays for what is not there.
+    /// Sound for missing frames.
     pub stand_in: StandIn,
 }
 
-/// What the frames of a run were.
+/// Composition of a run, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PulledReturns {
-    /// They came back; cross-faded or not.
+    /// Returned, cross-faded or not.
     pub wet: u32,
-    /// They were stood in for.
+    /// Concealed.
     pub stood_in: u32,
-    /// They came back, and were cross-faded with what stood in before.
+    /// Returned, but cross-faded with the concealment before.
     pub faded: u32,
-    /// Silence: nothing was handed out so long ago.
+    /// Silence, since nothing was sent at that time.
     pub before: u32,
 }
 
-/// What was counted, in frames.
+/// Counters, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReturnsCounters {
-    /// Given out as they came back, or cross-faded.
+    /// Played as returned, or cross-faded.
     pub wet: u64,
-    /// Stood in for.
+    /// Concealed.
     pub stood_in: u64,
-    /// Came after their turn.
+    /// Returned late.
     pub late: u64,
-    /// Came for positions that were never handed out.
+    /// Returned for positions that were never sent.
     pub misplaced: u64,
 }
 
-/// Places answers and gives them out.
+/// Places answers and plays them.
 #[derive(Debug, Clone)]
 pub struct Returns {
     config: ReturnsConfig,
     delay: u32,
     plugin_latency: u32,
-    /// Frames handed out before the present run.
+    /// Frames sent before the current run.
     clock: u64,
     wet: ChannelRing,
     marks: FrameMarks,
@@ -92,17 +92,17 @@ pub struct Returns {
     stood_in: StoodIn,
     ledger: DamageLedger,
     has_worker: bool,
-    /// A run as it is given out, a channel behind the other.
+    /// Output of a run, channel after channel.
     run: Box<[f32]>,
     counters: ReturnsCounters,
 }
 
 impl Returns {
-    /// The most frames that a plugin lags by which what was handed out is held back for, in parts of a second: plugins
-    /// that look ahead do so by some milliseconds, and each channel is kept for as long.
+    /// Maximum plugin latency that is compensated in the concealing input, as a fraction of a
+    /// second. Look-ahead plugins need some milliseconds, and each channel is kept for as long.
     const LATENCY_PART: u32 = 8;
 
-    /// Nothing was handed out yet. Allocates; nothing later does.
+    /// Creates an empty state. Only this allocates.
     pub fn new(config: ReturnsConfig) -> Self {
         let ReturnsConfig { inputs, outputs, rate, delay, most_frames, stand_in } = config;
         let stood_in = StoodIn::new(stand_in, outputs, rate, most_frames);
@@ -124,8 +124,8 @@ impl Returns {
         }
     }
 
-    /// A new epoch, in which what is given out lags by `delay` frames, as laid out at most. Nothing of the old one is
-    /// given out any more.
+    /// Begins an epoch with an output delay of `delay` frames, capped at the configured maximum.
+    /// Drops the sound of the old epoch.
     pub fn begin(&mut self, delay: u32) {
         self.delay = delay.min(self.config.delay);
         self.clock = 0;
@@ -134,8 +134,9 @@ impl Returns {
         self.ledger.begin();
     }
 
-    /// From the next run on, what is given out lags by so many frames, as laid out at most: as many as are more are stood
-    /// in for, once. It never lags by less again in this epoch. Returns by how many it lags now.
+    /// Raises the output delay from the next run on, capped at the configured maximum; the
+    /// difference is concealed once. Within an epoch the delay never falls. Returns the resulting
+    /// delay.
     pub fn set_delay(&mut self, delay: u32) -> u32 {
         let delay = delay.min(self.config.delay);
         if delay <= self.delay {
@@ -152,45 +153,46 @@ impl Returns {
         delay
     }
 
-    /// By how many frames what is given out lags behind what is handed out.
+    /// Delay from input to output, in frames.
     pub const fn delay(&self) -> u32 {
         self.delay
     }
 
-    /// The plugin itself lags by so many frames: what was handed out and stands in is held back as long, an eighth of
-    /// a second at most.
+    /// Sets the plugin's own latency. The concealing input is delayed as much, by at most an eighth
+    /// of a second.
     pub fn set_plugin_latency(&mut self, frames: u32) {
         self.plugin_latency = frames.min(self.config.rate / Self::LATENCY_PART);
     }
 
-    /// Whether there is a worker: if not, that is why frames are missing.
+    /// Sets whether there is a worker, for the cause of missing frames.
     pub fn set_worker(&mut self, is_there: bool) {
         self.has_worker = is_there;
     }
 
-    /// Frames after a run of missing ones that may differ from what came: a millisecond.
+    /// Frames after a gap that may differ from the received ones: a millisecond.
     pub fn fade_frames(&self) -> u32 {
         self.stood_in.fade() as u32
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub const fn counters(&self) -> ReturnsCounters {
         self.counters
     }
 
-    /// The first frame that is given out next, if it is not one before all.
+    /// Position of the next frame to play; 0 before the first.
     pub const fn turn(&self) -> u64 {
         self.clock.saturating_sub(self.delay as u64)
     }
 
-    /// A channel of what the present run hands out.
+    /// Adds a channel of the input of this run.
     pub fn push_dry(&mut self, channel: usize, samples: &[f32]) {
         self.push_dry_by(channel, samples.len() as u32, |from, piece| {
             piece.copy_from_slice(&samples[from..][..piece.len()]);
         });
     }
 
-    /// The same, written where it is kept: in one piece or two, each with how many frames came before it.
+    /// Adds a channel of the input, written in place by `write`: one or two pieces, each with the
+    /// frames before it.
     #[inline]
     pub fn push_dry_by(
         &mut self,
@@ -204,21 +206,24 @@ impl Returns {
         }
     }
 
-    /// What was [pushed](Self::push_dry) of a channel in the present run: in two pieces, of which the second may be empty.
+    /// Returns the [input](Self::push_dry) of a channel in this run, in two pieces; the second may
+    /// be empty.
     #[inline]
     pub fn dry(&self, channel: usize, frames: u32) -> [&[f32]; 2] {
         let most = frames.min(self.config.most_frames) as usize;
         self.dry.pieces(channel, self.clock, most)
     }
 
-    /// A channel of what came back, for frames from `position` on. What is over, or was never handed out, is left aside.
+    /// Places a channel of an answer from `position` on. Ignores frames that are over or were never
+    /// sent.
     pub fn place(&mut self, position: u64, channel: usize, samples: &[f32]) {
         self.place_by(position, channel, samples.len() as u32, |from, piece| {
             piece.copy_from_slice(&samples[from..][..piece.len()]);
         });
     }
 
-    /// The same, written where it is kept: in one piece or two, each with how many frames of it come before.
+    /// Places a channel of an answer, written in place by `write`: one or two pieces, each with the
+    /// frames of the answer before it.
     #[inline]
     pub fn place_by(
         &mut self,
@@ -235,8 +240,8 @@ impl Returns {
         }
     }
 
-    /// All channels of these frames have been placed; they are clean if whoever made them had seen all before. Returns how
-    /// many were in time.
+    /// Marks frames as placed in all channels; `clean` if their plugin processed all earlier
+    /// blocks. Returns the number of frames in time.
     pub fn arrived(&mut self, position: u64, frames: u32, clean: bool) -> u32 {
         let (from, until) = self.in_time(position, frames.into());
         let end = position.saturating_add(frames.into());
@@ -253,21 +258,20 @@ impl Returns {
         frames as u32
     }
 
-    /// These frames came after their turn, and were not placed.
+    /// Records frames that arrived late and were not placed.
     pub fn came_late(&mut self, position: u64, frames: u32) {
         self.counters.late += u64::from(frames);
         self.ledger.came_late(position..position.saturating_add(frames.into()));
     }
 
-    /// What of these frames can still be given out.
+    /// Limits of the frames that can still be played.
     fn in_time(&self, position: u64, frames: u64) -> (u64, u64) {
         let end = self.clock + u64::from(self.config.most_frames);
         let from = position.max(self.turn());
         (from, position.saturating_add(frames).min(end))
     }
 
-    /// Gives out the frames of a run: each channel once, all of its frames, to `sink`. As many as were laid out for at
-    /// most.
+    /// Outputs a run: passes all frames of each channel to `sink`, up to the configured maximum.
     pub fn pull(&mut self, frames: u32, sink: &mut dyn FnMut(usize, &[f32])) -> PulledReturns {
         let frames = frames.min(self.config.most_frames);
         let mut pulled = PulledReturns::default();
@@ -294,7 +298,7 @@ impl Returns {
         pulled
     }
 
-    /// All is there: it goes out of the ring itself where it lies in one piece.
+    /// Outputs complete frames, directly from the ring if they are contiguous.
     fn pass(&mut self, turn: u64, frames: usize, sink: &mut dyn FnMut(usize, &[f32])) {
         self.stood_in.hear(turn, frames, &self.wet, (&self.dry, self.plugin_latency));
         for channel in 0..self.config.outputs {
@@ -351,18 +355,18 @@ impl Returns {
         self.ledger.note(position, frames, cause, self.config.stand_in);
     }
 
-    /// The next entry of the damage ledger that is settled: a quarter of a second after its last frame, as until then what
-    /// is missing may turn out to be late; or when the epoch is over.
+    /// Returns the next settled damage entry. Entries settle 250 ms after their last frame, since
+    /// missing frames may still arrive late, or when the epoch ends.
     pub fn poll_damage(&mut self) -> Option<Damage> {
         self.ledger.poll()
     }
 
-    /// Whatever has not come by now never will: all entries are settled.
+    /// Settles all entries: missing frames will not arrive any more.
     pub fn settle(&mut self) {
         self.ledger.settle();
     }
 
-    /// Frames whose damage found the ledger full.
+    /// Damaged frames that did not fit into the ledger.
     pub const fn damage_overflow(&self) -> u64 {
         self.ledger.overflow()
     }

@@ -1,34 +1,31 @@
-//! Bytes of the blocks that are kept, a slot for each.
+//! Memory for the bytes of kept blocks, a slot each.
 
 use super::{MOST_KEPT_BYTES, OffloadError};
 
-/// As many slots as blocks are kept. They lie as close together as the longest block so far allows: a host's blocks are
-/// much shorter than the longest that was agreed on, and each would otherwise be written to memory that no cache holds.
+/// Slots of kept blocks, as dense as the longest block so far allows. The agreed maximum is much
+/// longer and would always miss the cache.
 #[derive(Debug, Clone)]
 pub(super) struct SlotBytes {
     bytes: Box<[u8]>,
-    /// Of the longest block that there may be.
     most: usize,
-    /// From one slot to the next.
     stride: usize,
 }
 
 impl SlotBytes {
-    /// So many slots for blocks of `most` bytes or fewer. Allocates; nothing later does.
+    /// Creates slots for blocks of up to `most` bytes. Only this allocates.
     pub(super) fn new(slots: usize, most: usize) -> Result<Self, OffloadError> {
         let all = slots.checked_mul(most).filter(|all| *all <= MOST_KEPT_BYTES);
         let all = all.ok_or(OffloadError::Kept { blocks: slots, bytes: most })?;
-        // Not zeros, which the system gives page by page when they are touched first: on a real-time thread.
+        // Not zeros: the system would provide zero pages at first access, on a real-time thread.
         Ok(Self { bytes: vec![0xFF; all].into(), most, stride: 0 })
     }
 
-    /// Nothing is kept any more.
     pub(super) const fn clear(&mut self) {
         self.stride = 0;
     }
 
-    /// Makes room for blocks of so many bytes. Where that moves slots apart, those of `kept` go with their bytes: each
-    /// with its number and how many there are, the last first.
+    /// Makes room for blocks of `bytes` bytes. If slots move apart, moves the bytes of `kept`: slot
+    /// number and length, last first.
     pub(super) fn fit(&mut self, bytes: usize, kept: impl Iterator<Item = (usize, usize)>) {
         if bytes <= self.stride {
             return;

@@ -1,5 +1,3 @@
-//! The machines together, and each on its own.
-
 mod agreement;
 mod damage;
 mod losses;

@@ -1,4 +1,4 @@
-//! Who runs blocks: in order, each once, and what it makes of each goes back.
+//! Worker: runs blocks in order, each once, and returns the results.
 
 use super::OffloadError;
 use super::block::{BlockLeg, BlockSet, ByteOrder};
@@ -8,33 +8,33 @@ use super::inbound::{BlockTurn, Handled, InboundConfig, OrderedInbound, PluginSt
 use super::outbound::{BlockMeta, OutboundBlocks, OutboundConfig};
 use crate::time::LocalTime;
 
-/// What a worker is laid out by.
+/// Configuration of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerConfig {
-    /// What an iteration consists of.
+    /// Contents of an iteration.
     pub set: BlockSet,
-    /// The stream's number.
+    /// Stream number.
     pub stream: u32,
-    /// The master's order of bytes: it gets back what it sends, so whatever has to be rearranged is so here.
+    /// Byte order of the master, which receives its own order back: the worker swaps.
     pub order: ByteOrder,
-    /// The largest datagram that the path carries whole.
+    /// Maximum datagram size of the path.
     pub datagram_bytes: usize,
-    /// Answers that are kept for a master that insists, or a worker behind this one that asks.
+    /// Answers kept for a master that insists, or for requests of the next worker.
     pub history: usize,
-    /// Earlier answers that leave once more with each.
+    /// Earlier answers sent again as copies with each new one.
     pub copies: u8,
-    /// Blocks that there is room for, from the one that is waited for on.
+    /// Capacity in blocks, from the awaited one on.
     pub hold: usize,
-    /// Frames that what runs remembers, if anybody knows.
+    /// Frames that the plugin remembers, if known.
     pub memory: Option<u64>,
 }
 
-/// What was counted.
+/// Counters of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerCounters {
-    /// Of what came.
+    /// Counters of received blocks.
     pub there: InboundCounters,
-    /// Of what left.
+    /// Counters of answers.
     pub back: OutboundCounters,
 }
 
@@ -48,7 +48,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Nothing has come yet. Allocates; nothing later does.
+    /// Creates a worker. Only this allocates.
     pub fn new(config: WorkerConfig) -> Result<Self, OffloadError> {
         let WorkerConfig { set, stream, order, datagram_bytes, history, copies, hold, memory } =
             config;
@@ -64,12 +64,13 @@ impl Worker {
         })
     }
 
-    /// What it makes goes to another worker and not back: it leaves as that one's stream.
+    /// Sends results to another worker, as its stream, instead of back.
     pub fn feed(&mut self, stream: u32) {
         self.back.retarget(stream);
     }
 
-    /// Takes a datagram in that came at `now`: from whom blocks come, or from whom they go to.
+    /// Takes a datagram that arrived at `now`, from the source of blocks or the destination of
+    /// answers.
     pub fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         match Head::read(datagram) {
             Ok((head, _)) if head.kind == DatagramKind::Ask => self.handle_ask(datagram),
@@ -93,7 +94,7 @@ impl Worker {
         handled
     }
 
-    /// The block whose turn it is, if there is one and the one before is finished.
+    /// Begins the turn of the next block, if it has arrived and the one before is finished.
     pub fn next_turn(&mut self) -> Option<BlockTurn> {
         let turn = self.there.next_turn()?;
         if turn.restart || self.back.epoch() != turn.epoch {
@@ -109,8 +110,8 @@ impl Worker {
         Some(turn)
     }
 
-    /// The bytes of the block whose turn it is, and room for what is made of them, where the blocks that go both ways
-    /// already lie. Both are empty between turns.
+    /// Input of the current block and buffer for its output, already containing blocks that go both
+    /// ways. Both are empty between turns.
     pub fn buffers(&mut self) -> (&[u8], &mut [u8]) {
         let Some(turn) = self.there.turn() else { return (&[], &mut []) };
         let frames = turn.frames;
@@ -120,7 +121,8 @@ impl Worker {
         }
     }
 
-    /// The block whose turn it was has run, and what ran makes sound lag by `latency` frames: what it made leaves next.
+    /// Ends the turn: the block has run, with `latency` frames of plugin latency. Its output is
+    /// sent next.
     pub fn finish(&mut self, latency: u32) {
         let Some(turn) = self.there.finish() else { return };
         if self.order.is_foreign()
@@ -137,37 +139,37 @@ impl Worker {
         self.back.commit(BlockMeta { flags, latency });
     }
 
-    /// Writes the next datagram that is to leave, if there is one: answers, then questions.
+    /// Writes the next datagram, if any: answers first, then requests.
     pub fn poll(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         self.poll_answer(room).or_else(|| self.poll_ask(now, room))
     }
 
-    /// Writes the next datagram for whom answers go to.
+    /// Writes the next datagram for the destination of answers.
     pub fn poll_answer(&mut self, room: &mut [u8]) -> Option<usize> {
         self.back.poll(room)
     }
 
-    /// Writes the next datagram for whom blocks come from.
+    /// Writes the next datagram for the source of blocks.
     pub fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         self.there.poll_ask(now, room)
     }
 
-    /// When [`Self::poll`] is to be called again, if nothing comes before.
+    /// Time to call [`Self::poll`] again, if nothing arrives before.
     pub fn deadline(&self) -> LocalTime {
         self.there.deadline()
     }
 
-    /// Whether what runs is clean.
+    /// Whether the plugin is clean.
     pub const fn state(&self) -> PluginState {
         self.there.state()
     }
 
-    /// Blocks that were heard of and have not run.
+    /// Known blocks that have not run.
     pub const fn behind(&self) -> u64 {
         self.there.behind()
     }
 
-    /// What was counted.
+    /// Counters since the start.
     pub const fn counters(&self) -> WorkerCounters {
         WorkerCounters { there: self.there.counters(), back: self.back.counters() }
     }

@@ -1,9 +1,9 @@
-//! Why a datagram is no packet of the stream, in terms that can be counted.
+//! Reasons for invalid packets, for counters.
 
 use crate::time::Frames;
 use crate::units::Rate;
 
-/// Why a datagram is no packet of the stream.
+/// Reason why a datagram is not a packet of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// Shorter than the fixed header.
@@ -14,22 +14,22 @@ pub enum Invalid {
         /// Bytes of the shortest header.
         header: usize,
     },
-    /// Not version 2 of RTP, or not version 0 of AVTP.
+    /// Not version 2 of RTP or version 0 of AVTP.
     #[error("version {0} of the protocol is unknown; is another protocol sent to this UDP port?")]
     Version(u8),
-    /// The list of contributing sources ends beyond the datagram.
+    /// CSRC list beyond the datagram.
     #[error("the contributing sources end beyond the packet")]
     CsrcBeyondEnd,
-    /// The header extension ends beyond the datagram.
+    /// Header extension beyond the datagram.
     #[error("the header extension ends beyond the packet")]
     ExtensionBeyondEnd,
-    /// Padding of no byte, or of more bytes than follow the header.
+    /// Padding of 0 bytes, or longer than the data after the header.
     #[error("the padding is longer than the packet")]
     PaddingBeyondEnd,
-    /// Another payload type than the stream's.
+    /// Different payload type.
     #[error("payload type {0} is not the stream's; compare the a=rtpmap lines of both ends")]
     PayloadType(u8),
-    /// No audio in the packet.
+    /// No audio.
     #[error("the packet carries no audio")]
     Empty,
     /// Not a whole number of frames.
@@ -38,43 +38,43 @@ pub enum Invalid {
          do both ends agree on coding and channels?"
     )]
     PartialFrame {
-        /// Bytes of audio in the packet.
+        /// Bytes of audio.
         payload_bytes: usize,
-        /// Bytes of one frame of the stream.
+        /// Bytes per frame of the stream.
         frame_bytes: usize,
     },
-    /// More frames than the receiver makes room for.
+    /// More frames than the receiver has room for.
     #[error("{frames} frames in one packet are more than the {longest} there is room for")]
     Oversized {
         /// Frames in the packet.
         frames: Frames,
-        /// Frames there is room for.
+        /// Maximum frames.
         longest: Frames,
     },
-    /// Of AVTP: another kind of data than sound (IEEE 1722-2016 table 6).
+    /// AVTP: not audio (IEEE 1722-2016 table 6).
     #[error("AVTP subtype {0:#04x} is no AAF sound; does the talker send another format?")]
     Subtype(u8),
-    /// Of AVTP: `sv` is not set, so that nobody knows whose it is.
+    /// AVTP: `sv` is not set, so the stream is unknown.
     #[error("the packet names no stream")]
     Unnamed,
-    /// Of AVTP: `tv` is not set where every packet must say when it is to be presented.
+    /// AVTP: `tv` is not set where every packet needs a presentation time.
     #[error("the packet does not say when it is to be presented")]
     Untimed,
-    /// Of AVTP: another stream than the one that was asked for.
+    /// AVTP: not the requested stream.
     #[error("the packet is of another stream than the one that was asked for")]
     OtherStream,
-    /// The audio ends beyond the datagram.
+    /// Audio beyond the datagram.
     #[error("the audio ends beyond the packet")]
     SoundBeyondEnd,
-    /// Another nominal rate than the stream's.
+    /// Different nominal rate.
     #[error("the packet is of {}, which is not the stream's; give --rate as the sender has it", rate_of(*.0))]
     Rate(Option<Rate>),
-    /// What is compressed does not say how many frames it is, or is longer than they are.
+    /// Compressed payload without a frame count, or longer than its frames.
     #[error(
         "the payload is none of the coding that it is of; compare the a=rtpmap lines of both ends"
     )]
     Coded,
-    /// Another number of channels than the stream's.
+    /// Different number of channels.
     #[error("{0} channels are not the stream's; give --channels as the sender has it")]
     Channels(u16),
 }
@@ -84,9 +84,9 @@ fn rate_of(rate: Option<Rate>) -> String {
 }
 
 impl Invalid {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 17;
-    /// The names of the reasons, at their [`Invalid::index`].
+    /// Names of the reasons, by [`Invalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",
         "version",
@@ -107,7 +107,7 @@ impl Invalid {
         "coded",
     ];
 
-    /// The reason as a place in an array of [`Invalid::COUNT`] counters.
+    /// Index of the reason in an array of [`Invalid::COUNT`] counters.
     pub const fn index(&self) -> usize {
         match self {
             Self::Truncated { .. } => 0,
@@ -130,7 +130,7 @@ impl Invalid {
         }
     }
 
-    /// The name that reports and scripts use.
+    /// Name in reports and scripts.
     pub const fn name(&self) -> &'static str {
         Self::NAMES[self.index()]
     }

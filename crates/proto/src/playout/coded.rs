@@ -1,8 +1,9 @@
-//! Payloads that wait for their turn as they came, and what decodes them then, in order.
+//! Compressed payloads, decoded in order at their turn.
 //!
-//! They are addressed by media time, as frames are: a payload lies where as many bytes of decoded samples would,
-//! so that room for frames is room for payloads of any length, and none can take another's. What is decoded is the
-//! next packet, or what stands for it: what the one after it carries, or what the decoder makes of those before.
+//! Like frames they are addressed by media time: a payload occupies the place of as many bytes of
+//! decoded samples. So there is room for payloads of any length, without conflicts. Each step
+//! decodes the next packet or its replacement: redundant data in the following packet, or the
+//! decoder's concealment.
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +15,17 @@ use crate::stream::PTIME_RANGE;
 use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};
 
-/// Bytes of a decoded sample.
 const SAMPLE: usize = size_of::<f32>();
-/// No two packets begin in so many frames: none has fewer ([`Codec::LEAST_FRAMES`]).
+/// At most one packet begins in this many frames: the minimum packet length
+/// ([`Codec::LEAST_FRAMES`]).
 const GRAIN: i64 = Codec::LEAST_FRAMES.count();
 
-/// A payload that waits.
 #[derive(Debug, Clone, Copy)]
 struct WaitingPayload {
     first: MediaTime,
     frames: u16,
     bytes: u16,
-    /// Which decoder reads it.
+    /// Index of its decoder.
     decoder: u8,
 }
 
@@ -40,72 +40,66 @@ impl WaitingPayload {
     }
 }
 
-/// What frames that were decoded are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// Those of a packet, be it by way of another.
+    /// Sound of a packet, or recovered from another.
     Sound,
-    /// The same of the first of a coding: they do not follow what was before.
+    /// Sound after a change of encoder: it does not continue the sound before.
     Seam,
-    /// What the decoder made of the packets before.
     Concealed,
 }
 
-/// What waits, and what decodes it.
 #[derive(Debug)]
 pub(crate) struct CodedPlayout {
     decoders: Box<[Box<dyn Decode>]>,
     channels: Channels,
-    /// Payloads, each from where its first frame lies.
+    /// Payloads, each at the place of its first frame.
     bytes: Box<[u8]>,
-    /// What begins in which [`GRAIN`].
+    /// Waiting payload per [`GRAIN`].
     waiting: Box<[WaitingPayload]>,
-    /// Frames of the ring less one.
     mask: usize,
-    /// Room for the frames of the longest packet: half of what the playout holds.
+    /// Buffer for the longest packet: half of the playout.
     samples: Box<[f32]>,
-    /// Room for a payload that lies in two parts, and the one after it.
+    /// Buffer for a payload that wraps.
     payload: Box<[u8]>,
-    /// All before this frame was decoded, or something stands for it.
+    /// Frames before this one are decoded or replaced.
     done: Option<MediaTime>,
-    /// The end of the last packet that was decoded: none before is.
+    /// End of the last decoded packet.
     read: MediaTime,
-    /// Whether a packet came for which something stands already.
+    /// Whether a packet came whose frames are already replaced.
     behind: bool,
-    /// What the last block had decoded of packets, of what is still to be heard.
+    /// Frames of packets that the last block decoded and that are yet to be played.
     fresh: Option<Range<MediaTime>>,
-    /// The first frame of that block.
+    /// First frame of that block.
     cursor: MediaTime,
-    /// The decoder of the last packet, and its length.
+    /// Decoder and length of the last packet.
     last: (usize, Frames),
-    /// Whether decoded frames that lack some of the sound are followed by others.
+    /// Whether uncompressed frames may follow decoded ones that end incomplete.
     seam: bool,
-    /// What was concealed in a row.
+    /// Consecutively concealed frames.
     run: Frames,
-    /// No more than this is.
+    /// Limit of `run`.
     most: Frames,
-    /// How far after a lost frame a packet is searched for copies of it.
+    /// Maximum distance of a packet that may contain copies of a lost frame.
     ahead: Frames,
-    /// What lies further back than this when its turn comes is not decoded.
+    /// Maximum distance back at which frames are still decoded at their turn.
     back: Frames,
-    /// No packet that is sought by what it holds begins sooner before that.
+    /// Maximum packet length in searches for the packet of a frame.
     reach: Frames,
-    /// The end of what came.
+    /// End of the received frames.
     end: MediaTime,
-    /// The source has ended.
     ended: bool,
-    /// Payloads that were none.
     undecodable: u64,
 }
 
 impl CodedPlayout {
-    /// After this long a decoder has nothing left that sounds like what was: libopus has faded out by then.
+    /// After this time decoders have faded out (libopus).
     const CONCEALED: Span = Span::from_millis(60);
 
-    /// Copies of sound that is further back than this cost more bits than they are worth.
+    /// Copies of older sound would cost more bits than they are worth.
     const COPIES: Span = Span::from_millis(200);
 
-    /// Room for what a playout of so many frames holds, a power of two. Allocates; nothing later does.
+    /// Creates room for a playout of `ring` frames, a power of two. Only this allocates.
     pub(super) fn new(
         rate: Rate,
         channels: Channels,
@@ -139,7 +133,6 @@ impl CodedPlayout {
         }
     }
 
-    /// Whether any decoder reads what that coder wrote.
     pub(crate) fn reads(&self, coder: Codec) -> bool {
         self.decoder(coder).is_some()
     }
@@ -149,31 +142,29 @@ impl CodedPlayout {
         u8::try_from(found).ok()
     }
 
-    /// Whether a packet of these frames comes when the decoder is beyond it: one after it was decoded.
+    /// Whether the decoder is already beyond a packet at this frame, having decoded a later one.
     pub(super) fn is_beyond(&self, first: MediaTime) -> bool {
         self.done.is_some() && first < self.read
     }
 
-    /// The end of what came.
     pub(super) const fn end(&self) -> MediaTime {
         self.end
     }
 
-    /// Payloads that were none, so far.
     pub(crate) const fn undecodable(&self) -> u64 {
         self.undecodable
     }
 
-    /// What the last block had decoded of packets, from the first frame to the last.
+    /// Range of frames that the last block decoded from packets.
     pub(crate) fn take_fresh(&mut self) -> Option<Range<MediaTime>> {
         self.fresh.take()
     }
 
-    /// Keeps a payload of so many frames until its turn. The caller knows that they fit.
+    /// Stores a payload until its turn. The caller ensures that its frames fit.
     pub(super) fn keep(&mut self, first: MediaTime, frames: Frames, coder: Codec, payload: &[u8]) {
         let Some(decoder) = self.decoder(coder) else { return };
         let lengths = (u16::try_from(frames.count()), u16::try_from(payload.len()));
-        // No datagram is longer, and no codec has packets of so many frames.
+        // Beyond the limits of datagrams and codecs.
         let (Ok(short_frames), Ok(bytes)) = lengths else { return };
         self.make_room(first, frames, payload.len());
         let start = self.byte_of(first);
@@ -189,8 +180,8 @@ impl CodedPlayout {
         self.behind |= self.done.is_some_and(|done| first < done);
     }
 
-    /// Drops what waits where these bytes are to lie: packets that overlap, as those before and after a change of
-    /// coding do, may share some.
+    /// Drops waiting payloads whose bytes overlap: possible if packets overlap at a change of
+    /// coding.
     fn make_room(&mut self, first: MediaTime, frames: Frames, bytes: usize) {
         let near = first - self.reach..first + frames;
         for ahead in 0..self.grains_of(&near) {
@@ -209,8 +200,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes what is needed for all frames before `until` to be there, of which those before `cursor` are not
-    /// needed any more; gives each run of frames to `lay`.
+    /// Decodes all frames before `until` for `lay`; those before `cursor` are no longer needed.
     pub(super) fn decode_until(
         &mut self,
         cursor: MediaTime,
@@ -219,24 +209,26 @@ impl CodedPlayout {
     ) {
         self.cursor = cursor;
         if self.end <= cursor && (self.done.is_none() || self.run >= self.most) {
-            // Nothing waits, as it is in all streams that are not coded.
+            // Nothing is waiting, as in all uncompressed streams.
             self.done = None;
             return;
         }
-        // What a card left out is decoded, so that the decoder knows it, unless it is too much for one block.
+        // Frames that the card skipped are decoded for the decoder's state, unless there are too
+        // many for one block.
         let mut at = match self.done.filter(|done| *done + self.back >= cursor) {
             Some(done) => done,
             None => {
                 self.done = None;
                 let Some(first) = self.first_heard(cursor, until) else { return };
-                // Whichever is next begins with a reset.
+                // Forces a reset with the next packet.
                 self.last = (usize::MAX, Frames::ZERO);
                 (self.run, self.read, self.behind) = (self.most, first, false);
                 first
             }
         };
         if core::mem::take(&mut self.behind) {
-            // Of what something stands for already the rest is heard, and the decoder knows it.
+            // Late packets whose frames are replaced: decoded for the rest, and for the decoder's
+            // state.
             let from = self.read.max(at - Frames::from_len(self.mask / 2));
             while let Some(late) = self.first_from(from.max(self.read), at) {
                 at = at.max(self.decode_packet(&late, lay));
@@ -249,14 +241,14 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes what begins at `at`, or what stands for it; where that ends.
+    /// Decodes the packet at `at` or its replacement. Returns the end.
     fn decode_next(
         &mut self,
         at: MediaTime,
         until: MediaTime,
         lay: &mut impl FnMut(MediaTime, &[f32], Decoded),
     ) -> MediaTime {
-        // What begins sooner and ends later overlaps the one before: the coding changed.
+        // An earlier packet that ends later overlaps the one before: the coding changed.
         let reaches = |waiting: &WaitingPayload| waiting.end() > at;
         let over = || self.all_from(at - self.reach, at).find(reaches);
         match self.at(at).or_else(over) {
@@ -265,7 +257,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Decodes a packet; where it ends.
+    /// Decodes a packet. Returns its end.
     fn decode_packet(
         &mut self,
         waiting: &WaitingPayload,
@@ -286,7 +278,8 @@ impl CodedPlayout {
             }
             self.decoders[decoder].reset();
         } else if at < self.read && delay > Frames::ZERO {
-            // Packets of one encoder do not overlap: another began where the sound of the one before ends.
+            // Packets of one encoder do not overlap: another encoder began where the sound before
+            // ends.
             (kind, skipped) = (Decoded::Seam, (self.read + delay - at).min(frames));
         }
         (self.last, self.read) = ((decoder, frames), at + frames);
@@ -306,7 +299,7 @@ impl CodedPlayout {
         at + frames
     }
 
-    /// Lays what stands for frames that did not come; where that ends.
+    /// Replaces missing frames. Returns their end.
     fn stand_in(
         &mut self,
         at: MediaTime,
@@ -334,7 +327,7 @@ impl CodedPlayout {
         at + piece
     }
 
-    /// Lays what the last decoder has in place of frames that are not there, if it has anything.
+    /// Stores the last decoder's concealment of missing frames, if it has any.
     fn conceal(
         &mut self,
         at: MediaTime,
@@ -352,13 +345,13 @@ impl CodedPlayout {
         }
     }
 
-    /// Whether frames that need no decoder are the first after decoded ones that do not lead up to them.
+    /// Whether an uncompressed packet is the first after decoded ones that do not lead up to it.
     pub(super) fn take_seam(&mut self) -> bool {
         core::mem::take(&mut self.seam)
     }
 
     fn note_fresh(&mut self, frames: Range<MediaTime>) {
-        // What is before is not laid.
+        // Frames before the cursor are not stored.
         let frames = frames.start.max(self.cursor)..frames.end;
         if frames.is_empty() {
             return;
@@ -369,7 +362,6 @@ impl CodedPlayout {
         });
     }
 
-    /// The payload in one piece.
     fn gather(&mut self, waiting: &WaitingPayload) {
         let (start, len) = (self.byte_of(waiting.first), usize::from(waiting.bytes));
         let before_wrap = len.min(self.bytes.len() - start);
@@ -378,17 +370,15 @@ impl CodedPlayout {
         tail.copy_from_slice(&self.bytes[..tail.len()]);
     }
 
-    /// The packet that begins there.
     fn at(&self, first: MediaTime) -> Option<WaitingPayload> {
         Some(self.waiting[self.grain(first)]).filter(|waiting| waiting.first == first)
     }
 
-    /// The first packet that begins from `from` on, and before `until`.
+    /// First packet that begins in the range.
     fn first_from(&self, from: MediaTime, until: MediaTime) -> Option<WaitingPayload> {
         self.all_from(from, until).next()
     }
 
-    /// The packets that begin from `from` on, and before `until`, in their order.
     fn all_from(
         &self,
         from: MediaTime,
@@ -400,14 +390,14 @@ impl CodedPlayout {
             .filter(move |waiting| range.contains(&waiting.first))
     }
 
-    /// How many grains these frames lie in, of those that there are.
+    /// Number of grains that the range touches, up to all.
     fn grains_of(&self, frames: &Range<MediaTime>) -> i64 {
         let grains = (frames.end - frames.start).count().max(0) / GRAIN + 2;
         grains.min(self.waiting.len() as i64)
     }
 
-    /// Where to begin, for the frames from `cursor` to `until`: one packet before what is heard, if that is there, so that
-    /// the decoder has found its way by then.
+    /// Start of decoding for `cursor` to `until`: one packet earlier if available, for the
+    /// decoder's state.
     fn first_heard(&self, cursor: MediaTime, until: MediaTime) -> Option<MediaTime> {
         let (mut from, mut before) = (cursor - self.reach, None);
         loop {
@@ -421,20 +411,20 @@ impl CodedPlayout {
         }
     }
 
-    /// The source has ended: nothing is concealed from now on.
+    /// Ends the source: no further concealment.
     pub(super) const fn end_source(&mut self) {
         self.ended = true;
     }
 
-    /// What is heard next lies further back than what is kept of the past: it is found anew.
+    /// Restarts after a move back beyond the history.
     pub(super) fn rewind(&mut self) {
-        // What was heard is not heard again in the place of what does not come.
+        // Frames already played do not replace missing ones.
         let heard = self.waiting.iter_mut().filter(|waiting| waiting.first < self.read);
         heard.for_each(|waiting| *waiting = WaitingPayload::NONE);
         (self.done, self.behind) = (None, false);
     }
 
-    /// Forgets all that waits: another stream begins.
+    /// Drops all payloads, for another stream.
     pub(super) fn clear(&mut self) {
         self.waiting.fill(WaitingPayload::NONE);
         (self.done, self.fresh) = (None, None);
@@ -449,7 +439,7 @@ impl CodedPlayout {
         (media.as_frames() as usize & self.mask) / GRAIN as usize % self.waiting.len()
     }
 
-    /// Whether a packet that waits reaches this frame.
+    /// Whether a waiting packet reaches this frame.
     pub(super) fn reaches(&self, frame: MediaTime) -> bool {
         frame < self.end && self.done.is_some()
     }

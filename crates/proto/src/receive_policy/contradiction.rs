@@ -1,10 +1,10 @@
-//! Streams whose packets prove another format than they are played in.
+//! Streams whose packets contradict their format.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::evidence::Contradiction;
 use crate::jitter_buffer::{ReceiveCommand, StreamStatus};
 
-/// What the packets of the sender that is heard prove.
+/// Contradiction proven by the packets of the current source.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FormatWatch {
     contradiction: Option<Contradiction>,
@@ -16,15 +16,16 @@ impl FormatWatch {
         self.contradiction.is_some()
     }
 
-    /// Another sender is heard. Returns whether the packets of the one before were contradicted.
+    /// Resets for another sender. Returns whether packets of the one before contradicted their
+    /// format.
     pub(super) const fn forget(&mut self) -> bool {
         self.contradiction.take().is_some()
     }
 }
 
 impl ReceivePolicy {
-    /// Mutes a stream whose packets come at another rate than an unannounced stream is played at. One with other samples or
-    /// bytes per frame is muted by the device's thread itself, until its packets are right.
+    /// Mutes an unannounced stream that arrives at another rate than played. The device's thread
+    /// itself mutes wrong samples or bytes per frame.
     pub(super) fn follow_contradiction(
         &mut self,
         status: &StreamStatus,
@@ -37,7 +38,7 @@ impl ReceivePolicy {
             .filter(|proven| goes_by_rate || !matches!(proven, Contradiction::Rate(_)));
         match (proven, self.watch.contradiction) {
             (_, Some(Contradiction::Rate(_))) => {
-                // Repeated: if there is no room for this command, the next one mutes.
+                // Repeated: if the queue is full, the next one mutes.
                 (context.command)(ReceiveCommand::Mute(true));
             }
             (Some(proven), None) => self.contradict(proven),
@@ -52,17 +53,17 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::Contradicted { contradiction, format });
     }
 
-    /// Whether nothing of it was sound in its format, and its packets prove another.
+    /// Whether packets prove another format and nothing was plausible sound before.
     pub const fn is_disproved(&self) -> bool {
         self.watch.is_contradicted() && !self.watch.sounded
     }
 
-    /// Whether any of it was sound in its format, and was played.
+    /// Whether some of it was plausible sound and was played.
     pub const fn has_sounded(&self) -> bool {
         self.watch.sounded
     }
 
-    /// Why it is not played any more: its packets prove another format.
+    /// Reason why it is no longer played: packets prove another format.
     pub fn contradicted(&self) -> Option<ReceiveNote> {
         let (format, contradiction) = (self.format, self.watch.contradiction?);
         Some(ReceiveNote::Contradicted { contradiction, format })

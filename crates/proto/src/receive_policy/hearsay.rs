@@ -1,18 +1,18 @@
-//! What a stream is, by hearsay: who announces what, who sends, and who is believed of them.
+//! Announcements and senders seen before a stream is chosen, and which of them to trust.
 
 use crate::endpoint::Author;
 use crate::wire::rtcp::Announcement;
 
-/// Whom to believe while no packet has come.
+/// Announcements trusted while no packet has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Believe {
-    /// Who speaks first.
+    /// The first announcement.
     Anybody,
-    /// Only who sends.
+    /// Only those of senders of packets.
     Senders,
 }
 
-/// Who speaks and who sends. A flood of either fills what there is room for, and is not believed.
+/// Announcements and senders. Limited in number, so a flood of either has no effect.
 #[derive(Debug, Default)]
 pub struct Announcements {
     announced: Vec<(Author, Announcement)>,
@@ -22,7 +22,7 @@ pub struct Announcements {
 impl Announcements {
     const MOST: usize = 64;
 
-    /// The newest word of each counts.
+    /// Records an announcement; the newest per author counts.
     pub fn announced(&mut self, author: Author, announcement: Announcement) {
         let known = self.announced.iter().position(|(other, _)| *other == author);
         match known {
@@ -34,16 +34,16 @@ impl Announcements {
         }
     }
 
-    /// Packets come from this one.
+    /// Records that packets come from this sender.
     pub fn sends(&mut self, author: Author) {
         if self.senders.len() < Self::MOST && !self.senders.contains(&author) {
             self.senders.push(author);
         }
     }
 
-    /// What is believed by now, and whether whoever says it sends.
+    /// Trusted announcement, and whether its author sends packets.
     pub fn believed(&self, believe: Believe) -> Option<(Announcement, bool)> {
-        // Whose packets came first is heard, so it is asked first.
+        // The sender of the first packets is the source, so it goes first.
         let word = |of: &Author| self.announced.iter().find(|(author, _)| author == of);
         let sender = self.senders.iter().find_map(word).map(|(_, said)| (*said, true));
         let anybody = self.senders.is_empty() && believe == Believe::Anybody;

@@ -1,4 +1,4 @@
-//! What packets need of the latency whose sender announces nothing, and what people are told of it.
+//! Latency needed by packets without announcement, and the note on it.
 
 use super::{ReceiveNote, ReceivePolicy};
 use crate::jitter_buffer::StreamStatus;
@@ -8,21 +8,18 @@ use crate::unannounced::{Need, tenths};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
-    /// What the device takes.
+    /// Time that the device needs.
     ring: Span,
-    /// Since when its sender is heard.
     since: LocalTime,
     newest: Option<Need>,
-    /// What people were told.
     told: Option<Need>,
 }
 
 impl Needs {
-    /// Reports follow each other within half a second: whoever is heard for twice as long announces
-    /// nothing. What packets need at the beginning has shown by then, too, and is said in one line.
+    /// Reports repeat within half a second: after twice as long there is no announcement, and the
+    /// initial need is known.
     const PATIENCE: Span = Span::from_secs(1);
 
-    /// Of a sender that is heard since then, by a device with a ring of this length.
     pub(super) const fn of(ring: Span, since: LocalTime) -> Self {
         Self { ring, since, newest: None, told: None }
     }
@@ -35,14 +32,13 @@ impl Needs {
         *self = Self::of(self.ring, since);
     }
 
-    /// The longest packet of those that need more than the latency.
+    /// Longest packet among those that need more than the latency.
     pub(super) fn packet(&self) -> Option<Span> {
         self.newest.map(|need| need.packet)
     }
 }
 
 impl ReceivePolicy {
-    /// Follows what the device's thread made of the latency.
     pub(super) fn follow_need(&mut self, status: &StreamStatus) {
         if self.announced.is_some() || status.need == self.needs.newest {
             return;
@@ -63,7 +59,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// What is to be said of it that was not said yet.
+    /// Note on the need, if not reported yet.
     pub(super) fn untold_need(&self) -> Option<ReceiveNote> {
         let fresh = self.announced.is_none() && self.needs.newest != self.needs.told;
         let need = self.needs.newest.filter(|_| fresh && !self.rule.is_auto())?;

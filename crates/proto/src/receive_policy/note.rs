@@ -1,4 +1,4 @@
-//! What people are to know of a stream that is received, without the words for it.
+//! Notes for the user about a received stream, without wording.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -12,105 +12,106 @@ use crate::time::Span;
 use crate::unannounced::Need;
 use crate::units::Channels;
 
-/// One matter.
+/// Note about a received stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiveNote {
-    /// It is not played, as it would be noise.
+    /// Not played, since it would be noise.
     Refused(Refusal),
-    /// It is not played: its packets prove another format than they are read in.
+    /// Not played, since packets prove another format than configured.
     Contradicted {
-        /// What they prove.
+        /// The contradiction.
         contradiction: Contradiction,
-        /// What they are read in.
+        /// Format in use.
         format: StreamFormat,
     },
-    /// Packets come that are not taken for their payload type, and nothing else does.
+    /// All packets have an unexpected payload type.
     WrongType(WrongType),
-    /// Its sender announces nothing, and its packets need more than the latency.
+    /// Packets without announcement need more than the latency.
     Needs {
-        /// What they need.
+        /// Required latency.
         need: Need,
-        /// What the device takes.
+        /// Time that the device needs.
         device: Span,
-        /// The latency as it was then.
+        /// Latency at that time.
         latency: Span,
-        /// The longest there is room for.
+        /// Maximum latency for the capacity.
         longest: Span,
-        /// Who says what it is.
+        /// Latency rule.
         rule: LatencyRule,
     },
-    /// The latency is too short for packets so old and a device that takes so long.
+    /// The latency is too short for the age of packets and the device.
     TooShort {
-        /// How old packets are at most when they leave.
+        /// Maximum age of packets when sent.
         packing_age: Span,
-        /// What the device takes.
+        /// Time that the device needs.
         device: Span,
-        /// The latency that is kept.
+        /// Current latency.
         latency: Span,
     },
-    /// Packets tell a presentation (AVTP) that is too soon for them to be played here. Only their talker can change it.
+    /// Presentation times in packets (AVTP) are this much too early. Only the talker can change
+    /// them.
     PresentedTooSoon(Span),
-    /// The sender promises less than works here, so more is kept.
+    /// The announced latency is too short here, so a longer one is used.
     Raised {
-        /// What it promises.
+        /// Announced latency.
         promised: Span,
-        /// How old packets are at most when they leave.
+        /// Maximum age of packets when sent.
         packing_age: Span,
-        /// What the device takes.
+        /// Time that the device needs.
         device: Span,
-        /// What is kept.
+        /// Latency in use.
         kept: Span,
     },
-    /// There is room for less than is wanted, so the longest there is room for is kept.
+    /// The maximum latency for the capacity is used instead of the desired one.
     NoRoom {
-        /// What is wanted.
+        /// Desired latency.
         wanted: Span,
-        /// What there is room for.
+        /// Maximum latency for the capacity.
         longest: Span,
     },
-    /// The latency has no time for all repairs that packets allow.
+    /// The latency is too short for some repairs.
     RepairShort {
-        /// Packets repair others up to so long after they left.
+        /// Maximum time between a packet and its redundant data.
         window: Span,
-        /// The latency that is kept.
+        /// Current latency.
         latency: Span,
-        /// The latency that has time for all.
+        /// Latency sufficient for all repairs.
         enough: Span,
     },
-    /// The card runs further off the sender's than is followed.
+    /// The card's drift is too large to follow.
     OutOfReach,
-    /// The presentation times of its packets jump again and again.
+    /// Presentation times jump repeatedly; recent count.
     Unsteady(u64),
-    /// Its talker's media clock restarts again and again, by the talker's own word.
+    /// The talker reports repeated restarts of its media clock; recent count.
     Restarting(u64),
-    /// Its packets say that the clock of their presentation times is not to be relied upon.
+    /// Packets mark the clock of their presentation times as uncertain.
     Uncertain,
-    /// Packets under the name of its sender come from another host too.
+    /// Another host sends packets with the sender's SSRC.
     Posing {
-        /// The name: an SSRC.
+        /// The SSRC.
         ssrc: u32,
-        /// The sender's own host.
+        /// Host of the sender.
         sender: Host,
-        /// The other.
+        /// The other host.
         other: Host,
     },
 }
 
-/// Why a stream cannot be played: its shape is another than was expected.
+/// Reason for not playing a stream: format mismatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// What its sender says that it is.
+    /// Announced format.
     pub theirs: StreamFormat,
-    /// What was expected.
+    /// Expected format.
     pub ours: StreamFormat,
-    /// The coding that its packets would be read as, where that is wrong.
+    /// Sample format in which packets would be read, if wrong.
     pub coding: Option<SampleFormat>,
-    /// Which payload types are taken.
+    /// Accepted payload types.
     pub codings: Codings,
 }
 
 impl Refusal {
-    /// Whether its rate or its channels differ. One channel is played on all.
+    /// Whether rate or channels differ. One channel is played on all.
     pub fn is_of_another_shape(&self) -> bool {
         let Self { theirs, ours, .. } = self;
         let mono = theirs.channels == Channels::MONO && theirs.coder.is_none();
@@ -118,13 +119,13 @@ impl Refusal {
     }
 }
 
-/// What came with a payload type that is not taken.
+/// Packets with an unexpected payload type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrongType {
-    /// What came most.
+    /// Most frequent unexpected payload type.
     pub came: OtherType,
-    /// Which payload types are taken,
+    /// Accepted payload types.
     pub codings: Codings,
-    /// and for what.
+    /// Expected format.
     pub format: StreamFormat,
 }

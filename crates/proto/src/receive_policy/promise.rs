@@ -1,5 +1,5 @@
-//! What a sender promises against what works here: what is followed, and what people are told where
-//! the two differ.
+//! Compares the sender's announcement with local conditions: latency to use, and notes on
+//! differences.
 
 use super::note::{Refusal, WrongType};
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
@@ -10,12 +10,11 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::Announcement;
 
-/// A lead that is longer than was reckoned with by less than this is none: clocks, rounding.
+/// Smaller changes of the lead are ignored: clock deviations and rounding.
 const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl ReceivePolicy {
-    /// What the sender says of its stream against what was set up here. Tells whether the device's
-    /// thread took it; if not, the next report says it again.
+    /// Applies an announcement. Returns whether the device's thread took all commands.
     pub(super) fn keep_promise(
         &mut self,
         announcement: Announcement,
@@ -23,7 +22,7 @@ impl ReceivePolicy {
     ) -> bool {
         let (theirs, ours) = (&announcement.format, &self.format);
         if let Some(refusal) = refusal(theirs, ours, &*self.wire) {
-            // Before its first packet it may be anybody's word.
+            // Before the first packet its author is not verified.
             if self.heard.is_some() {
                 self.notes.note(ReceiveNote::Refused(refusal));
             }
@@ -46,7 +45,7 @@ impl ReceivePolicy {
             && (context.command)(ReceiveCommand::LinkOffset(self.link_offset))
     }
 
-    /// The least latency at which packets so old when they leave can be played here.
+    /// Minimum latency for packets of this age when sent.
     pub(super) fn least(&self, packing_age: Span) -> Span {
         packing_age + self.takes
     }
@@ -55,9 +54,8 @@ impl ReceivePolicy {
         least_latency(Span::ZERO, &self.device)
     }
 
-    /// Takes what the device says of itself now that it runs, and what that comes to. Where it takes
-    /// longer, what is kept is raised for it as at the beginning; where it takes less, what was promised
-    /// stays, and whoever asks for less gets it.
+    /// Updates the time that the device needs. If it rises, the latency may rise; if it falls, a
+    /// shorter latency can be requested.
     pub(super) fn follow_device(
         &mut self,
         status: &StreamStatus,
@@ -66,10 +64,10 @@ impl ReceivePolicy {
         let Some(lead) = status.lead else { return };
         let device = &self.device;
         let period = device.rate.span_of(device.period);
-        // A thread that wakes late has less than no lead, and takes its block all the same.
+        // A thread that wakes late still takes its block: the lead is at least zero.
         let takes = lead.max(Span::ZERO) + period;
         let longer = takes > self.takes + WORTH_TELLING;
-        // A cable that leads elsewhere is periods of difference; wake-ups that are all late are not.
+        // Another connection differs by periods; late wake-ups differ by less.
         let shorter = takes < self.takes - WORTH_TELLING.max(period.half());
         if !(longer || shorter) || !(context.command)(ReceiveCommand::Ring(takes)) {
             return;
@@ -78,12 +76,12 @@ impl ReceivePolicy {
         self.needs.set_ring(takes);
         self.arrivals.set_beyond(takes - self.ring());
         if let Some(announcement) = self.announced.filter(|_| longer) {
-            // What cannot be handed down now, the next report brings again.
+            // If the queue is full, the next report repeats it.
             self.announced = self.keep_promise(announcement, context).then_some(announcement);
         }
     }
 
-    /// Says once if the latency here has no time for all that packets carry.
+    /// Notes once if the latency is too short for all redundant data.
     pub(super) fn note_repair(&mut self, now: LocalTime) {
         let takes = self.arrivals.repair_takes().filter(|_| self.announced.is_some());
         let takes = takes.filter(|_| !self.rule.is_auto());
@@ -95,14 +93,14 @@ impl ReceivePolicy {
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
     }
 
-    /// Says what stands between the latency that is wanted and one that works.
+    /// Notes why the desired latency does not work.
     fn note_latency(&mut self, announcement: &Announcement, least: Span, wanted: Span) {
         let Announcement { packing_age, link_offset: promised, .. } = *announcement;
         let (device, longest) = (least - packing_age, self.longest);
         let short = match self.rule {
             LatencyRule::Chosen(_) => leaves_no_transit(wanted, least),
             LatencyRule::Usual => wanted < least,
-            // It is with the next beat what older packets take, if there is room for that.
+            // Arrivals determine it from the next poll on, if there is room.
             LatencyRule::Auto { .. } => least > longest,
         };
         if short {
@@ -116,17 +114,17 @@ impl ReceivePolicy {
     }
 }
 
-/// Packets of another payload type after which it is told: more than strays.
+/// Packets with another payload type before a report: more than strays.
 const FEW: u64 = 10;
 
-/// Why the stream that a sender announces cannot be played where `ours` is expected; `None` if it can.
-/// Another rate changes its pitch, other channels mix it up, and another coding is noise at full scale.
+/// Reason why an announced stream cannot be played as `ours`. Another rate changes the pitch, other
+/// channels mix up the sound, another coding is full-scale noise.
 pub(super) fn refusal(
     theirs: &StreamFormat,
     ours: &StreamFormat,
     wire: &dyn Unpack,
 ) -> Option<Refusal> {
-    // What is not taken for its payload type is not decoded either, and told of as that.
+    // An unexpected payload type is not decoded, and reported as such.
     let coding = wire.coding(theirs.payload_type, ours);
     let coding = coding.filter(|coding| *coding != theirs.coding()).map(|coding| coding.sample);
     let refusal = Refusal { theirs: *theirs, ours: *ours, coding, codings: wire.codings() };
@@ -134,13 +132,12 @@ pub(super) fn refusal(
 }
 
 impl ReceivePolicy {
-    /// What comes with another payload type, if it is more than strays.
+    /// Unexpected payload type, if it is more than strays.
     pub(super) fn wrong_type_of(&self, status: &StreamStatus) -> Option<WrongType> {
         let came = status.other_type.filter(|came: &OtherType| came.packets >= FEW)?;
         Some(WrongType { came, codings: self.wire.codings(), format: self.format })
     }
 
-    /// Says once what comes instead of the stream.
     pub(super) fn note_other_type(&mut self, status: &StreamStatus) {
         let Some(wrong) = self.wrong_type_of(status).filter(|_| !self.recent.is_lively()) else {
             return;

@@ -1,31 +1,29 @@
-//! Whether packets of a stream go on coming, by the instants that are handed in alone.
+//! Tracks whether packets of a stream keep arriving.
 
 use crate::time::{LocalTime, Span};
 
-/// A sender without packets for so long may be followed by another: as long as the receiver machine
-/// waits, and a report of its status.
+/// Silence after which another sender may follow: the receiver's timeout plus one status interval.
 const QUIET: Span = Span::from_millis(50);
 
-/// A sender without packets for so long is gone, even if its goodbye never came.
+/// Silence after which a sender counts as gone, even without a goodbye.
 pub(crate) const GONE: Span = Span::from_secs(3);
 
 const SECOND: Span = Span::from_secs(1);
 
-/// When packets of one stream came last.
+/// Time of the last packets of a stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Recent {
     received: u64,
-    /// When that was first known.
+    /// First time this count was known.
     since: LocalTime,
-    /// When it was last looked.
     looked: LocalTime,
 }
 
 impl Recent {
-    /// None has come yet.
+    /// State before the first packet.
     pub const NONE: Self = Self { received: 0, since: LocalTime::ZERO, looked: LocalTime::ZERO };
 
-    /// So many had come by `at`.
+    /// Updates with the count as of `at`.
     pub fn look(&mut self, received: u64, at: LocalTime) {
         if received != self.received {
             (self.received, self.since) = (received, at);
@@ -33,12 +31,12 @@ impl Recent {
         self.looked = at;
     }
 
-    /// Whether any has come at all.
+    /// Whether any packet has arrived.
     pub const fn any(&self) -> bool {
         self.received > 0
     }
 
-    /// When the last was known to have come.
+    /// Time at which the last packet was known.
     pub const fn last(&self) -> LocalTime {
         self.since
     }
@@ -47,18 +45,18 @@ impl Recent {
         self.any() && self.looked - self.since < QUIET
     }
 
-    /// Whether what came still sounds, which it does for `latency`, or is likely to go on.
+    /// Whether received sound is still playing, for `latency`, or likely to continue.
     pub fn sounds(&self, latency: Span) -> bool {
         self.any() && self.looked - self.since < QUIET.max(latency)
     }
 
-    /// How many whole seconds none has come of a stream that brought some; `None` below one.
+    /// Whole seconds since the last packet; `None` below one, or before the first packet.
     pub fn silent(&self) -> Option<Span> {
         let seconds = (self.looked - self.since).as_nanos() / SECOND.as_nanos();
         (self.any() && seconds > 0).then(|| SECOND.times(seconds))
     }
 
-    /// Whether the stream brought some and none for so long that no more will come.
+    /// Whether packets have stopped for so long that no more will come.
     pub fn is_gone(&self, now: LocalTime) -> bool {
         self.any() && now - self.since > GONE
     }

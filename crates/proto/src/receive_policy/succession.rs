@@ -1,23 +1,22 @@
-//! Whom a stream comes from: one sender that takes the place of another, and strangers that do not.
+//! Source of a stream: succession of senders, and unrelated senders.
 
 use super::{ReceiveContext, ReceiveNote, ReceivePolicy};
 use crate::endpoint::Author;
 use crate::jitter_buffer::{ReceiveCommand, StreamStatus};
 use crate::wire::rtcp::Announcement;
 
-/// Strangers that are named; a flood of them is one matter.
+/// Maximum number of reported hosts; a flood needs no more.
 const MOST_STRANGERS: usize = 4;
 
 impl ReceivePolicy {
-    /// Whether what `ssrc` says is of the stream that is heard or still sounds, or may be before one
-    /// is. Another that follows is asked what it said as its first packet comes.
+    /// Whether messages of `ssrc` concern the current stream, or the next before its first packet;
+    /// those of a successor are recalled then.
     pub(super) fn concerns(&self, ssrc: u32) -> bool {
         let sounds = self.heard.filter(|_| self.recent.sounds(self.link_offset));
         sounds.is_none_or(|heard| heard == ssrc)
     }
 
-    /// Another sender took the place of the one heard, or that one is heard again: what others said
-    /// holds no more.
+    /// Handles a change of the source, or its return: data of other senders no longer applies.
     pub(super) fn follow_source(
         &mut self,
         status: &StreamStatus,
@@ -34,13 +33,14 @@ impl ReceivePolicy {
         let another = heard != self.heard;
         if another {
             (self.heard, self.heard_since) = (heard, status.at);
-            // What another announced; where there is no room, the next report mends that.
+            // Drops the announcement of another sender; if the queue is full, the next report
+            // corrects it.
             let was_contradicted = self.watch.forget();
             if self.refusal.take().is_some() || was_contradicted {
                 (context.command)(ReceiveCommand::Mute(false));
             }
             self.clock = None;
-            // What another said of its presentation is no word of this one.
+            // Another sender's delay to presentation does not apply.
             if self.announced.take().is_some() && self.presents() {
                 (context.command)(ReceiveCommand::PresentedAfter(None));
             }
@@ -52,24 +52,23 @@ impl ReceivePolicy {
         }
     }
 
-    /// Goes by what the sender that is heard said last, be it before its first packet.
+    /// Applies the last messages of the current source, including those before its first packet.
     fn recall(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
         let (Some(ssrc), Some(first)) = (self.heard, status.endpoints.first()) else { return };
         let Some(session) = &context.session else { return };
         let (mapping, announcement) = (session.mapping(ssrc), session.announcement(ssrc));
         let author = Author { ssrc, host: first.host() };
-        // First, so that the clock of its card is known with the mapping.
+        // First, so that the clock of the card is known before the mapping.
         if let Some(announcement) = announcement {
             self.heed(author, announcement, context);
         }
         if let Some(mapping) = mapping {
             self.clock = Some(mapping);
-            // Where there is no room for it, the next report brings it again.
+            // If the queue is full, the next report repeats it.
             (context.command)(ReceiveCommand::Clock(author, mapping));
         }
     }
 
-    /// Follows what a sender announces, if that is news.
     pub(super) fn heed(
         &mut self,
         author: Author,
@@ -90,7 +89,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Says who sends packets under the name of the sender that is heard, from elsewhere.
+    /// Notes other hosts that send with the source's SSRC.
     pub(super) fn note_stranger(&mut self, status: &StreamStatus) {
         let Some(stranger) = status.stranger.filter(|stranger| stranger.poses) else { return };
         let (Some(ssrc), Some(own)) = (self.heard, status.endpoints.first()) else { return };

@@ -19,7 +19,7 @@ fn a_coding_that_would_be_read_as_another_is_refused() {
         promise::refusal(&theirs, &ours, &*RtpUnpack::taking(codings)).map(|refusal| refusal.coding)
     };
     assert_eq!(coding(l16, Codings::Any, l24), Some(Some(SampleFormat::L16)));
-    // The type says one coding and the sender another.
+    // Payload type and announcement contradict each other.
     let posing = format(SampleFormat::L24, 96);
     assert_eq!(coding(l24, Codings::ByConvention, posing), Some(Some(SampleFormat::L16)));
     assert_eq!(coding(l16, Codings::Exactly, posing), Some(Some(SampleFormat::L16)));
@@ -42,15 +42,15 @@ fn a_coding_that_is_read_for_what_it_is_or_not_at_all_is_not_refused() {
     assert_eq!(told(l24, Codings::ByConvention, other), None, "nor are those of 110");
 }
 
-/// A stream of packets of 64 frames, mono, with what the device's thread is told of it. The device
-/// has a period of 64 frames, and so many of them in its buffer.
+/// A mono stream with packets of 64 frames, and the commands sent. The device has a period of 64
+/// frames, and the given number of periods.
 struct Heard {
     policy: ReceivePolicy,
     receiver: JitterBuffer,
     told: Vec<ReceiveCommand>,
 }
 
-/// In frames at 48 kHz.
+/// Duration of frames at 48 kHz.
 fn frames(count: i64) -> Span {
     Rate::HZ_48000.span_of(Frames::new(count))
 }
@@ -71,7 +71,6 @@ impl Heard {
         Self { policy, receiver, told: Vec::new() }
     }
 
-    /// Does this with the policy.
     fn with<T>(
         &mut self,
         does: impl FnOnce(&mut ReceivePolicy, &mut ReceiveContext<'_>) -> T,
@@ -84,13 +83,13 @@ impl Heard {
         does(&mut self.policy, &mut Context { now, session, command: &mut command })
     }
 
-    /// The device says how long before a block meets the converter it asks for it.
+    /// The device reports its lead between request and converter.
     fn leads(&mut self, lead: Span) {
         let status = StreamStatus { lead: Some(lead), ..self.receiver.status(LocalTime::ZERO) };
         self.with(|policy, context| policy.follow(&status, |_, _| false, context));
     }
 
-    /// The sender promises this of packets that are a period old.
+    /// The sender announces this latency, with packets one period old.
     fn promised(&mut self, link_offset: Span) -> Span {
         let (format, packing_age) = (self.policy.format, frames(64));
         let (host, card, wants_feedback) = (None, None, false);
@@ -125,7 +124,7 @@ fn a_talker_that_begins_anew_again_and_again_is_told_of_so_and_its_times_are_not
     }
 }
 
-/// Of AVTP, whose packets tell their presentation.
+/// AVTP stream, with presentation times in packets.
 fn presented(rule: LatencyRule) -> Heard {
     let wire = crate::wire::avtp::AafUnpack::of(crate::wire::avtp::Encapsulation::Ethernet, None);
     Heard::of(wire, 3, rule)
@@ -147,7 +146,7 @@ fn late_presentation_is_the_talkers_to_change_by_how_much() {
     }
 }
 
-/// The least of packets that are a period old, by a device that takes so many.
+/// Minimum latency for packets one period old and a device with this many periods.
 fn least(periods: i64) -> Span {
     frames(64) + frames(64 * periods)
 }
@@ -165,7 +164,7 @@ fn a_lead_that_is_shorter_than_the_settings_say_is_less_that_the_latency_has_to_
     heard.leads(frames(128));
     heard.promised(Span::from_millis(7));
     assert_eq!(heard.asked(asked), Err(LatencyRefused::TooShort { asked, least }));
-    // It is patched to a program; its thread wakes 50 us after the cycle began.
+    // Connected to a program; its thread wakes 50 us after the cycle began.
     heard.leads(-Span::from_micros(50));
     assert_eq!(heard.policy.link_offset(), Span::from_millis(7), "what is promised stays");
     let takes_a_period =
@@ -275,7 +274,7 @@ fn a_latency_that_follows_the_packets_is_at_once_no_more_than_it_may_be() {
     let most = Some(Span::from_millis(150));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::Auto { most }, context));
     assert_eq!(set, Ok(Span::from_millis(150)));
-    // What is chosen is kept, and what follows again may be as long as there is room for.
+    // A chosen latency stays; a later automatic one may use the whole capacity.
     assert_eq!(heard.asked(Span::from_millis(200)), Ok(Span::from_millis(200)));
     assert_eq!(heard.promised(Span::from_millis(300)), Span::from_millis(200));
     let set = heard.with(|policy, context| policy.set_latency(LatencyRule::AUTO, context));

@@ -1,33 +1,33 @@
-//! What is asked of a stream while it plays.
+//! Changes of a stream's latency while it plays.
 
 use super::{ReceiveContext, ReceivePolicy};
 use crate::jitter_buffer::ReceiveCommand;
 use crate::latency::{LatencyRule, kept_latency};
 use crate::time::Span;
 
-/// Why the latency stays as it is.
+/// Reason for not changing the latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyRefused {
-    /// Packets and device take longer.
+    /// Too short for packets and device.
     TooShort {
-        /// What was asked for.
+        /// Requested latency.
         asked: Span,
-        /// What they take.
+        /// Minimum latency.
         least: Span,
     },
-    /// There is no room for so much.
+    /// Exceeds the capacity.
     TooLong {
-        /// What was asked for.
+        /// Requested latency.
         asked: Span,
-        /// What there is room for.
+        /// Maximum latency for the capacity.
         longest: Span,
     },
-    /// The device's thread has not taken what was said before.
+    /// The device's thread has not taken previous commands.
     Busy,
 }
 
 impl ReceivePolicy {
-    /// Another rule for the latency, at once. Answers with the latency that it then has.
+    /// Changes the latency rule at once; returns the resulting latency.
     pub fn set_latency(
         &mut self,
         rule: LatencyRule,
@@ -64,8 +64,7 @@ impl ReceivePolicy {
         Ok(link_offset)
     }
 
-    /// Takes the place of `other`: the rule and, where no sender says it, the latency that were chosen
-    /// there are kept here.
+    /// Replaces the policy `other`: keeps its rule, and its latency unless senders determine it.
     pub fn inherit(&mut self, other: &Self, context: &mut ReceiveContext<'_>) {
         self.rule = other.rule;
         self.arrivals.set_most(self.rule.most());

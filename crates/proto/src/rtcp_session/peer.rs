@@ -1,4 +1,4 @@
-//! The other hosts of a session: bounded, whoever invents more.
+//! Peers of a session, limited in number.
 
 use super::Session;
 use crate::clock::{Choice, ClockEstimator, ClockMapping};
@@ -7,8 +7,8 @@ use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
 use crate::wire::rtcp::Announcement;
 
-/// Peers remembered; the one unheard longest makes room, first of those that never answered.
-/// Bounds memory against a flood.
+/// Maximum number of peers, against floods. The peer silent longest makes room, unanswering ones
+/// first.
 const MOST_PEERS: usize = 64;
 
 #[derive(Debug, Clone)]
@@ -16,23 +16,19 @@ pub(super) struct Peer {
     pub(super) author: Author,
     pub(super) heard: LocalTime,
     pub(super) clock: ClockEstimator,
-    /// Which mapping of its clock is used.
+    /// Chooses between mappings of its clock.
     pub(super) choice: Choice,
-    /// The mapping that was told last.
     pub(super) mapping: Option<ClockMapping>,
-    /// What it announced last.
     pub(super) announcement: Option<Announcement>,
-    /// Its last question and when it came.
     pub(super) question: Option<(CompactNtp, LocalTime)>,
-    /// Its last sender report and when it came.
     pub(super) report: Option<(CompactNtp, LocalTime)>,
-    /// How often it was answered at once instead of at the next interval.
+    /// Number of questions answered at once instead of at the next interval.
     pub(super) hurried: u32,
-    /// Whether it ever answered a question of ours, so that it is no invention.
+    /// Whether it answered one of our questions, so it is real.
     pub(super) proven: bool,
 }
 
-/// Finds the peer that is this `author`, the `same` as one that is known, or makes room for it.
+/// Returns the peer for which `same` is true, or adds `author`.
 pub(super) fn remember(
     peers: &mut Vec<Peer>,
     same: impl Fn(&Peer) -> bool,
@@ -66,7 +62,7 @@ pub(super) fn remember(
     &mut peers[index]
 }
 
-/// How many questions were answered at once, whoever asked, since when.
+/// Rate limit of immediate answers for all peers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hurry {
     since: LocalTime,
@@ -74,8 +70,7 @@ pub(super) struct Hurry {
 }
 
 impl Hurry {
-    /// Questions answered at once in one interval, whoever asked: a crowd or a flood of strangers
-    /// gets its answers at most at 64 a second, not each with a report of its own.
+    /// Maximum immediate answers per interval: a flood gets at most 64 a second.
     const MOST: u32 = 32;
 
     pub(super) const fn new() -> Self {

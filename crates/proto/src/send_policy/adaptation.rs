@@ -1,4 +1,4 @@
-//! A stream that follows what its path carries: its rate control decides, and here that is done.
+//! Applies the decisions of the rate control to an adaptive stream.
 
 use super::{SendCommand, SendContext, SendNote, SendPolicy};
 use crate::congestion::{CodingLimits, CodingSteps, PathFeedback, RateControl, Sent};
@@ -7,30 +7,29 @@ use crate::send_policy::SendRefused;
 use crate::stream::{Coding, StreamFormat, packet_frames};
 use crate::time::{LocalTime, Span};
 
-/// Packets take at most this part of a latency that is kept: the path, its queue and the device need the rest.
+/// Packet time limit as a divisor of a fixed latency; path, queue and device need the rest.
 const PTIME_PART: i64 = 3;
 
-/// The rate control of a stream, and what of it was done.
 #[derive(Debug)]
 pub(super) struct Adaptation {
     control: RateControl,
     paused: bool,
-    /// Reports before this count packets as lost that were not sent.
+    /// Until then, reports count unsent packets as lost.
     trusts_loss_from: LocalTime,
 }
 
-/// A report tells of the time since the one before.
+/// Maximum age of losses in a report.
 const REPORTED: Span = Span::from_secs(1);
 
 impl SendPolicy {
-    /// Has the stream follow what its path carries, as far as these limits leave a choice, or stay as it is.
+    /// Starts adapting the stream to its path within these limits, or stops at its present format.
     pub fn adapt_within(&mut self, limits: Option<CodingLimits>, context: &mut SendContext<'_>) {
         let before = self.adaptation.take();
         if let Some(before) = &before {
             self.left_off = Some(before.control.rate());
         }
         if before.is_some_and(|before| before.paused) {
-            // Where there is no room for it the stream stays silent for a beat: it is said again.
+            // Without room, the stream stays silent until the next poll repeats it.
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
         let Some(mut limits) = limits else { return };
@@ -46,7 +45,7 @@ impl SendPolicy {
         });
     }
 
-    /// Whether the stream follows what its path carries.
+    /// Whether the stream adapts to its path.
     pub const fn is_adapted(&self) -> bool {
         self.adaptation.is_some()
     }
@@ -64,14 +63,13 @@ impl SendPolicy {
         }
     }
 
-    /// Does what the rate control decided.
     pub(super) fn adapt(&mut self, context: &mut SendContext<'_>) {
         if self.unpause {
             self.unpause = !(context.command)(SendCommand::Pause(false));
         }
         let Some(mut adaptation) = self.adaptation.take() else { return };
         adaptation.control.poll(context.now);
-        // At most as often as there are steps, each of which is refused once.
+        // Bounded by the number of steps, each rejected once.
         for _ in 0..Coding::ALL.len() + 2 {
             let terms = adaptation.control.terms();
             let Coding { sample, coder } = terms.coding;
@@ -105,7 +103,7 @@ impl SendPolicy {
         self.adaptation = Some(adaptation);
     }
 
-    /// Whether reports of loss are about what was sent.
+    /// Whether loss reports cover sent packets only.
     pub(super) fn trusts_loss(&self, now: LocalTime) -> bool {
         self.adaptation.as_ref().is_none_or(|adaptation| now >= adaptation.trusts_loss_from)
     }

@@ -1,27 +1,27 @@
-//! What receivers ask of a sender, and what comes of it: whose word counts, and how far.
+//! Requests of receivers: which are trusted, and their limits.
 //!
-//! Anybody on the network can write a report. One that comes from where packets go is a receiver's.
-//! In a group nobody can tell receivers from strangers, so there a word counts whoever says it, and
-//! moves no more than a limit that is low. No word of any receiver moves more than its limit.
+//! Any host on the network can write a report. Reports from a destination come from a receiver. In
+//! a group, receivers and strangers are indistinguishable, so all count, up to a low limit. No
+//! receiver exceeds its limit.
 
 use crate::endpoint::Host;
 use crate::redundancy::sizing::{Losses, Sizing, Tally};
 use crate::time::{LocalTime, Span};
 
-/// Where a receiver's reports come from, by what its word is worth.
+/// Trust in a receiver, by the source of its reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustLevel {
-    /// From where no packets go: it is not believed.
+    /// Not a destination: not trusted.
     #[default]
     Stranger,
-    /// Packets go to a group, which anybody may be in.
+    /// Possible member of a destination group.
     Member,
-    /// From where packets go.
+    /// Destination.
     Destination,
 }
 
 impl TrustLevel {
-    /// That of a host whose reports come `from` there, where packets go to these.
+    /// Trust in the host `from` for these destinations.
     pub fn of(from: Host, destinations: impl IntoIterator<Item = Host>) -> Self {
         let by = |destination: Host| match destination {
             host if host == from => Self::Destination,
@@ -32,53 +32,53 @@ impl TrustLevel {
     }
 }
 
-/// How far receivers can move a sender; `None` is the default.
+/// Limits of receivers' requests; `None` is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// The longest latency that is promised on their word.
+    /// Maximum latency to promise on request.
     pub latency: Option<Span>,
-    /// The most symbols that packets carry on their word.
+    /// Maximum symbols per packet on request.
     pub symbols: Option<u8>,
 }
 
 impl Limits {
-    /// By way of a satellite and Wi-Fi: as long as a receiver follows its packets.
+    /// A satellite path plus Wi-Fi, as for a receiver with automatic latency.
     pub const LATENCY: Span = Span::from_millis(400);
-    /// In a group: what outlasts Wi-Fi, as any stranger may have it.
+    /// For a group: enough for Wi-Fi, because any stranger can request it.
     pub const GROUP_LATENCY: Span = Span::from_millis(50);
-    /// Where a fifth is lost in bursts, more brings nothing within 40 ms (decision 11).
+    /// At 20 % loss in bursts, more gains nothing within 40 ms (decision 11).
     pub const SYMBOLS: u8 = 8;
-    /// In a group: what is carried before anybody has reported.
+    /// For a group: the amount before the first report.
     pub const GROUP_SYMBOLS: u8 = 1;
 
-    /// The longest latency, of a stream that goes to a group or not.
+    /// Maximum latency for a stream to a group or not.
     pub fn latency(&self, to_group: bool) -> Span {
         self.latency.unwrap_or(if to_group { Self::GROUP_LATENCY } else { Self::LATENCY })
     }
 
-    /// The most symbols, of a stream that goes to a group or not.
+    /// Maximum symbols for a stream to a group or not.
     pub fn symbols(&self, to_group: bool) -> u8 {
         self.symbols.unwrap_or(if to_group { Self::GROUP_SYMBOLS } else { Self::SYMBOLS })
     }
 }
 
-/// What one receiver asks for.
+/// Requests of one receiver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ask {
     worth: TrustLevel,
-    /// The latency it needs, and when it said so.
+    /// Needed latency, and the time of the request.
     needs: Option<(Span, LocalTime)>,
     longest: Option<Span>,
-    /// What it loses, and when it last said so.
+    /// Losses, and the time of the last report.
     sizing: Sizing,
     losses_told: Option<LocalTime>,
 }
 
 impl Ask {
-    /// What a receiver said holds for this long: ten of its reports.
+    /// Lifetime of a request: ten reports.
     const FORGOTTEN: Span = Span::from_secs(5);
 
-    /// What its word is worth.
+    /// Trust in the receiver.
     pub const fn worth(&self) -> TrustLevel {
         self.worth
     }
@@ -87,35 +87,35 @@ impl Ask {
         self.worth = worth;
     }
 
-    /// It says which latency it needs, if it knows.
+    /// Sets the latency that it needs, if known.
     pub fn need(&mut self, needed: Option<Span>, now: LocalTime) {
         self.needs = needed.map(|needed| (needed, now));
         self.longest = self.longest.max(needed);
     }
 
-    /// It says how many packets did not reach it so far.
+    /// Sets how many packets it missed so far.
     pub fn miss(&mut self, tally: Tally, now: LocalTime) {
         self.sizing.observe(now, tally);
         self.losses_told = Some(now);
     }
 
-    /// It left, and asks for nothing.
+    /// Withdraws its requests after a goodbye.
     pub fn leave(&mut self) {
         *self = Self { worth: self.worth, longest: self.longest, ..Self::default() };
     }
 
-    /// The longest latency it ever asked for.
+    /// Maximum latency ever requested.
     pub const fn longest(&self) -> Option<Span> {
         self.longest
     }
 
-    /// The latency it asks for, if its word counts.
+    /// Requested latency, if trusted.
     pub fn needs(&self, now: LocalTime) -> Option<Span> {
         let holds = |(_, said): &(Span, LocalTime)| now - *said < Self::FORGOTTEN;
         self.needs.filter(holds).filter(|_| self.counts()).map(|(needed, _)| needed)
     }
 
-    /// The losses it reports, if its word counts.
+    /// Reported losses, if trusted.
     pub fn losses(&self, now: LocalTime) -> Option<Losses> {
         let holds = self.losses_told.is_some_and(|said| now - said < Self::FORGOTTEN);
         (holds && self.counts()).then(|| self.sizing.losses())
@@ -126,7 +126,7 @@ impl Ask {
     }
 }
 
-/// The latency that meets all of these, within `limit`; `None` where none counts.
+/// Latency that meets all requests, up to `limit`; `None` without requests.
 pub(super) fn latency<'a>(
     asks: impl IntoIterator<Item = &'a Ask>,
     limit: Span,
@@ -135,7 +135,7 @@ pub(super) fn latency<'a>(
     asks.into_iter().filter_map(|ask| ask.needs(now)).max().map(|needed| needed.min(limit))
 }
 
-/// The losses of the one that loses most, in each respect.
+/// Maximum of the reported losses in each respect.
 pub(super) fn losses<'a>(asks: impl IntoIterator<Item = &'a Ask>, now: LocalTime) -> Losses {
     let reported = asks.into_iter().filter_map(|ask| ask.losses(now));
     reported.reduce(Losses::worse).unwrap_or(Losses::UNKNOWN)

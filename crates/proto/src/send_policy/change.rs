@@ -1,5 +1,5 @@
-//! Changes of a stream while it is sent: checked here, told to the receivers, and handed to the
-//! device's thread, which makes them at the next packet that may have them.
+//! Changes of a running stream: checked, announced to receivers, and passed to the device thread,
+//! which applies them at the next suitable packet.
 
 use super::{NoRepair, PRELUDE, SendCommand, SendContext, SendNote, SendPolicy};
 use crate::codec::NotCoded;
@@ -10,64 +10,63 @@ use crate::send_policy::TrustLevel;
 use crate::stream::{Coding, PtimeError, StreamFormat, packet_frames};
 use crate::time::{Frames, LocalTime, Span};
 
-/// From telling the receivers of longer packets to the first of them: two reports, one of which may
-/// be lost, and a path's delay.
+/// Time from announcing longer packets to the first: two reports, one of which may be lost, plus
+/// the path delay.
 const NOTICE: Span = Span::from_nanos(Session::INTERVAL.as_nanos() * 6 / 5);
 
-/// Reports to new receivers follow each other at every beat for this long: some open their devices
-/// meanwhile.
+/// Duration of fast reports to new receivers, which may be opening their devices.
 const GREETING: Span = Span::from_millis(300);
 
-/// Why a stream stays as it is.
+/// Reason why a change is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendRefused {
-    /// Packets are older than the latency when they leave.
+    /// Latency shorter than the packets' age at departure.
     TooShort {
-        /// The latency that was asked for.
+        /// Requested latency.
         asked: Span,
-        /// What packets take.
+        /// Minimum for these packets.
         least: Span,
-        /// Sound in one packet.
+        /// Packet time.
         ptime: Span,
-        /// The device's.
+        /// Device period.
         period: Frames,
     },
-    /// There are no such packets.
+    /// Invalid packet time.
     Ptime(PtimeError),
-    /// Such packets are older than the latency when they leave.
+    /// Packets older than the latency at departure.
     TooOld {
-        /// Sound in one packet.
+        /// Packet time.
         ptime: Span,
-        /// How old they are at most.
+        /// Their maximum age.
         packing_age: Span,
-        /// What is promised.
+        /// Promised latency.
         promised: Span,
     },
-    /// Such packets are longer than the run was set up for.
+    /// Packets longer than the run was set up for.
     TooLarge {
-        /// How long they are,
+        /// Their length.
         bytes: usize,
-        /// and may be.
+        /// Maximum length.
         most: usize,
-        /// The longest that fit, in this coding.
+        /// Longest packet time that fits this coding.
         fits: Span,
-        /// The coding.
+        /// Coding.
         coding: Coding,
     },
-    /// Nothing that the run was set up with codes so.
+    /// No encoder for this coding.
     NoCoder(Coding),
-    /// The coder does not take such packets.
+    /// Packets unsupported by the codec.
     NotCoded(NotCoded),
-    /// Redundancy travels beside the sender's instants, which packets do not carry.
+    /// Redundancy needs the sender's times, which packets do not carry.
     NoStamps,
-    /// Nothing could be repaired.
+    /// Repairs impossible.
     NoRepair(NoRepair),
-    /// The device's thread has not taken what was said before.
+    /// The device thread has not taken the previous command.
     Busy,
 }
 
 impl SendPolicy {
-    /// Another rule for the latency that is promised.
+    /// Sets the source of the promised latency.
     pub fn set_latency(
         &mut self,
         rule: LatencyRule,
@@ -94,7 +93,7 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Another packet time.
+    /// Sets the packet time.
     pub fn set_ptime(
         &mut self,
         ptime: Span,
@@ -109,7 +108,7 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Another coding.
+    /// Sets the coding.
     pub fn set_coding(
         &mut self,
         coding: Coding,
@@ -126,7 +125,8 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Another packet time and coding at once. Longer packets are announced before the first of them, if there is `notice`.
+    /// Sets packet time and coding together. With `notice`, longer packets are announced before the
+    /// first.
     pub(super) fn set_format(
         &mut self,
         format: StreamFormat,
@@ -146,9 +146,9 @@ impl SendPolicy {
         let announced = self.coming.format.map(|(at, _)| at);
         let stays = format.packet == self.config.format.packet;
         self.coming.format = match (is_longer && notice, announced) {
-            // Receivers that give their own device room make it before the first such packet.
+            // Receivers with their own device need time to make room.
             (true, _) => Some((context.now + NOTICE, format)),
-            // A coding for packets that come later comes with them: it may have no others.
+            // A coding for announced packets starts with them: it may support no others.
             (false, Some(at)) if stays && notice => Some((at, format)),
             _ => {
                 tell(command(&format), context)?;
@@ -163,29 +163,29 @@ impl SendPolicy {
         Ok(())
     }
 
-    /// Other destinations: reports go there at once, packets when [`Self::destinations_due`].
+    /// Sets the destinations. Reports go there at once, packets at [`Self::destinations_due`].
     pub fn set_destinations(&mut self, destinations: Vec<Host>, now: LocalTime) {
         self.config.destinations = destinations;
         let destinations = &self.config.destinations;
         let is_destination =
             |host| TrustLevel::of(host, destinations.iter().copied()) > TrustLevel::Stranger;
         self.receivers.end_others(is_destination);
-        // As at the beginning: receivers then know our clock when the first packet comes.
+        // As at the start: receivers should know our clock at the first packet.
         self.coming.destinations = Some(now + PRELUDE);
         self.coming.greets_until = Some(now + GREETING);
     }
 
-    /// Whether packets are to go to the destinations that were set last, and do not yet.
+    /// Whether packets should now go to the new destinations.
     pub fn destinations_due(&self, now: LocalTime) -> bool {
         self.coming.destinations.is_some_and(|at| at <= now)
     }
 
-    /// Packets go there now.
+    /// Confirms that packets go to the new destinations.
     pub fn destinations_taken(&mut self) {
         self.coming.destinations = None;
     }
 
-    /// Takes up what the receivers have been told of for long enough.
+    /// Applies changes announced long enough ago.
     pub(super) fn take_up(&mut self, context: &mut SendContext<'_>) {
         let now = context.now;
         self.coming.greets_until = self.coming.greets_until.filter(|until| now < *until);
@@ -199,8 +199,8 @@ impl SendPolicy {
         }
     }
 
-    /// How old such packets are when they leave, and the latency at which they may be. Where that follows what receivers
-    /// need, it is raised by as much as they are older.
+    /// Age of such packets at departure, and the promised latency. An automatic latency rises by as
+    /// much as the packets are older.
     fn aged(&self, format: &StreamFormat) -> Result<(Span, Span), SendRefused> {
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
         let mut promised = self.config.link_offset;
@@ -222,7 +222,7 @@ impl SendPolicy {
         if bytes <= most {
             return Ok(());
         }
-        // Of what is compressed as many as now take these bytes.
+        // Compressed packets: assumes the current ratio.
         let room = most.saturating_sub(overhead);
         let fits = format.packet.as_len() * room / format.payload_bytes().max(1);
         let fits = format.rate.span_of(Frames::from_len(fits));

@@ -1,17 +1,17 @@
-//! Whether what goes out by two networks comes in by both: a receiver's report counts what comes
-//! twice as received twice (RFC 3550 §6.4.1, A.3).
+//! Checks whether packets sent on two networks arrive by both: receivers' reports count duplicates
+//! as received (RFC 3550 §6.4.1, A.3).
 
 use crate::wire::rtcp::ReportBlock;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Duplicates {
-    /// From where on packets are counted.
+    /// Start of counting.
     since: Option<(u32, i32)>,
     once: bool,
 }
 
 impl Duplicates {
-    /// Fewer packets than this say little.
+    /// Minimum packets for a decision.
     const ENOUGH: u32 = 2000;
 
     pub(super) fn hear(&mut self, block: &ReportBlock) {
@@ -22,13 +22,13 @@ impl Duplicates {
             return;
         }
         self.since = Some((highest, lost));
-        // The count is held at the ends of 24 bits, and a receiver that began anew jumps.
+        // The count saturates at 24 bits, and jumps when a receiver restarts.
         let told = lost > -(1 << 23) && sent < 1 << 20;
         let twice = i64::from(lost_before) - i64::from(lost);
         self.once = told && twice < i64::from(sent) / 4;
     }
 
-    /// Whether it lately got fewer than a quarter of the packets twice.
+    /// Whether it recently got fewer than a quarter of the packets twice.
     pub(super) const fn comes_once(&self) -> bool {
         self.once
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::wire::ntp::{CompactNtp, CompactSpan};
 
-    /// A receiver that gets so many of a hundred packets twice, and its report after each hundred.
+    /// A receiver that gets `of_hundred` of 100 packets twice and reports after each 100.
     fn told(duplicates: &mut Duplicates, reports: u32, of_hundred: i32, from: (u32, i32)) {
         for report in 0..=reports {
             duplicates.hear(&ReportBlock {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_comes_once_is_told_from_what_comes_twice() {
-        // All twice, with a tenth lost on each way, with two in five, and none at all.
+        // All twice, 10 % lost on each path, 40 %, and none.
         for (of_hundred, once) in [(100, false), (80, false), (40, false), (10, true), (0, true)] {
             let mut duplicates = Duplicates::default();
             told(&mut duplicates, 19, of_hundred, (u32::MAX - 700, 5));

@@ -1,25 +1,24 @@
-//! How many packets are lost, by which a coder makes copies of earlier sound: as receivers report it.
+//! Expected packet loss for codecs with redundant copies, from receivers' reports.
 
-/// A report of more is followed by so much of the difference, as what is lost meanwhile is not mended,
+/// Weight of a higher report: losses until then are not repaired.
 const RISES: f64 = 0.5;
-/// and one of less by so much: receivers report twice a second, so for ten seconds, and where there are several, the
-/// one that loses most is followed.
+/// Weight of a lower report: about 10 s at two reports a second. With several receivers this
+/// follows the worst.
 const FALLS: f64 = 0.05;
-/// What coders are told, in per cent: libopus weighs copies against sound by steps that are no finer.
+/// Values for codecs, in per cent: libopus has no finer steps between copies and sound.
 const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
-/// Of a share so small no copy is worth its bits: a packet in half a minute.
+/// Share for which no copy is worth its bits: a packet in half a minute.
 const NOTHING: f64 = 0.000_5;
 
-/// The share of packets that does not reach receivers.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedLoss {
     share: Option<f64>,
-    /// What coders were told.
+    /// Value last sent to codecs.
     said: Option<u8>,
 }
 
 impl ExpectedLoss {
-    /// A receiver whose word counts reports such a share of lost packets, of 256 (RFC 3550 §6.4.1).
+    /// Adds a trusted receiver's fraction lost, in 1/256 (RFC 3550 §6.4.1).
     pub(super) fn told(&mut self, of_256: u8) {
         let told = f64::from(of_256) / 256.0;
         let share = self.share.get_or_insert(told);
@@ -27,7 +26,7 @@ impl ExpectedLoss {
         *share += (told - *share) * weight;
     }
 
-    /// What coders are to be told, if that is something new; nothing as long as nobody reports.
+    /// New value for codecs, if any; `None` before the first report.
     pub(super) fn changed(&self) -> Option<u8> {
         let share = self.share?;
         let covers = |percent: &u8| share <= f64::from(*percent) / 100.0 + NOTHING;
@@ -36,7 +35,7 @@ impl ExpectedLoss {
         (self.said != Some(percent)).then_some(percent)
     }
 
-    /// They were told so.
+    /// Confirms that codecs got this value.
     pub(super) fn taken(&mut self, percent: u8) {
         self.said = Some(percent);
     }
@@ -54,7 +53,7 @@ mod tests {
         assert_eq!(expected.changed(), Some(0));
         expected.taken(0);
         assert_eq!(expected.changed(), None);
-        // A tenth.
+        // 10 %.
         expected.told(26);
         let risen = expected.changed().expect("told at once");
         assert!((5..=10).contains(&risen), "{risen}");

@@ -1,4 +1,4 @@
-//! The receivers of a stream, as they told of themselves.
+//! Receivers of a stream, from their reports.
 
 use super::duplicates::Duplicates;
 use super::presence::{Presence, ReportWatch};
@@ -9,40 +9,39 @@ use crate::send_policy::{Ask, SendNote, TrustLevel};
 use crate::time::{LocalTime, Span};
 use crate::wire::rtcp::{Effective, LossReport, ReportBlock};
 
-/// Receivers that are remembered.
 const MOST: usize = 64;
 
-/// What one receiver said of itself.
+/// State of one receiver.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownReceiver {
-    /// Its name: an SSRC.
+    /// SSRC.
     pub ssrc: u32,
-    /// Where it said it last.
+    /// Source of its last report.
     pub host: Host,
-    /// What it asks for.
+    /// Its requests.
     pub ask: Ask,
-    /// Its newest report on the stream.
+    /// Newest report block for the stream.
     pub block: Option<ReportBlock>,
-    /// The latency that it reaches, where it plays.
+    /// Its measured latency, while it plays.
     pub effective: Option<Effective>,
-    /// How to read its clock.
+    /// Mapping of its clock.
     pub clock: Option<ClockMapping>,
-    /// How much of the stream did not reach it.
+    /// Its losses.
     pub losses: Option<LossReport>,
     pub(super) watch: ReportWatch,
-    /// Whether it reports on a stream of its own.
+    /// Whether it reports on its own stream.
     sends: bool,
-    /// Whether it gets what goes by two networks by both.
+    /// Whether it receives packets from both networks.
     pub(super) duplicates: Duplicates,
 }
 
 impl KnownReceiver {
-    /// Whether its word counts.
+    /// Whether its reports are trusted.
     pub fn is_believed(&self) -> bool {
         self.ask.worth() > TrustLevel::Stranger
     }
 
-    /// Whether it reports.
+    /// Presence of the receiver.
     pub const fn presence(&self) -> Presence {
         self.watch.presence()
     }
@@ -52,17 +51,18 @@ impl KnownReceiver {
         self.presence() == Presence::Here
     }
 
-    /// How often it stopped reporting without a goodbye.
+    /// Number of times it stopped reporting without a goodbye.
     pub const fn times_lost(&self) -> u32 {
         self.watch.times_lost()
     }
 
-    /// The time since its last report.
+    /// Time since its last report.
     pub fn silence(&self, now: LocalTime) -> Span {
         self.watch.silence(now)
     }
 
-    /// Whether it can be lost: it reports on the stream, or is no other sender at the same address.
+    /// Whether it can get lost: it reports on the stream, or is not just another sender at this
+    /// address.
     const fn receives(&self) -> bool {
         !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
     }
@@ -87,13 +87,13 @@ impl Receivers {
         self.lost
     }
 
-    /// Marks those lost that have not reported for too long, and tells of each.
+    /// Marks receivers as lost after the timeout, and passes each to `tell`.
     pub(super) fn find_lost(&mut self, now: LocalTime, mut tell: impl FnMut(&KnownReceiver)) {
         for known in &mut self.all {
             if !known.watch.is_newly_lost(now) {
                 continue;
             }
-            // Of a stranger, or of another sender, nothing is missed.
+            // Strangers and other senders do not count as lost.
             if known.is_believed() && known.receives() {
                 self.lost += 1;
                 tell(known);
@@ -103,7 +103,7 @@ impl Receivers {
         }
     }
 
-    /// Ends those at other hosts than `is_destination` names: they may stop reporting.
+    /// Ends receivers at hosts that are no longer destinations: they may stop reporting.
     pub(super) fn end_others(&mut self, is_destination: impl Fn(Host) -> bool) {
         self.all
             .iter_mut()
@@ -119,8 +119,8 @@ impl Receivers {
         self.all().map(|known| &known.ask)
     }
 
-    /// Takes what a receiver of this worth said; returns a receiver that is back with it. Under one name
-    /// the hosts that packets go to are one receiver, and every other is another.
+    /// Handles a receiver's report with this trust; returns a note if a receiver is back.
+    /// Destination hosts with one name are one receiver; every other host is its own.
     pub(super) fn hear(
         &mut self,
         host: Host,
@@ -160,10 +160,10 @@ impl Receivers {
                 known.ask.miss(losses.tally, now);
                 known.losses = Some(losses);
             }
-            // What it lost is not taken back.
+            // Keep its losses.
             Event::Left(..) => known.ask.leave(),
             Event::Captured(..) | Event::Announced(..) => known.sends = true,
-            // The policy's rate control takes it.
+            // For the policy's rate control.
             Event::Feedback(..) => {}
         }
         let same = was_lost.then(|| (silence, known.times_lost()));
@@ -171,7 +171,7 @@ impl Receivers {
         Some(SendNote::ReceiverBack { ssrc, host, silence, times_lost })
     }
 
-    /// A lost receiver at `host` is not missed any more: another began there, as after a restart.
+    /// Ends a lost receiver at `host` that another replaces, as after a restart.
     fn end_lost_at(&mut self, host: Host, now: LocalTime) -> Option<(Span, u32)> {
         let lost =
             |known: &&mut KnownReceiver| known.host == host && known.presence() == Presence::Lost;
@@ -180,7 +180,7 @@ impl Receivers {
         Some((known.watch.silence(now), known.times_lost()))
     }
 
-    /// A place for another receiver. If all are taken, that of one that is gone or whose word is worth less.
+    /// Finds a place for a new receiver; if all are used, one that is gone or less trusted.
     fn make_room(
         &mut self,
         ssrc: u32,

@@ -1,119 +1,119 @@
-//! What people are to know of a stream that is sent, without the words for it.
+//! Notes to the user about a sent stream, without their text.
 
 use crate::endpoint::Host;
 use crate::redundancy::Redundancy;
 use crate::stream::Coding;
 use crate::time::Span;
 
-/// One matter.
+/// One note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendNote {
-    /// A receiver like this end cannot keep what is promised.
+    /// A receiver like this end cannot keep the promise.
     TooShort {
-        /// How old packets are at most when they leave.
+        /// Maximum age of packets at departure.
         packing_age: Span,
-        /// What is promised.
+        /// Promised latency.
         promised: Span,
-        /// What such a receiver keeps.
+        /// Latency that such a receiver keeps.
         kept: Span,
     },
-    /// A receiver gets by one network what goes by two.
+    /// A receiver gets packets from one of two networks only.
     ComesOnce(u32),
-    /// A receiver asks for more latency than receivers may ask for.
+    /// A receiver needs more latency than receivers may request.
     AsksBeyond {
-        /// The receiver's.
+        /// Receiver's host.
         host: Host,
-        /// What they may ask for.
+        /// Limit.
         limit: Span,
     },
-    /// Somebody reports on this stream to whom nothing is sent, so what is asked for does not count.
+    /// A host that is not a destination reports on this stream; its requests are ignored.
     Stranger(Host),
     /// A receiver stopped reporting without a goodbye.
     ReceiverLost {
-        /// Its name.
+        /// Its SSRC.
         ssrc: u32,
         /// Its host.
         host: Host,
-        /// The time since its last report.
+        /// Time since its last report.
         silence: Span,
-        /// How often it was lost so far.
+        /// Number of times lost so far.
         times_lost: u32,
     },
-    /// A receiver that was lost reports again, or another in its place.
+    /// A lost receiver reports again, or its replacement does.
     ReceiverBack {
-        /// Its name.
+        /// Its SSRC.
         ssrc: u32,
         /// Its host.
         host: Host,
-        /// The time without a report.
+        /// Time without a report.
         silence: Span,
-        /// How often it was lost so far.
+        /// Number of times lost so far.
         times_lost: u32,
     },
     /// The packets of a period leave at once.
     SentAtOnce(Span),
-    /// The path carries more or less than before: the stream is sent so from now on.
+    /// Adapted to the path's capacity.
     Adapted {
-        /// The coding; its bit rate changes without a note.
+        /// Coding; bitrate changes cause no note.
         coding: Coding,
-        /// Sound in one packet.
+        /// Packet time.
         ptime: Span,
     },
-    /// Packets have another payload type from now on.
+    /// New payload type.
     NewPayloadType {
-        /// For this coding,
+        /// Coding.
         coding: Coding,
-        /// this one.
+        /// Its payload type.
         payload_type: u8,
     },
-    /// Packets are repaired in less time than is asked for, as they reach no further.
+    /// Repair time shorter than requested: packets reach no further.
     ShortReach {
-        /// The time of the packets that may repair one.
+        /// Span of the packets that may repair one.
         reach: Span,
-        /// What is asked for.
+        /// Requested repair time.
         wanted: Span,
     },
-    /// Packets are repaired in less time than is asked for, as the latency leaves no more.
+    /// Repair time shorter than requested: the latency leaves no more.
     LessRepair {
-        /// What the latency leaves.
+        /// Time that the latency leaves.
         budget: Span,
-        /// What is asked for.
+        /// Requested repair time.
         wanted: Span,
-        /// The latency that is promised.
+        /// Promised latency.
         latency: Span,
-        /// The latency that leaves all of it.
+        /// Latency that leaves all of it.
         enough: Span,
     },
-    /// Nothing can be repaired.
+    /// Repairs impossible.
     NoRepair(NoRepair),
-    /// Losses ask for more symbols than receivers may ask for.
+    /// Losses need more symbols than receivers may request.
     MoreSymbols {
-        /// What they ask for.
+        /// Needed symbols.
         wanted: usize,
-        /// What packets carry.
+        /// Symbols in packets.
         got: usize,
     },
 }
 
-/// Why nothing can be repaired.
+/// Reason why repairs are impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRepair {
-    /// The budget holds no packet.
+    /// Repair budget shorter than a packet.
     Budget {
-        /// What it is.
+        /// Budget.
         budget: Span,
-        /// Sound in one packet.
+        /// Packet time.
         ptime: Span,
     },
-    /// The latency leaves no time for it.
+    /// No time within the latency.
     Latency {
-        /// What is promised.
+        /// Promised latency.
         latency: Span,
-        /// What was asked for.
+        /// Requested redundancy.
         asked: Redundancy,
-        /// The latency that leaves time for one packet.
+        /// Latency with time for one packet.
         enough: Span,
-        /// Sound in one packet.
+        /// Packet time.
         ptime: Span,
     },
 }

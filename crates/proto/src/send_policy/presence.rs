@@ -1,54 +1,54 @@
-//! Whether a receiver still reports. A goodbye ends it; a receiver that only stops reporting is lost.
+//! Presence of a receiver: a goodbye ends it; stopping reports without one makes it lost.
 
 use crate::time::{LocalTime, Span};
 
 tautline_dsp::named_enum! {
-    /// Whether a receiver reports.
+    /// Presence of a receiver.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Presence {
         /// It reports.
         Here = "here",
         /// It stopped reporting without a goodbye.
         Lost = "lost",
-        /// It said goodbye, or is no receiver of the stream any more.
+        /// It said goodbye or is no longer a receiver of the stream.
         Left = "left",
     }
 }
 
-/// How many receivers report, and how many are lost.
+/// Numbers of present and lost receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverCounts {
-    /// They report.
+    /// Reporting.
     pub here: usize,
-    /// They stopped reporting without a goodbye.
+    /// Stopped reporting without a goodbye.
     pub lost: usize,
 }
 
-/// A receiver is lost after this long without a report, or after [`INTERVALS`] if those are longer.
+/// Minimum timeout; [`INTERVALS`] if those are longer.
 const TIMEOUT: Span = Span::from_secs(3);
-/// Report intervals without a report (RFC 3550 §6.3.5).
+/// Timeout in report intervals (RFC 3550 §6.3.5).
 const INTERVALS: i64 = 5;
-/// The interval of a receiver that reported once (RFC 3550 §6.2).
+/// Assumed interval after a single report (RFC 3550 §6.2).
 const UNKNOWN_INTERVAL: Span = Span::from_secs(5);
-/// Datagrams closer together than this are one report.
+/// Datagrams within this span are one report.
 const ONE_REPORT: Span = Span::from_millis(10);
-/// A report that arrives so soon after a goodbye was overtaken by it on the network.
+/// Reports this soon after a goodbye were overtaken on the network.
 const OVERTAKEN: Span = Span::from_secs(1);
-/// Gaps between reports of which the median is the interval: an outage is one gap and does not move it.
+/// Number of gaps whose median is the interval; an outage is one gap and does not affect it.
 const GAPS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportWatch {
     presence: Presence,
     last: LocalTime,
-    /// The newest gaps between reports, in a ring.
+    /// Ring of the latest gaps.
     gaps: [Span; GAPS],
     known: usize,
     times_lost: u32,
 }
 
 impl ReportWatch {
-    /// Of a receiver whose first report arrived at `now`.
+    /// Receiver whose first report arrived at `now`.
     pub(super) const fn new(now: LocalTime) -> Self {
         let gaps = [Span::ZERO; GAPS];
         Self { presence: Presence::Here, last: now, gaps, known: 0, times_lost: 0 }
@@ -66,7 +66,7 @@ impl ReportWatch {
         now - self.last
     }
 
-    /// Takes a report that arrived at `now`; true if the receiver was lost until then.
+    /// Handles a report at `now`; returns `true` if the receiver was lost.
     pub(super) fn report(&mut self, now: LocalTime) -> bool {
         let gap = now - self.last;
         match self.presence {
@@ -81,7 +81,7 @@ impl ReportWatch {
         core::mem::replace(&mut self.presence, Presence::Here) == Presence::Lost
     }
 
-    /// It said goodbye at `now`.
+    /// Handles a goodbye at `now`.
     pub(super) const fn leave(&mut self, now: LocalTime) {
         (self.presence, self.last) = (Presence::Left, now);
     }
@@ -90,7 +90,7 @@ impl ReportWatch {
         self.presence = Presence::Left;
     }
 
-    /// Marks it lost if it has not reported for long enough; true if that is new.
+    /// Marks it as lost after the timeout; returns `true` if that is new.
     pub(super) fn is_newly_lost(&mut self, now: LocalTime) -> bool {
         let lost = self.presence == Presence::Here && self.silence(now) >= self.timeout();
         if lost {
@@ -100,7 +100,7 @@ impl ReportWatch {
         lost
     }
 
-    /// The time without a report after which it is lost.
+    /// Timeout without a report.
     fn timeout(&self) -> Span {
         let mut gaps = self.gaps;
         let gaps = &mut gaps[..self.known.min(GAPS)];
@@ -118,7 +118,7 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// When a receiver with reports at these times, in milliseconds, is lost.
+    /// Time at which a receiver with these reports is lost, in milliseconds.
     fn lost_at(reports: &[i64]) -> i64 {
         let mut watch = ReportWatch::new(at(reports[0]));
         for report in &reports[1..] {
@@ -137,7 +137,7 @@ mod tests {
         {
             assert_eq!(lost_at(&every(interval)), lost, "{interval} ms");
         }
-        // One report says nothing of the interval, and one written as two datagrams is one.
+        // One report does not show the interval; two datagrams may be one report.
         assert_eq!(lost_at(&[0]), 25_000);
         let pairs: Vec<i64> = (0..20).map(|n| n / 2 * 4000 + n % 2).collect();
         assert_eq!(lost_at(&pairs), 19_995);
@@ -147,7 +147,7 @@ mod tests {
     fn outage_does_not_change_the_interval() {
         let reports: Vec<i64> = (0..10).map(|n| n * 450 + if n > 7 { 2500 } else { 0 }).collect();
         assert_eq!(lost_at(&reports), 3000);
-        // Hasty first reports do not hide that the later ones are rare.
+        // Fast first reports do not hide that later ones are rare.
         let slow: Vec<i64> =
             (0..30).map(|n| n * 20).chain([2000, 4500, 7000, 9500, 12_000]).collect();
         assert_eq!(lost_at(&slow), 12_500);
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((watch.presence(), watch.times_lost()), (Presence::Lost, 1));
         assert!(watch.report(at(60_000)) && !watch.report(at(60_400)));
         assert_eq!(watch.presence(), Presence::Here);
-        // The minute is no interval.
+        // The minute does not count as an interval.
         assert!(watch.is_newly_lost(at(63_400)));
         assert_eq!(watch.times_lost(), 2);
     }

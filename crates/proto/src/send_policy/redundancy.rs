@@ -1,4 +1,4 @@
-//! What packets carry of earlier ones: as it is asked for, or as receivers lose.
+//! Redundancy of a sent stream, as requested or by receivers' losses.
 
 use super::asks;
 use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
@@ -8,14 +8,14 @@ use crate::redundancy::{Bounds, Layout, MOST_SYMBOLS, MOST_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
 
 impl SendPolicy {
-    /// What redundancy keeps to: the budget is what is asked for, as far as the latency leaves it and
+    /// Bounds of redundancy. The budget is the requested one, limited by the latency and by how far
     /// packets reach.
     pub fn bounds(&self) -> Bounds {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
         let leaves = repair_time(self.likewise(), config.link_offset);
         let budget = match config.repair_budget {
-            // Receivers ask for what they need, repairs included: less latency is no reason.
+            // An automatic latency includes repairs, so a low one is no limit.
             _ if self.is_as_needed() => config.repair_budget.unwrap_or(bounds.budget),
             Some(asked) => asked.min(leaves),
             None => leaves,
@@ -24,27 +24,27 @@ impl SendPolicy {
         Bounds { budget: budget.min(self.reach()).max(Span::ZERO), most_asked, ..bounds }
     }
 
-    /// What is asked for.
+    /// Requested redundancy.
     pub const fn redundancy(&self) -> Redundancy {
         self.config.redundancy.asked()
     }
 
-    /// What packets carry.
+    /// Present layout.
     pub fn layout(&self) -> Layout {
         self.config.redundancy.layout()
     }
 
-    /// The bounds that what packets carry was reckoned with.
+    /// Bounds used for the present layout.
     pub const fn reckoned_with(&self) -> Bounds {
         self.config.redundancy.bounds()
     }
 
-    /// The longest budget that packets of this length can use.
+    /// Maximum budget usable with this packet time.
     fn reach(&self) -> Span {
         self.config.format.ptime().times(MOST_WINDOW as i64)
     }
 
-    /// Says so if packets are repaired in less time than is asked for, or not at all.
+    /// Emits a note if the repair time is shorter than requested or zero.
     pub(super) fn note_repair(&mut self) {
         let (asked, ptime) = (self.redundancy(), self.config.format.ptime());
         let (budget, reach) = (self.bounds().budget, self.reach());
@@ -77,20 +77,20 @@ impl SendPolicy {
         }
     }
 
-    /// Lets packets carry what is asked for, or what the receiver needs that loses most.
+    /// Updates the layout by request, or by the worst losses of any receiver.
     pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
         let losses = asks::losses(self.receivers.asks(), context.now);
         let mut regulator = self.config.redundancy;
         regulator.keep_to(self.bounds());
         let layout = regulator.poll(context.now, &self.config.format, losses);
-        // Where there is no room for it, at the next turn.
+        // Without room for the command, retry at the next poll.
         if layout.is_none_or(|layout| (context.command)(SendCommand::Redundancy(layout))) {
             self.config.redundancy = regulator;
         }
         self.note_limit(losses, context.now);
     }
 
-    /// Says so if losses ask for more than receivers may ask for.
+    /// Emits a note if losses need more than receivers may request.
     fn note_limit(&mut self, losses: Losses, now: LocalTime) {
         let (format, bounds) = (self.config.format, self.bounds());
         let carried = self.layout().reaches().len();
@@ -108,7 +108,7 @@ impl SendPolicy {
         }
     }
 
-    /// Asks for another amount of redundancy.
+    /// Requests another amount of redundancy.
     pub fn set_redundancy(&mut self, asked: Redundancy) -> Result<(), SendRefused> {
         let bounds = self.bounds();
         if asked != Redundancy::Off {

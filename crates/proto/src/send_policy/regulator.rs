@@ -1,4 +1,4 @@
-//! Keeps what packets carry in step with what is asked for and with what receivers report.
+//! Adjusts redundancy to the request and to receivers' reports.
 
 use super::Limits;
 use crate::redundancy::sizing::Losses;
@@ -7,22 +7,22 @@ use crate::stream::StreamFormat;
 use crate::time::{LocalTime, Span};
 use crate::wire::rtp;
 
-/// Decides what the packets of one stream carry.
+/// Regulator of one stream's redundancy.
 #[derive(Debug, Clone, Copy)]
 pub struct Regulator {
     asked: Redundancy,
     bounds: Bounds,
-    /// What packets carry, and for which format that was reckoned.
+    /// Present layout, and the format it was calculated for.
     present: Option<(Layout, StreamFormat)>,
-    /// Since when less would do.
+    /// Start of the time in which less would suffice.
     less_since: Option<LocalTime>,
 }
 
 impl Regulator {
-    /// Less is carried only if less has done for so long: losses come in spells.
+    /// Time before reducing redundancy: losses cluster.
     const PATIENCE: Span = Span::from_secs(10);
 
-    /// Nothing is asked for.
+    /// No redundancy.
     pub const OFF: Self = Self::new(
         Redundancy::Off,
         Bounds {
@@ -34,40 +34,39 @@ impl Regulator {
         },
     );
 
-    /// Nothing is carried yet.
+    /// Creates a regulator without a layout yet.
     pub const fn new(asked: Redundancy, bounds: Bounds) -> Self {
         Self { asked, bounds, present: None, less_since: None }
     }
 
-    /// What is asked for.
+    /// Requested redundancy.
     pub const fn asked(&self) -> Redundancy {
         self.asked
     }
 
-    /// What is kept to.
+    /// Bounds in use.
     pub const fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// What packets carry.
+    /// Present layout.
     pub fn layout(&self) -> Layout {
         self.present.map_or(Layout::NONE, |(layout, _)| layout)
     }
 
-    /// Asks for something else, from the next [`Self::poll`] on.
+    /// Requests another redundancy from the next [`Self::poll`] on.
     pub fn set(&mut self, asked: Redundancy, bounds: Bounds) {
         *self = Self::new(asked, bounds);
     }
 
-    /// Keeps to other bounds, at once from the next [`Self::poll`] on.
+    /// Sets other bounds, effective at the next [`Self::poll`].
     pub(crate) fn keep_to(&mut self, bounds: Bounds) {
         if bounds != self.bounds {
             self.set(self.asked, bounds);
         }
     }
 
-    /// What packets of `format` are to carry from now on, if that is another than before. `losses`
-    /// are those of the receiver that loses most.
+    /// New layout for packets of `format`, if it changes. `losses` are the worst of any receiver.
     pub fn poll(
         &mut self,
         now: LocalTime,

@@ -5,7 +5,7 @@ use crate::time::WallTime;
 use crate::units::{Channels, Rate};
 use crate::wire::rtcp::Effective;
 
-/// A sender of packets of 5 ms from a device with periods of 2.5 ms, that promises so many milliseconds.
+/// Sends 5 ms packets from a device with 2.5 ms periods and promises `millis` milliseconds.
 fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
     let packet = Frames::new(240);
@@ -21,7 +21,7 @@ fn sender(millis: i64, latency: LatencyRule) -> SendPolicy {
     })
 }
 
-/// What is said of a latency that no receiver like this end keeps, where packets become longer.
+/// Notes about a latency that no receiver like this end keeps, as packets become longer.
 fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
     let command = &mut |_| true;
     let mut context = Context { now: LocalTime::ZERO, session: None, command };
@@ -34,7 +34,7 @@ fn said(policy: &mut SendPolicy, millis: i64) -> Vec<SendNote> {
 fn of_a_latency_that_follows_longer_packets_by_itself_nothing_is_said() {
     let kept = LatencyRule::Chosen(Span::from_millis(13));
     assert_eq!(said(&mut sender(13, kept), 10).len(), 1, "of one that is kept it is");
-    // What packets and such a device take, and nothing for the way: that is until receivers say what they need.
+    // Packets and device only; receivers report the network's part later.
     let mut auto = sender(10, LatencyRule::AUTO);
     assert_eq!(said(&mut auto, 10), []);
     assert_eq!(said(&mut auto, 20), []);
@@ -52,12 +52,12 @@ fn automatic_latency_has_its_ceiling_whatever_receivers_ask_for_and_packets_take
     assert!(!policy.notes().iter().any(|note| matches!(note, SendNote::AsksBeyond { .. })));
 }
 
-/// A report of the receiver with this name on our stream.
+/// Report of receiver `ssrc` on our stream.
 fn report(ssrc: u32) -> Event {
     asking(ssrc, None)
 }
 
-/// The same of one that needs this latency.
+/// Report of a receiver that needs this latency.
 fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     let effective = Effective {
         ssrc: 0,
@@ -69,7 +69,7 @@ fn asking(ssrc: u32, needed: Option<Span>) -> Event {
     Event::Effective(ssrc, effective)
 }
 
-/// A sender, its host's time and what it noted of receivers.
+/// A sender, its host's time, and its notes on receivers.
 struct Watched(SendPolicy, LocalTime);
 
 impl Watched {
@@ -77,7 +77,7 @@ impl Watched {
         Self(sender(13, LatencyRule::Chosen(Span::from_millis(13))), LocalTime::ZERO)
     }
 
-    /// Lets so many tenths of a second pass; each of these reports twice in each.
+    /// Advances by tenths of a second; each of these reports twice in each.
     fn pass(&mut self, tenths: i64, reporting: &[u32]) -> Vec<SendNote> {
         for _ in 0..2 * tenths {
             self.1 += Span::from_millis(50);
@@ -143,7 +143,7 @@ fn receiver_that_is_no_destination_any_more_is_not_lost() {
     watched.pass(20, &[1]);
     watched.0.set_destinations(Vec::new(), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
-    // Nor is a host to which nothing is sent.
+    // Neither is a host that is not a destination.
     watched.0.hear(Host::UNKNOWN, &report(2), watched.1);
     assert_eq!(watched.pass(600, &[]), []);
     assert_eq!(watched.0.receivers_lost(), 0);

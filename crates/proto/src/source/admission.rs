@@ -1,4 +1,4 @@
-//! Which packets a source admits, and what each is to its stream.
+//! Admission of packets to a source, and their relation to its stream.
 
 use super::{Extent, OddSteps, Source};
 use crate::endpoint::{Arrival, SourceEndpoints};
@@ -7,35 +7,34 @@ use crate::time::{Frames, LocalTime, MediaTime};
 use crate::units::Rate;
 use crate::wrap::{Unwrapper, Wrapped};
 
-/// Whether a packet belongs to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It does.
+    /// Admitted.
     Regular { sequence: i64, media: MediaTime },
-    /// It does, and its numbers begin anew while its timestamps go on: so does the sound.
+    /// Admitted; its numbers restart while timestamps, and so the sound, continue.
     Renumbered { sequence: i64, media: MediaTime },
-    /// It does, and its source had paused, or began anew and is to be heard behind what it sent before:
-    /// nothing is missing between.
+    /// Admitted after a pause, or after a restart to be played behind the earlier sound: nothing is
+    /// missing between.
     Resumed { sequence: i64, media: MediaTime },
-    /// It does, and its timestamps jumped to another time while its numbers go on.
+    /// Admitted; its timestamps jump while numbers continue.
     Jumped { sequence: i64, media: MediaTime },
-    /// It is the first of a source that restarted, or of another that took its place.
+    /// First of a restarted source, or of a replacement.
     Restarted {
         sequence: i64,
         media: MediaTime,
-        /// Packets of the same source that went missing before it: an outage, and no restart.
+        /// Packets of the same source lost before it, in an outage.
         missed: u64,
     },
-    /// It does not fit; the next will tell.
+    /// Outlier; the next packet decides.
     Doubted,
-    /// It was sent long before the newest and comes while that source is heard: once more, it must be.
+    /// Sent long before the newest, and received while the source plays: a duplicate.
     Repeated,
-    /// Another source, or its name from another place, while this one is heard.
+    /// Another source, or its name from another address, while this one plays.
     Foreign,
 }
 
 impl Source {
-    /// Judges a packet. Restarts itself where the packet says so.
+    /// Decides on a packet; restarts the source if the packet requires it.
     pub(crate) fn admit(
         &mut self,
         packet: &PacketHead,
@@ -69,8 +68,9 @@ impl Source {
         self.admit_from(packet, came, rate, |own| own.admit_own(packet, frames, came, rate))
     }
 
-    /// Judges a packet of which whoever counted its frames says that it does not go on from those before
-    /// ([`crate::frame_count::Sequel`]): its number says nothing, its media time where it is to be heard.
+    /// Decides on a packet that does not continue by the frame counter
+    /// ([`crate::frame_count::Sequel`]). Its number is then meaningless, its media time determines
+    /// playout.
     pub(crate) fn admit_anew(
         &mut self,
         packet: &PacketHead,
@@ -84,7 +84,7 @@ impl Source {
         self.admit_from(packet, came, rate, |own| own.resume(packet, frames, came, rate))
     }
 
-    /// Judges a packet of its name as `judge` does, unless a stranger sent it.
+    /// Applies `judge` to a packet in the source's name, unless it comes from a stranger.
     fn admit_from(
         &mut self,
         packet: &PacketHead,
@@ -102,7 +102,7 @@ impl Source {
         admission
     }
 
-    /// Admits what nearly every packet is: the next, as long as the one before, from the first place.
+    /// Fast path for nearly all packets: the next one, of equal length, from the first address.
     fn admit_next(
         &mut self,
         packet: &PacketHead,
@@ -126,13 +126,13 @@ impl Source {
         })
     }
 
-    /// Whether another may follow it at once.
+    /// Whether another source may follow at once.
     pub fn is_silent(&self, now: LocalTime) -> bool {
         self.said_goodbye || now - self.heard > Self::SILENT
     }
 
-    /// From where packets come, and from where they came before another took over, if this one that
-    /// came from `from` is a packet of this source; `None` if a stranger sent it.
+    /// Current and previous addresses of this source if the packet from `from` is its own; `None`
+    /// for a stranger's packet.
     fn endpoints_from(
         &self,
         packet: &PacketHead,
@@ -143,7 +143,7 @@ impl Source {
         if self.endpoints.has(from) {
             return Some((self.endpoints, self.before));
         }
-        // Who moved does not send from the old place any more: it was a stranger that took over.
+        // After a move, a source no longer sends from its old address: a stranger had taken over.
         if let Some(before) = self.before.filter(|before| before.has(from)) {
             return Some((before, None));
         }
@@ -153,12 +153,12 @@ impl Source {
         if arrival - self.heard > Self::MOVED {
             return Some((SourceEndpoints::only(from), self.before.or(Some(self.endpoints))));
         }
-        // By a second network come the same packets, hence the same numbers and times.
+        // A second network carries the same packets, with the same numbers and times.
         let endpoints = self.endpoints.with(from).filter(|_| self.is_in_step(packet, rate));
         endpoints.map(|endpoints| (endpoints, self.before))
     }
 
-    /// Whether the packet's timestamp is where its number puts it.
+    /// Whether the packet's timestamp agrees with its number.
     fn is_in_step(&self, packet: &PacketHead, rate: Rate) -> bool {
         let (sequence, media) = self.read(packet);
         let near = (sequence - self.newest.sequence).abs() <= Self::MAX_DROPOUT;
@@ -166,18 +166,17 @@ impl Source {
         near && astray.max(-astray) <= rate.frames_within(Self::JUMP)
     }
 
-    /// The number and the time of its packet, without end.
+    /// Unwrapped number and media time of a packet.
     fn read(&self, packet: &PacketHead) -> (i64, MediaTime) {
         let media = MediaTime::from_frames(self.timeline.peek(packet.media.value));
         let near = match packet.number.bits {
             16.. => self.number,
-            // So few come round within a short outage: the time tells which of them it is.
+            // Short numbers wrap within a brief outage: resolve them with the time.
             _ => self.number.going_on_from(self.number_at(media)),
         };
         (near.peek(packet.number.value) + self.shift, media)
     }
 
-    /// Judges a packet of its own.
     fn admit_own(
         &mut self,
         packet: &PacketHead,
@@ -213,7 +212,7 @@ impl Source {
                 reached.map(|frame| self.media_near(Wrapped::of(frame.as_frames(), 32).value));
             return restarted;
         }
-        // A sender that is silent may let its timestamps go on: then as much time passed.
+        // A silent sender may let its timestamps continue by the elapsed time.
         let told = rate.span_of(media - self.end());
         let in_time = (told - (came.at - self.heard)).abs() <= Self::JUMP;
         self.doubt = None;
@@ -224,7 +223,7 @@ impl Source {
         }
     }
 
-    /// Notes by how many frames the packet lies after the one before it.
+    /// Records the distance in frames from the previous packet.
     fn observe_step(&mut self, sequence: i64, media: MediaTime, rate: Rate) {
         let frames = (media - self.newest.media).count();
         let longest = rate.frames_within(Self::JUMP).count();
@@ -237,8 +236,8 @@ impl Source {
         self.steps = OddSteps { frames, packets, last: sequence, ..self.steps };
     }
 
-    /// Goes on with a new run of sound once a second packet confirms it. One that begins before the end of what
-    /// was sent cannot be heard behind it: all begins anew.
+    /// Continues with a new run of sound once a second packet confirms it. If it begins before the
+    /// end of the sound, it cannot play behind it, so the source restarts.
     fn resume(
         &mut self,
         packet: &PacketHead,
@@ -260,8 +259,8 @@ impl Source {
         Admission::Resumed { sequence, media }
     }
 
-    /// How many packets are missing between the newest and one that goes on where it ended, by its
-    /// timestamp to the frame; `None` if it does not.
+    /// Packets missing between the newest and one that continues exactly by timestamp; `None` if it
+    /// does not.
     fn follows(&self, media: MediaTime, frames: Frames, rate: Rate) -> Option<i64> {
         let (between, length) = (media - self.end(), self.newest.frames.count());
         let near = between >= Frames::ZERO && between <= rate.frames_within(Self::JUMP);
@@ -269,8 +268,8 @@ impl Source {
         (near && fits).then(|| between.count() / length)
     }
 
-    /// Goes on counting from another number. No second packet need confirm it: a timestamp that is
-    /// right to the frame is no chance.
+    /// Continues from another number. An exact timestamp is no coincidence, so no second packet is
+    /// needed.
     fn renumber(
         &mut self,
         packet: &PacketHead,
@@ -286,10 +285,9 @@ impl Source {
         Admission::Renumbered { sequence, media }
     }
 
-    /// How many packets as long as the newest lie between that and this one, if its number and its
-    /// timestamp both say so: after an outage of minutes the source goes on as if it had been heard.
-    /// Where the sender's card dropped some frames meanwhile, fewer packets than the timestamp tells
-    /// were numbered, and the time that passed must bear it out.
+    /// Packets of the newest length between the newest and this one, if number and timestamp agree:
+    /// the source continued through a long outage. If its card dropped frames, fewer packets were
+    /// numbered than the timestamp implies, so the elapsed time must agree.
     fn missed(&self, packet: &PacketHead, this: Extent, arrival: LocalTime, rate: Rate) -> u64 {
         let Extent { media, frames, .. } = this;
         let (between, length) = (media - self.end(), self.newest.frames.count());
@@ -307,9 +305,9 @@ impl Source {
         if missed > 0 && fits { missed.unsigned_abs() } else { 0 }
     }
 
-    /// Whether a packet was sent before the newest, if its number and its timestamp both say so: as
-    /// many packets lie between as are as long as those seen. Where the sender's card dropped some
-    /// frames, they are fewer. Where that leaves too many numbers open, they say nothing.
+    /// Whether number and timestamp both show that the packet precedes the newest, with a plausible
+    /// number of packets between. Frames dropped by the card reduce that number. Returns `false` if
+    /// the range is too wide.
     fn passed(&self, packet: &PacketHead, media: MediaTime) -> bool {
         let (back, (shortest, longest)) = ((self.newest.media - media).count(), self.lengths);
         if back <= 0 || shortest <= Frames::ZERO {
@@ -323,16 +321,14 @@ impl Source {
         most - least <= 2 * Self::MAX_MISORDER && (least..=most).contains(&packets)
     }
 
-    /// How many packets lie between the newest and where its sound had ended before they began to
-    /// come once more.
+    /// Packets between the newest and the end of the sound before packets began to repeat.
     fn repeats(&self) -> u64 {
         let again = self.reached.map_or(Frames::ZERO, |reached| reached - self.end());
         (again.count().max(0) / self.newest.frames.count().max(1)).unsigned_abs()
     }
 
-    /// How far `media` is from where a packet that is `ahead` of the newest can begin, the packets
-    /// between being as long as those seen. Only what is newer than the newest is held against
-    /// its number.
+    /// Distance of `media` from the possible starts of a packet that is `ahead` of the newest, with
+    /// packets of known lengths between. Checked only for newer packets.
     fn strayed(&self, ahead: i64, media: MediaTime) -> Frames {
         if ahead <= 0 {
             return Frames::ZERO;
@@ -356,15 +352,15 @@ impl Source {
         self.hear(packet, media, arrival, rate);
     }
 
-    /// What a packet tells, wherever among the others it lies.
-    // Always: the compiler would call it, as two do, which takes 15 instructions more.
+    /// Updates the state from a packet at any position.
+    // Always inline: otherwise called from two places, at 15 more instructions.
     #[inline(always)]
     fn hear(&mut self, packet: &PacketHead, media: MediaTime, arrival: LocalTime, rate: Rate) {
         self.stamped |= packet.capture.is_some();
         self.begins_anew = packet.begins && !self.marked;
         self.marked = packet.begins;
         self.received += 1;
-        // Whoever sends again after a silence is back: a sender may leave one receiver for a while.
+        // A source that sends after a silence is back: senders may leave a receiver for a while.
         self.said_goodbye &= arrival - self.heard <= Self::SILENT;
         self.heard = arrival;
         let transit = arrival - (LocalTime::ZERO + rate.span_of(media - MediaTime::ZERO));
@@ -374,7 +370,7 @@ impl Source {
         }
     }
 
-    /// A packet that begins a run of sound needs no second to confirm it.
+    /// Whether a packet is confirmed by its predecessor, or begins a run of sound.
     fn confirmed(&mut self, packet: &PacketHead, frames: Frames) -> bool {
         let this = (packet.stream, packet.number, packet.media);
         let next = packet.media.plus(frames.count());
@@ -389,7 +385,7 @@ impl Source {
         came: &Arrival,
         missed: u64,
     ) -> Admission {
-        // An outage is no new beginning of what was expected.
+        // An outage does not reset the expected packets.
         let (expected, received) = match missed {
             0 => (0, 0),
             missed => (self.expected() + missed, self.received),

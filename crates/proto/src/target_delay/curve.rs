@@ -1,26 +1,26 @@
-//! What would have been late at another latency: for the report, over a whole run.
+//! Late packets per latency, for the report of a whole run.
 
 use super::Repair;
 use super::histogram::Histogram;
 use super::target::LossTarget;
 use crate::time::Span;
 
-/// What would have been late at one latency.
+/// Late packets at one latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CurvePoint {
-    /// The link offset.
+    /// Link offset.
     pub latency: Span,
-    /// Packets that would have been late at it.
+    /// Packets that would be late.
     pub late: u64,
-    /// Of so many that came.
+    /// All packets.
     pub of: u64,
 }
 
-/// The transits of a whole run, and what follows for the latency.
+/// Transit times of a whole run, and the latency that follows.
 ///
-/// Reckoned for the worst phase between packets and periods, so that what is advised does not
-/// depend on luck: at a latency that is given here never more packets would have been late than it
-/// says, and up to those of one period fewer.
+/// Assumes the worst phase between packets and periods, so that advice does not depend on luck. The
+/// actual number of late packets is never above the value here, and below it by at most those of
+/// one period.
 #[derive(Debug, Clone)]
 pub struct Advice {
     transits: Histogram,
@@ -30,21 +30,21 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Whole milliseconds in a curve: from 3 ms on these reach beyond 150 ms.
+    /// Maximum points with whole milliseconds: from 3 ms they reach beyond 150 ms.
     const MOST_STEPS: usize = 64;
 
-    /// For a device that takes `takes` from a packet's arrival to its first frame at the DAC at most,
-    /// where less than `least` cannot work. Allocates; nothing later does.
+    /// Creates an empty state for a device that needs up to `takes` from a packet's arrival until
+    /// its first frame is at the DAC. `least` is the minimum latency. Only this allocates.
     pub fn new(takes: Span, least: Span) -> Self {
         Self { transits: Histogram::default(), repair: None, takes, least }
     }
 
-    /// Counts the transit of one packet.
+    /// Counts the transit time of a packet.
     pub fn observe(&mut self, transit: Span) {
         self.transits.record(transit);
     }
 
-    /// Forgets what was counted: transits are reckoned from something else from now on.
+    /// Forgets all counts, after a change of the reference for transit times.
     pub fn forget(&mut self) {
         self.transits.clear();
     }
@@ -57,20 +57,20 @@ impl Advice {
         self.repair = Repair::new(budget, lost);
     }
 
-    /// How many packets were counted.
+    /// Number of packets.
     pub const fn count(&self) -> u64 {
         self.transits.count()
     }
 
-    /// What would have been late at `latency`.
+    /// Late packets at `latency`.
     pub fn at(&self, latency: Span) -> CurvePoint {
         let late = self.transits.beyond(latency - self.takes);
         CurvePoint { latency, late, of: self.transits.count() }
     }
 
-    /// The least latency, in whole tenths of a millisecond, at which no more than the target would
-    /// have been late: among fewer packets than the target's inverse, none. As long as more are lost
-    /// than that, those that are brought back are waited for.
+    /// Minimum latency, in whole tenths of a millisecond, with no more late packets than the
+    /// target; none, for fewer packets than the target's inverse. While losses exceed the target,
+    /// repaired packets count too.
     pub fn advised(&self, target: LossTarget) -> Option<Span> {
         let transit = self.transits.exceeded_by(target.allowed(self.transits.count()))?;
         let repaired = self.repair.and_then(|repair| repair.transit(&self.transits, target));
@@ -85,8 +85,7 @@ impl Advice {
         up_to((transit + self.takes).max(self.least), TENTH)
     }
 
-    /// What would have been late, latency by latency in rising order: each whole millisecond, and
-    /// the knee more finely.
+    /// Late packets by rising latency: each whole millisecond, and more finely around the knee.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let mut points = self.steps(Self::MOST_STEPS);
         points.extend(self.knee());
@@ -95,8 +94,8 @@ impl Advice {
         points
     }
 
-    /// Whole milliseconds from the least latency that can work to the first at which nothing would
-    /// have been late, but no more than `most`: beyond 20 ms ever further apart.
+    /// Whole milliseconds from the minimum latency to the first without late packets, at most
+    /// `most`. Beyond 20 ms the steps grow.
     fn steps(&self, most: usize) -> Vec<CurvePoint> {
         let Some(all) = self.for_allowed(0) else { return Vec::new() };
         let millisecond = Span::from_millis(1);
@@ -113,8 +112,8 @@ impl Advice {
         points
     }
 
-    /// Up to ten latencies around the knee: the least at which no more than half, a fifth, ... and
-    /// nothing would have been late.
+    /// Up to ten latencies around the knee: the minimum ones at which at most half, a fifth, ...
+    /// and no packets would be late.
     fn knee(&self) -> Vec<CurvePoint> {
         let of = self.transits.count();
         let shares = [2, 5, 10, 50, 100, 1_000, 10_000, 100_000, 1_000_000];
@@ -131,7 +130,6 @@ impl Advice {
 
 const TENTH: Span = Span::from_micros(100);
 
-/// `span` rounded up to whole multiples of `unit`.
 fn up_to(span: Span, unit: Span) -> Span {
     let units = (span.as_nanos() + unit.as_nanos() - 1).div_euclid(unit.as_nanos());
     unit.times(units)

@@ -1,31 +1,31 @@
-//! Lengths of time in bins, for questions about the tail: how many were longer than this, and how
-//! long must a latency be so that only so many are.
+//! Histogram of durations, for questions about the tail: the number of longer ones, and the limit
+//! that only so many exceed.
 
 use crate::time::Span;
 
-/// Width of the finest bins.
+/// Width of the finest bins, in ns.
 const FINE: i64 = 20_000;
-/// Bins of that width: up to 10.24 ms.
+/// Number of these bins: up to 10.24 ms.
 const LINEAR: usize = 512;
-/// Bins of each octave above: no wider than a part in 256 of what they hold.
+/// Bins per octave above: at most 1/256 of their value wide.
 const OCTAVE: usize = LINEAR / 2;
-/// Octaves above: up to 5.2 s, which the last bin takes together with everything beyond.
+/// Octaves above: up to 5.2 s. The last bin includes all longer ones.
 const OCTAVES: usize = 9;
 const BINS: usize = LINEAR + OCTAVES * OCTAVE;
 
-/// Where a length is counted. Below nothing counts as nothing.
+/// Bin of a duration; negative ones count as zero.
 fn bin(span: Span) -> usize {
     let units = (span.as_nanos().max(0) / FINE) as u64;
     if units < LINEAR as u64 {
         return units as usize;
     }
-    // The first octave begins at 512 units, where halves of them are told apart.
+    // The first octave begins at 512 units, with bins of two units.
     let octave = (units.ilog2() - LINEAR.ilog2() + 1) as usize;
     let within = (units >> octave) as usize - OCTAVE;
     (LINEAR + (octave - 1) * OCTAVE + within).min(BINS - 1)
 }
 
-/// Where a bin ends: no length in it is as long.
+/// Upper end of a bin, exclusive.
 fn end(bin: usize) -> Span {
     let units = match bin.checked_sub(LINEAR) {
         None => bin as i64 + 1,
@@ -34,17 +34,17 @@ fn end(bin: usize) -> Span {
     Span::from_nanos(units * FINE)
 }
 
-/// Counts of lengths of time: 20 µs fine up to 10 ms, to 0.4 % up to 5 s. In flat memory.
+/// Histogram of durations: resolution 20 µs up to 10 ms, 0.4 % up to 5 s. Fixed memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u32]>,
-    /// Bins from the first on that hold all that was counted.
+    /// Number of bins up to the last used one.
     reach: usize,
     count: u64,
 }
 
 impl Histogram {
-    /// Counts one length.
+    /// Counts a duration.
     pub fn record(&mut self, span: Span) {
         let bin = bin(span);
         self.bins[bin] = self.bins[bin].saturating_add(1);
@@ -52,12 +52,12 @@ impl Histogram {
         self.count += 1;
     }
 
-    /// How many were counted.
+    /// Number of durations.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many were longer than `span`, or may have been: those in its own bin count as longer.
+    /// Number of durations longer than `span`, including those in its bin.
     pub fn beyond(&self, span: Span) -> u64 {
         if span < Span::ZERO {
             return self.count;
@@ -66,8 +66,8 @@ impl Histogram {
         self.bins[from..self.reach].iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// The least length that no more than `allowed` of all exceed, rounded up to the end of its bin;
-    /// `None` where no more than that were counted.
+    /// Minimum duration that at most `allowed` exceed, rounded up to the end of its bin; `None` if
+    /// no more were counted.
     pub(crate) fn exceeded_by(&self, allowed: u64) -> Option<Span> {
         let mut seen = 0;
         let bin = (0..self.reach).rev().find(|bin| {
@@ -77,18 +77,18 @@ impl Histogram {
         Some(end(bin))
     }
 
-    /// The end of the first bin that holds anything: the shortest, rounded up.
+    /// Shortest duration, rounded up to the end of its bin.
     pub fn least(&self) -> Option<Span> {
         self.bins[..self.reach].iter().position(|count| *count > 0).map(end)
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.bins[..self.reach].fill(0);
         (self.reach, self.count) = (0, 0);
     }
 
-    /// Takes back what `part` counted and this one counted too.
+    /// Subtracts the counts of `part`.
     pub(super) fn take_back(&mut self, part: &Self) {
         let counts = self.bins.iter_mut().zip(&part.bins[..part.reach]);
         counts.for_each(|(count, part)| *count = count.saturating_sub(*part));
@@ -99,7 +99,7 @@ impl Histogram {
 }
 
 impl Default for Histogram {
-    /// Empty. Allocates; nothing later does.
+    /// Creates an empty histogram. Only this allocates.
     fn default() -> Self {
         Self { bins: vec![0; BINS].into(), reach: 0, count: 0 }
     }

@@ -1,18 +1,17 @@
-//! How long to wait: the link offset that lets no more than a chosen share of packets come too late.
+//! Adaptive jitter-buffer delay: the link offset with at most a given share of late packets.
 //!
-//! Loss is not lateness: what never comes has no say here (redundancy is for that), and neither has
-//! what came late because this device stood still, since no latency would have helped it.
+//! Lost packets do not count (redundancy handles them), nor do packets that were late because this
+//! device stalled, since no latency would have helped.
 //!
-//! Each packet brings its transit: its arrival less its capture, or less what stands in for that
-//! where no clock is mapped. A packet that arrives just after its device has taken a block waits for
-//! the next, one period, which is heard the rest of the device's ring later; so a packet is in time
-//! at a link offset of transit and ring whatever the phase between the two. How many of the newest
-//! packets would have been late at which offset follows, and from that the offset.
+//! Each packet has a transit time: arrival minus capture, or minus a substitute without a mapped
+//! clock. A packet that just misses a block waits one period for the next, which plays the rest of
+//! the device's ring later. So a packet is in time, at any phase, if the link offset is at least
+//! transit plus ring. From this follow the late packets at each offset, and the offset.
 //!
-//! Memory is of two lengths. What the last ten to twelve seconds ask for is given at once. What the
-//! last hundred seconds ask for on top, where rarer events show, is given up to the spread of the
-//! last ten: enough for a tail that goes on, not for spikes that have gone. See docs/decisions/0012-depth.md
-//! for the other ways that were tried.
+//! There are two memories. The need of the last ten to twelve seconds is met at once. An additional
+//! need in the last hundred seconds, from rarer events, is met up to the spread of the last ten:
+//! enough for a continuing tail, not for past spikes. For alternatives see
+//! docs/decisions/0012-depth.md.
 
 mod curve;
 mod histogram;
@@ -28,38 +27,38 @@ pub use curve::{Advice, CurvePoint};
 pub use histogram::Histogram;
 pub use target::{LossTarget, TargetError};
 
-/// What a depth is chosen by.
+/// Configuration of `Depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepthConfig {
-    /// The share of packets that may be late.
+    /// Accepted share of late packets.
     pub loss_target: LossTarget,
-    /// From the arrival of a packet to its first frame at the DAC at most: the device's ring, and
-    /// what the resampler looks ahead.
+    /// Maximum time from a packet's arrival until its first frame is at the DAC: the device's ring
+    /// and the resampler's look-ahead.
     pub takes: Span,
-    /// The least link offset that can work.
+    /// Minimum link offset.
     pub least: Span,
-    /// The longest there is room for.
+    /// Maximum link offset for the capacity.
     pub longest: Span,
-    /// What is kept until something is measured.
+    /// Initial link offset, until measured.
     pub start: Span,
 }
 
-/// What became of the link offset.
+/// History of the link offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Journal {
-    /// What was kept until something was measured.
+    /// Value before any measurement.
     pub before: Span,
-    /// What it was as soon as something was measured.
+    /// First value after a measurement.
     pub first: Option<Span>,
-    /// Since then.
+    /// Minimum since then.
     pub least: Span,
-    /// Since then.
+    /// Maximum since then.
     pub greatest: Span,
-    /// How often it rose.
+    /// Number of rises.
     pub rises: u64,
-    /// How often it fell, from one resting point to the next.
+    /// Number of falls, each from one resting point to the next.
     pub falls: u64,
-    /// The largest step that was made at once, either way.
+    /// Largest single step in either direction.
     pub largest_step: Span,
 }
 
@@ -68,66 +67,65 @@ enum DepthState {
     Learning,
     Resting,
     Rising,
-    /// Less would do, since this instant.
+    /// A lower offset would suffice, since this instant.
     Spare(LocalTime),
     Falling(LocalTime),
 }
 
-/// Chooses the link offset of one stream. For an ordinary thread: a question takes microseconds.
+/// Determines the link offset of one stream. For an ordinary thread: a query takes microseconds.
 #[derive(Debug, Clone)]
 pub struct Depth {
     config: DepthConfig,
     recent: SlidingHistogram,
     memory: SlidingHistogram,
-    /// How long a lost packet may take to be repaired, and how many are lost, in parts of 10⁹.
+    /// Repair time of lost packets, and their share in 10⁻⁹.
     repair: Option<Repair>,
     most: Option<Span>,
     offset: Span,
     course: DepthState,
     polled: Option<LocalTime>,
-    /// Time in which packets came: what is known does not age while none do.
+    /// Time in which packets arrived: without packets, memory does not age.
     passed: LocalTime,
-    /// When the first of what is known came, by that time.
+    /// Value of `passed` at the first packet of the memory.
     began: LocalTime,
-    /// Packets since the last question.
+    /// Packets since the last poll.
     fresh: u64,
     journal: Journal,
 }
 
 impl Depth {
-    /// Parts and their length of the shorter memory: 10 to 12 s. Spikes that ended that long ago are
-    /// over; what comes back more rarely is ridden out each time it comes.
+    /// Parts and their length in the short memory: 10 to 12 s. Rarer spikes are handled each time.
     const RECENT: (usize, Span) = (5, Span::from_secs(2));
-    /// The same of the longer: 100 to 110 s, in which 0.01 % of 1000 packets a second are ten.
+    /// Parts and their length in the long memory: 100 to 110 s, in which 0.01 % of 1000 packets a
+    /// second are ten.
     const MEMORY: (usize, Span) = (10, Span::from_secs(10));
-    /// Measured once so many packets came, or
+    /// Packets that suffice as a measurement.
     const ENOUGH: u64 = 100;
-    /// fewer in this time, at least
+    /// Time after which fewer packets suffice, at least `FEW`.
     const PATIENCE: Span = Span::from_millis(250);
     const FEW: u64 = 8;
-    /// The longer memory knows a tail of so many packets: to a third.
+    /// Packets in the tail for which the long memory is reliable, to a third.
     const KNOWN: u64 = 10;
-    /// The longer memory adds this at least if it wants it: a few of a quiet network's deviations.
+    /// Minimum addition by the long memory: a few deviations of a quiet network.
     const MARGIN: Span = Span::from_micros(250);
-    /// What the playout may be off by while its servo pulls it to where it should be.
+    /// Possible playout error while the servo corrects it.
     const SLACK: Span = Span::from_micros(50);
-    /// It does not fall before the shorter memory is full.
+    /// Minimum time before a fall: the short memory must be full.
     const KNOWN_FOR: Span = Self::RECENT.1.times(Self::RECENT.0 as i64);
-    /// By how much less must do before it falls, at least: no wandering by microseconds. The band is
-    /// an eighth of the spread; four bands less are taken at once,
+    /// Minimum reduction. The band is an eighth of the spread; four bands are reduced at once.
     const BAND: Span = Span::from_micros(100);
-    /// and one band after this time: the newest packets ask for more and less by chance.
+    /// Wait before a reduction by one band: the need varies by chance.
     const PATIENT: Span = Span::from_secs(60);
-    /// A rise up to this is made by resampling, too: it is done in a second or so.
+    /// Maximum rise made by resampling, which takes about a second.
     const CREEP: Span = Span::from_micros(200);
-    /// How fast it moves by resampling: what the servo pulls by, a third of a cent.
+    /// Rate of change by resampling: the servo's maximum, a third of a cent.
     const PPM: i64 = 180;
-    /// A fall that resampling would not end within this time from its beginning is made in a pause,
+    /// Maximum duration of a fall by resampling; longer ones wait for a pause.
     const LONG_FALL: Span = Span::from_secs(15);
-    /// or, if there was none in this time, by one cut with cross-fades.
+    /// Maximum wait for a pause, before a cut with cross-fades.
     const NO_PAUSE: Span = Span::from_secs(10);
 
-    /// Has measured nothing yet. Allocates; nothing later does.
+    /// Creates a state without measurements. Only this allocates.
     pub fn new(config: DepthConfig) -> Self {
         Self {
             recent: SlidingHistogram::new(Self::RECENT.0, Self::RECENT.1),
@@ -145,15 +143,15 @@ impl Depth {
         }
     }
 
-    /// Takes the transit of one packet, be it in time or late.
+    /// Adds the transit time of a packet, late or not.
     pub fn observe(&mut self, transit: Span) {
         self.fresh += 1;
         self.recent.record(transit);
         self.memory.record(transit);
     }
 
-    /// Forgets what was measured: another sender, or transits are reckoned from something else from
-    /// now on. The link offset stays until something is measured anew.
+    /// Forgets all measurements, after a change of the sender or of the reference for transit
+    /// times. The link offset stays until the next measurement.
     pub fn forget(&mut self) {
         self.recent.clear();
         self.memory.clear();
@@ -161,8 +159,7 @@ impl Depth {
         self.began = self.passed;
     }
 
-    /// What is kept until something is measured, where that became known later. Once something was
-    /// measured that stands.
+    /// Changes the initial link offset, unless something was measured.
     pub(crate) fn start_at(&mut self, offset: Span) {
         if self.journal.first.is_none() {
             self.offset = offset.max(self.config.least).min(self.longest());
@@ -173,10 +170,9 @@ impl Depth {
         (self.config.takes, self.config.least) = (takes, least);
     }
 
-    /// No more than this is kept from now on, whatever packets ask for: what comes later is late. Nothing is as much as
-    /// there is room for. Where the way itself takes longer nothing would be in time, and no less would be heard sooner:
-    /// there it is a fifth of this more than the fastest of the last ten seconds need, until a packet shows that the way
-    /// takes less.
+    /// Sets a limit for the link offset, beyond which packets are late; `None` for the capacity. If
+    /// the path takes longer, the limit is the fastest packet's need in the last ten seconds plus a
+    /// fifth of `most`, since otherwise all packets are late.
     pub(crate) fn set_most(&mut self, most: Option<Span>) {
         self.most = most;
         self.offset = self.offset.min(self.longest());
@@ -190,24 +186,23 @@ impl Depth {
         most.max(way).min(longest)
     }
 
-    /// Of all packets `lost` (in parts of 10⁹) do not come by themselves, and each is repaired within
-    /// `budget` of its own departure if at all: as long as more are lost than may be, a repaired one
-    /// is waited for like any other, so that repair gets its budget.
+    /// Sets the share of `lost` packets (10⁻⁹), each repaired within `budget` of its departure.
+    /// While more are lost than the target allows, the offset includes the repair time.
     pub(crate) fn set_repair(&mut self, budget: Span, lost: u32) {
         self.repair = Repair::new(budget, lost);
     }
 
-    /// The link offset that is being kept.
+    /// Current link offset.
     pub const fn offset(&self) -> Span {
         self.offset
     }
 
-    /// What became of it.
+    /// History of the link offset.
     pub const fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The link offset that the newest packets ask for; `None` before there are any.
+    /// Link offset that the newest packets need; `None` before the first.
     pub fn wanted(&self) -> Option<Span> {
         let (recent, memory) = (self.recent.all(), self.memory.all());
         let target = self.config.loss_target;
@@ -221,9 +216,8 @@ impl Depth {
         Some(wanted.max(self.config.least).min(self.longest()))
     }
 
-    /// How many of the newest packets may be late. Once the longer memory knows the tail, as many more
-    /// as chance brings in one of forty such stretches (two standard deviations of a Poisson
-    /// distribution): they do not say that the network changed.
+    /// Allowed late packets among the newest. Once the long memory knows the tail, plus two
+    /// standard deviations of a Poisson distribution (chance in one of forty stretches).
     fn allowed_recently(&self) -> u64 {
         let (target, count) = (self.config.loss_target, self.recent.all().count());
         if target.allowed(self.memory.all().count()) < Self::KNOWN {
@@ -233,8 +227,8 @@ impl Depth {
         (expected + 2.0 * expected.sqrt()) as u64
     }
 
-    /// Moves on, and tells the link offset if it is another than before. `quiet` says that the sound
-    /// is in a pause, where a jump is not heard. Ask some fifty times a second.
+    /// Advances; returns the link offset if it changed. `quiet` means a pause in the sound, where a
+    /// jump is inaudible. Call about fifty times a second.
     pub fn poll(&mut self, now: LocalTime, quiet: bool) -> Option<Span> {
         let since = self.polled.replace(now).map_or(Span::ZERO, |before| now - before);
         if core::mem::take(&mut self.fresh) == 0 {
@@ -246,7 +240,7 @@ impl Depth {
         self.memory.roll(self.passed);
         let before = self.offset;
         let wanted = self.wanted()?;
-        // A way that took longer may do so no more.
+        // A long path may have become shorter.
         let longest = self.longest();
         if self.most.is_some_and(|most| longest <= most) {
             self.offset = self.offset.min(longest);
@@ -272,8 +266,8 @@ impl Depth {
             return;
         }
         let (before, wanted) = (self.offset, self.rest(wanted));
-        // A tenth of a second has not seen much, and a cut is heard: what resampling can come down by
-        // is left to it.
+        // A tenth of a second is a short measurement, and cuts are audible: small falls are left to
+        // resampling.
         let near = before - wanted <= Self::LONG_FALL.times(Self::PPM).divided(1_000_000);
         let first = if near { before.max(wanted) } else { wanted };
         (self.offset, self.course) = (first, DepthState::Resting);
@@ -330,37 +324,34 @@ impl Depth {
         self.course = if fall < excess { DepthState::Falling(since) } else { DepthState::Resting };
     }
 
-    /// Where it comes to rest: a little above what is wanted, lest it move again and again.
+    /// Target offset: slightly above `wanted`, to avoid repeated moves.
     fn rest(&self, wanted: Span) -> Span {
         let spare = if wanted > self.config.least { self.band(wanted).half() } else { Span::ZERO };
         (wanted + spare).min(self.longest())
     }
 
-    /// How much too long the link offset must be before it falls.
+    /// Minimum excess of the link offset before it falls.
     fn band(&self, wanted: Span) -> Span {
         let least = self.recent.all().least().unwrap_or(Span::ZERO);
         (wanted - self.config.takes - least).divided(8).max(Self::BAND)
     }
 }
 
-/// How packets that do not come by themselves are brought back.
+/// Repair of lost packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Repair {
-    /// Within so much time of their own departure.
     budget: Span,
-    /// How many they are, in parts of 10⁹.
+    /// Their share, in 10⁻⁹.
     lost: u32,
 }
 
 impl Repair {
-    /// `None` where nothing is brought back.
     fn new(budget: Span, lost: u32) -> Option<Self> {
         (budget > Span::ZERO).then_some(Self { budget, lost })
     }
 
-    /// The transit, repair included, that all but the allowed share of packets do not exceed if so
-    /// many are lost: those late among the lost are late at most. `None` where that share allows all
-    /// losses.
+    /// Transit time plus repair time, such that at most the target share of all packets is lost and
+    /// repaired too late. `None` if the target allows all losses.
     fn transit(self, transits: &Histogram, target: LossTarget) -> Option<Span> {
         let target = target.parts();
         if self.lost <= target {
@@ -371,8 +362,7 @@ impl Repair {
     }
 }
 
-/// A histogram that forgets: of as many parts as it remembers at a time, the oldest goes when a new
-/// one begins.
+/// Histogram of the last parts of time: the oldest is dropped when a new one begins.
 #[derive(Debug, Clone)]
 struct SlidingHistogram {
     parts: Box<[Histogram]>,
@@ -383,8 +373,7 @@ struct SlidingHistogram {
 }
 
 impl SlidingHistogram {
-    /// Remembers `parts` of `length`, and the one that is being filled. Allocates; nothing later
-    /// does.
+    /// Creates a histogram with `parts` of `length`, plus the current one. Only this allocates.
     fn new(parts: usize, length: Span) -> Self {
         Self {
             parts: (0..=parts).map(|_| Histogram::default()).collect(),
@@ -400,7 +389,6 @@ impl SlidingHistogram {
         self.all.record(span);
     }
 
-    /// Forgets what is too old at `now`.
     fn roll(&mut self, now: LocalTime) {
         let opened = *self.opened.get_or_insert(now);
         let passed = (now - opened).as_nanos() / self.length.as_nanos();

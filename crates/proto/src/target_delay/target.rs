@@ -1,13 +1,13 @@
-//! How many packets may be late: what people type, and what it allows.
+//! Target share of late packets, as entered by the user.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// The share of packets that may come too late, in parts of 10⁹.
+/// Target share of late packets, in 10⁻⁹.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LossTarget(u32);
 
-/// What was typed and is no share.
+/// Invalid share.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no share of packets; write 0.01% or 0.0001, less than half of them")]
 pub struct TargetError(String);
@@ -18,18 +18,18 @@ impl LossTarget {
     pub const DEFAULT: Self = Self(100_000);
     const ALL: u64 = 1_000_000_000;
 
-    /// `parts` in 10⁹; half of all at most.
+    /// Creates a share of `parts` in 10⁹, at most half.
     pub fn from_parts(parts: u32) -> Self {
         Self(parts.min(Self::ALL as u32 / 2))
     }
 
-    /// In parts of 10⁹.
+    /// Share in 10⁻⁹.
     pub const fn parts(self) -> u32 {
         self.0
     }
 
-    /// How many of `count` packets may be late. Of fewer than the inverse of the share none may:
-    /// so few say nothing of rarer events, and their latest is the best guess.
+    /// Late packets allowed among `count`. None if `count` is below the inverse of the share: such
+    /// a sample does not show rarer events, and its latest packet is the best estimate.
     pub fn allowed(self, count: u64) -> u64 {
         (u128::from(count) * u128::from(self.0) / u128::from(Self::ALL)) as u64
     }
@@ -44,7 +44,7 @@ impl Default for LossTarget {
 impl FromStr for LossTarget {
     type Err = TargetError;
 
-    /// Reads a share, as per cent with `%` or plain: `0.01%`, `0.0001`, `0`. No finer than 10⁻⁹.
+    /// Parses a share, plain or in percent: `0.01%`, `0.0001`, `0`. Resolution 10⁻⁹.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let trimmed = text.trim();
         let (figure, places) = match trimmed.strip_suffix('%') {
@@ -59,7 +59,7 @@ impl FromStr for LossTarget {
     }
 }
 
-/// A decimal figure times ten to the power of `places`, if that is a whole number.
+/// Parses a decimal number times ten to the power of `places`, if an integer.
 fn parts(figure: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = figure.split_once('.').unwrap_or((figure, ""));
     let fraction = fraction.trim_end_matches('0');

@@ -1,5 +1,3 @@
-//! What packets need, drawn on paper.
-
 use super::*;
 
 const TAKES: Span = Span::from_millis(2);
@@ -49,7 +47,7 @@ fn what_is_late_a_third_time_in_two_seconds_is_waited_for_with_some_to_spare() {
     assert_eq!(machine.observe_late(at(900), millis(5), DEFAULT), None);
     let need = machine.observe_late(at(1_800), millis(7), DEFAULT).unwrap();
     assert_eq!(need, Need { latency: millis(13), packet: millis(1), apart: millis(8) });
-    // What was waited for is not counted again.
+    // Packets already accounted for are not counted again.
     assert_eq!(machine.observe_late(at(1_900), millis(12), need.latency), None);
 }
 

@@ -1,4 +1,4 @@
-//! The wire forms that streams may have, and what each needs to be known of it beforehand.
+//! Wire formats of streams, and their properties.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use crate::stream::StreamFormat;
 use crate::time::Span;
 use crate::units::Rate;
 
-/// How the packets of a stream look.
+/// Wire format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WireForm {
-    /// RTP (RFC 3550): frames are counted, and the sender's clock is told beside them.
+    /// RTP (RFC 3550): packets count frames; reports carry the sender's clock.
     #[default]
     Rtp,
-    /// AAF of AVTP (IEEE 1722): packets say when they are to be presented.
+    /// AVTP AAF (IEEE 1722): packets carry presentation times.
     Avtp(avtp::Encapsulation),
 }
 
-/// What stands before the sound of a stream's packets.
+/// Header type of a stream's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketHeads {
-    /// How they look.
+    /// Wire format.
     pub form: WireForm,
-    /// Whether they have the sender's instants, where the form has room for them.
+    /// Whether headers include the sender's instants, if the format has space.
     pub stamps: bool,
 }
 
 impl PacketHeads {
-    /// Of RTP.
+    /// Headers of RTP.
     pub const fn rtp(stamps: bool) -> Self {
         Self { form: WireForm::Rtp, stamps }
     }
@@ -41,31 +41,31 @@ impl PacketHeads {
     }
 }
 
-/// What a wire form does not carry: one sentence that ends with the mend.
+/// Stream not supported by the wire format; the message ends with a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotCarried {
-    /// The rate is none of its nominal ones.
+    /// Unsupported nominal rate.
     #[error("AVTP has no rate of {0}; use {all}", all = Rate::listed(avtp::carries))]
     Rate(Rate),
-    /// Its formats are of single samples (IEEE 1722-2016 table 23).
+    /// AAF has only formats of single samples (IEEE 1722-2016 table 23).
     #[error(
         "AVTP carries single samples, and nothing compressed such as {0}; use --format l24, or rtp://"
     )]
     Codec(&'static str),
-    /// The length field has too few bits.
+    /// Too long for the length field.
     #[error(
         "packets of {ptime} hold {bytes} bytes of sound, and AVTP counts up to 65535; use a shorter --ptime"
     )]
     Length {
-        /// Of one packet.
+        /// Duration of a packet.
         ptime: Span,
-        /// Of its sound.
+        /// Bytes of sound in a packet.
         bytes: usize,
     },
 }
 
 impl WireForm {
-    /// What writes its packets.
+    /// Writer of packets.
     pub fn pack(self) -> &'static dyn Pack {
         match self {
             Self::Rtp => rtp::PACK,
@@ -74,7 +74,7 @@ impl WireForm {
         }
     }
 
-    /// What reads them: of AVTP those of one stream alone, where that is settled.
+    /// Reader of packets; for AVTP optionally those of a single stream.
     pub fn unpack(self, only: Option<StreamId>) -> Arc<dyn Unpack> {
         match self {
             Self::Rtp => rtp::RtpUnpack::usual(),
@@ -82,7 +82,7 @@ impl WireForm {
         }
     }
 
-    /// What stands for a coding in a packet where nobody says otherwise.
+    /// Default code of a sample format in packets.
     pub fn coding(self, sample: SampleFormat) -> u8 {
         match self {
             Self::Rtp => StreamFormat::default_payload_type(sample),
@@ -90,12 +90,12 @@ impl WireForm {
         }
     }
 
-    /// Whether packets say when they are to be presented.
+    /// Whether packets carry presentation times.
     pub const fn presents(self) -> bool {
         matches!(self, Self::Avtp(_))
     }
 
-    /// Whether it carries such a stream.
+    /// Checks whether the wire format supports a stream.
     pub fn check(self, format: &StreamFormat) -> Result<(), NotCarried> {
         if self == Self::Rtp {
             return Ok(());

@@ -1,24 +1,24 @@
-//! Datagrams in a stream of bytes (RFC 4571): before each its length, 16 bits, big-endian.
+//! Datagrams in a byte stream (RFC 4571), each after its length, 16 bits, big-endian.
 
 use core::fmt;
 
-/// Bytes before each datagram.
+/// Bytes of the length field.
 pub const LENGTH_BYTES: usize = 2;
 
-/// The longest datagram that a length can say.
+/// Maximum datagram length.
 pub const MOST_FRAMED: usize = u16::MAX as usize;
 
-/// The length that stands before a datagram; `None` if it is longer than can be said, or empty.
+/// Length field of a datagram; `None` if it is empty or too long.
 pub fn length(datagram: &[u8]) -> Option<[u8; LENGTH_BYTES]> {
     u16::try_from(datagram.len()).ok().filter(|length| *length > 0).map(u16::to_be_bytes)
 }
 
-/// A frame that cannot be one of this stream: what follows it cannot be read either.
+/// Invalid frame length; the rest of the stream is unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLongFrame {
-    /// Bytes that it announces.
+    /// Length in the frame.
     pub length: usize,
-    /// The most that were expected.
+    /// Maximum length.
     pub most: usize,
 }
 
@@ -31,27 +31,29 @@ impl fmt::Display for TooLongFrame {
 
 impl core::error::Error for TooLongFrame {}
 
-/// Puts datagrams together from bytes as they come, in memory that is laid out once.
+/// Reassembles datagrams from a byte stream, in preallocated memory.
 #[derive(Debug)]
 pub struct FrameReader {
     bytes: Box<[u8]>,
-    /// What was read and is no part of a datagram that was handed out.
+    /// Range of bytes not handed out yet.
     from: usize,
     until: usize,
     most: usize,
 }
 
 impl FrameReader {
-    /// For datagrams of so many bytes at most, of which it reads what comes at once as far as `room` bytes go.
+    /// Creates a reader for datagrams of at most `most` bytes, with a buffer of `room` bytes per
+    /// read.
     pub fn new(most: usize, room: usize) -> Self {
         let most = most.min(MOST_FRAMED);
         let room = room.max(LENGTH_BYTES + most);
         Self { bytes: vec![0; room].into_boxed_slice(), from: 0, until: 0, most }
     }
 
-    /// Where the next bytes are to be written. Never empty once [`Self::next_frame`] has handed out all that was whole.
+    /// Buffer for the next bytes. Never empty once [`Self::next_frame`] has returned all complete
+    /// frames.
     pub fn room(&mut self) -> &mut [u8] {
-        // So that the datagram that began has room for its end.
+        // Makes room for the rest of an incomplete datagram.
         if self.from == self.until {
             (self.from, self.until) = (0, 0);
         } else if self.bytes.len() - self.from < LENGTH_BYTES + self.most {
@@ -61,12 +63,12 @@ impl FrameReader {
         &mut self.bytes[self.until..]
     }
 
-    /// So many bytes were written to the [room](Self::room).
+    /// Records bytes written to the [room](Self::room).
     pub fn filled(&mut self, count: usize) {
         self.until = (self.until + count).min(self.bytes.len());
     }
 
-    /// The next datagram, once it is whole. Frames of length 0, null packets, are passed over.
+    /// Next complete datagram. Skips null packets (length 0).
     pub fn next_frame(&mut self) -> Result<Option<&mut [u8]>, TooLongFrame> {
         loop {
             let unread = &self.bytes[self.from..self.until];
@@ -96,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read of `bytes` if at most so many come at once.
+    /// Datagrams read from `bytes`, which arrive in chunks of these sizes.
     fn read(bytes: &[u8], most: usize, steps: &[usize]) -> Result<Vec<Vec<u8>>, TooLongFrame> {
         let (mut reader, mut left, mut all) = (FrameReader::new(most, 64), bytes, Vec::new());
         let mut steps = steps.iter().cycle();

@@ -1,7 +1,6 @@
-//! Bytes on the wire, parsed once into values and views that cannot fail afterwards.
+//! Wire formats, parsed once into values and views that cannot fail afterwards.
 //!
-//! Big-endian ends here: what leaves this module is in the program's own types, and a length that
-//! lies is found here or never.
+//! Only this module handles big-endian fields. All lengths are validated here.
 
 pub mod avtp;
 mod form;

@@ -1,6 +1,6 @@
-//! NTP time stamps (RFC 5905 §6), as RTCP and the RTP header extensions carry them.
+//! NTP timestamps (RFC 5905 §6), as in RTCP and RTP header extensions.
 //!
-//! The clock behind them is the one that their sender says it is; nothing here reads a clock.
+//! The sender defines the underlying clock; this module reads none.
 
 use core::fmt;
 use core::ops::Sub;
@@ -9,37 +9,37 @@ use crate::time::Span;
 
 /// Seconds from 1900-01-01 to 1970-01-01 (RFC 5905 figure 4).
 const UNIX_EPOCH: i128 = 2_208_988_800;
-/// Seconds of one NTP era (RFC 5905 §6); the second begins on 2036-02-07.
+/// Seconds of an NTP era (RFC 5905 §6); era 1 begins on 2036-02-07.
 const ERA: i128 = 1 << 32;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// An instant in 2⁻³² s since 1900, 32.32 fixed point, wrapping every 136 years (RFC 5905 §6).
+/// Instant in 2⁻³² s since 1900, 32.32 fixed point, wrapping every 136 years (RFC 5905 §6).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NtpTime(u64);
 
 impl NtpTime {
-    /// The stamp with these 64 bits.
+    /// Creates a timestamp from its 64 bits.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The 64 bits of the wire: seconds in the upper half, fraction in the lower.
+    /// 64 bits of the wire: seconds in the upper half, fraction in the lower.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// From nanoseconds since 1970, to the nearest 2⁻³² s.
+    /// Converts nanoseconds since 1970, rounded to 2⁻³² s.
     pub const fn from_unix_nanos(nanos: i64) -> Self {
         let since_1900 = nanos as i128 + UNIX_EPOCH * NANOS_PER_SECOND;
         let fixed = (since_1900 * ERA + NANOS_PER_SECOND / 2).div_euclid(NANOS_PER_SECOND);
         Self(fixed as u64)
     }
 
-    /// In nanoseconds since 1970, to the nearest.
+    /// Nanoseconds since 1970, rounded.
     ///
-    /// The era is not on the wire. As RFC 4330 §3 has it, a stamp with its top bit set lies in 1968
-    /// to 2036 and one without lies in 2036 to 2104, so [`NtpTime::from_unix_nanos`] is undone to
-    /// the very nanosecond between these years.
+    /// The wire does not carry the era. A timestamp with its top bit set is in 1968 to 2036,
+    /// otherwise in 2036 to 2104 (RFC 4330 §3). In these years [`NtpTime::from_unix_nanos`] is
+    /// inverted exactly.
     pub const fn to_unix_nanos(self) -> i64 {
         let era = if self.0 >> 63 == 1 { 0 } else { ERA };
         let seconds = (self.0 >> 32) as i128 + era - UNIX_EPOCH;
@@ -47,7 +47,7 @@ impl NtpTime {
         (seconds * NANOS_PER_SECOND + (fraction * NANOS_PER_SECOND + ERA / 2) / ERA) as i64
     }
 
-    /// The middle 32 bits, as the LSR and LRR fields carry them (RFC 3550 §6.4.1).
+    /// Middle 32 bits, as in the LSR and LRR fields (RFC 3550 §6.4.1).
     pub const fn compact(self) -> CompactNtp {
         CompactNtp((self.0 >> 16) as u32)
     }
@@ -59,21 +59,21 @@ impl fmt::Debug for NtpTime {
     }
 }
 
-/// The middle 32 bits of an [`NtpTime`]: 16.16 fixed point seconds, wrapping every 18.2 hours
-/// (RFC 3550 §6.4.1). Zero stands for "none received yet" in LSR and LRR.
+/// Middle 32 bits of an [`NtpTime`]: 16.16 fixed point seconds, wrapping every 18.2 hours (RFC 3550
+/// §6.4.1). Zero means "none received yet" in LSR and LRR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CompactNtp(u32);
 
 impl CompactNtp {
-    /// Nothing received yet.
+    /// None received yet.
     pub const NONE: Self = Self(0);
 
-    /// The stamp with these 32 bits.
+    /// Creates a timestamp from its 32 bits.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The 32 bits of the wire.
+    /// 32 bits of the wire.
     pub const fn to_bits(self) -> u32 {
         self.0
     }
@@ -86,35 +86,35 @@ impl CompactNtp {
 
 impl Sub for CompactNtp {
     type Output = CompactSpan;
-    /// The shorter way round: right if both lie within 9.1 hours.
+    /// Shortest difference: correct within 9.1 hours.
     fn sub(self, earlier: Self) -> CompactSpan {
         CompactSpan(self.0.wrapping_sub(earlier.0) as i32)
     }
 }
 
-/// A signed length of time in 1/65536 s, as DLSR and DLRR carry it (RFC 3550 §6.4.1): ±9.1 hours.
+/// Signed duration in 1/65536 s, as in DLSR and DLRR (RFC 3550 §6.4.1): ±9.1 hours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CompactSpan(i32);
 
 impl CompactSpan {
-    /// The length with these 32 bits.
+    /// Creates a duration from its 32 bits.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits as i32)
     }
 
-    /// The 32 bits of the wire.
+    /// 32 bits of the wire.
     pub const fn to_bits(self) -> u32 {
         self.0 as u32
     }
 
-    /// To the nearest 1/65536 s, saturating.
+    /// Converts a span, rounded to 1/65536 s, saturating.
     pub fn from_span(span: Span) -> Self {
         let ticks = (i128::from(span.as_nanos()) * 65_536 + NANOS_PER_SECOND / 2)
             .div_euclid(NANOS_PER_SECOND);
         Self(ticks.clamp(i128::from(i32::MIN), i128::from(i32::MAX)) as i32)
     }
 
-    /// To the nearest nanosecond.
+    /// Duration, rounded to a nanosecond.
     pub fn to_span(self) -> Span {
         Span::from_nanos((i64::from(self.0) * 1_000_000_000 + 32_768).div_euclid(65_536))
     }
@@ -122,7 +122,7 @@ impl CompactSpan {
 
 impl Sub for CompactSpan {
     type Output = Self;
-    /// Wraps, as the round-trip formula of RFC 3550 §6.4.1 wants it.
+    /// Wraps, as required by the round-trip formula of RFC 3550 §6.4.1.
     fn sub(self, other: Self) -> Self {
         Self(self.0.wrapping_sub(other.0))
     }

@@ -1,20 +1,20 @@
-//! What a PTP daemon says of itself: management messages of IEEE 1588-2008 (§15), as linuxptp's `ptp4l` answers them
-//! at its local socket. Questions are written and answers are read; nothing is ever set.
+//! PTP management messages (IEEE 1588-2008 §15), as exchanged with linuxptp's `ptp4l` at its local
+//! socket. Writes queries and reads responses; never sets anything.
 //!
-//! | byte | field | is |
+//! | byte | field | meaning |
 //! |---|---|---|
 //! | 0 | `transportSpecific`, `messageType` | 4 bits, 4 (0xD, management) |
-//! | 1 | `versionPTP` | the lowest 4 bits, 2 |
-//! | 2 | `messageLength` | of all that counts |
+//! | 1 | `versionPTP` | lowest 4 bits, 2 |
+//! | 2 | `messageLength` | total length |
 //! | 4 | `domainNumber` | |
-//! | 20 | `sourcePortIdentity` | a clock (64 bits) and its port (16) |
-//! | 30 | `sequenceId` | of a question, and of its answer |
+//! | 20 | `sourcePortIdentity` | clock (64 bits) and port (16) |
+//! | 30 | `sequenceId` | of the query, repeated in the response |
 //! | 32 | `controlField`, `logMessageInterval` | 4, 0x7F |
 //! | 34 | `targetPortIdentity` | all ones: every port |
-//! | 46 | `actionField` | the lowest 4 bits: 0 GET, 2 RESPONSE |
-//! | 48 | `tlvType`, `lengthField` | 1 MANAGEMENT; what follows |
-//! | 52 | `managementId` | what is asked for |
-//! | 54 | | what is answered |
+//! | 46 | `actionField` | lowest 4 bits: 0 GET, 2 RESPONSE |
+//! | 48 | `tlvType`, `lengthField` | 1 MANAGEMENT; remaining length |
+//! | 52 | `managementId` | requested data |
+//! | 54 | | data of the response |
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,8 @@ use core::fmt;
 
 use crate::time::Span;
 
-/// Bytes of a question.
 pub(crate) const QUESTION_BYTES: usize = 54;
-/// The longest answer that is read: the daemon sends no more than a frame of Ethernet holds.
+/// Maximum response length read: the daemon stays within an Ethernet frame.
 pub const MOST_BYTES: usize = 1500;
 
 const MANAGEMENT: u8 = 0xD;
@@ -35,43 +34,43 @@ const NO_INTERVAL: u8 = 0x7F;
 const GET: u8 = 0;
 const RESPONSE: u8 = 2;
 const MANAGEMENT_TLV: u16 = 1;
-/// From there on `lengthField` counts.
+/// `lengthField` counts from here.
 const TLV_HEAD_ENDS: usize = 52;
 
-/// The name of a clock (EUI-64; IEEE 1588-2008 §7.5.2.2).
+/// Clock identity (EUI-64; IEEE 1588-2008 §7.5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClockIdentity(pub [u8; 8]);
 
 impl fmt::Display for ClockIdentity {
-    /// As linuxptp and `ts-refclk` of SDP have it, but for dashes: `001b21.fffe.0a0b0c`.
+    /// Formats as in linuxptp and, except for the dashes, SDP `ts-refclk`: `001b21.fffe.0a0b0c`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g, h, i] = self.0;
         write!(f, "{a:02x}{b:02x}{c:02x}.{d:02x}{e:02x}.{g:02x}{h:02x}{i:02x}")
     }
 }
 
-/// Which PTP a daemon speaks; what is asked for another it does not answer.
+/// PTP domain of a daemon, which ignores queries for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Domain {
     /// `domainNumber`.
     pub number: u8,
-    /// `transportSpecific`: 1 of IEEE 802.1AS, else 0.
+    /// `transportSpecific`: 1 for IEEE 802.1AS, else 0.
     pub transport: u8,
 }
 
-/// What can be asked for.
+/// Data set to query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// CURRENT_DATA_SET.
     Current,
     /// PORT_DATA_SET, of each port.
     Port,
-    /// TIME_STATUS_NP, linuxptp's own.
+    /// TIME_STATUS_NP, specific to linuxptp.
     TimeStatus,
 }
 
 impl Asked {
-    /// All.
+    /// All data sets.
     pub const ALL: [Self; 3] = [Self::Current, Self::Port, Self::TimeStatus];
 
     const fn id(self) -> u16 {
@@ -84,32 +83,32 @@ impl Asked {
 }
 
 tautline_dsp::named_enum! {
-    /// What a port does (IEEE 1588-2008 table 8).
+    /// State of a port (IEEE 1588-2008 table 8).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum PortState {
-        /// It begins.
+        /// Initializing.
         Initializing = "INITIALIZING",
-        /// It is broken.
+        /// Faulty.
         Faulty = "FAULTY",
-        /// It was switched off.
+        /// Disabled by management.
         Disabled = "DISABLED",
-        /// It hears nobody.
+        /// Receives no announcements.
         Listening = "LISTENING",
-        /// It is about to be a master.
+        /// About to be a master.
         PreMaster = "PRE_MASTER",
-        /// Others follow it.
+        /// Master of others.
         Master = "MASTER",
-        /// Another port of its clock, or a better master, does what it would.
+        /// Passive: another port of its clock, or a better master, is active.
         Passive = "PASSIVE",
-        /// It has found a master and measures.
+        /// Found a master and is measuring.
         Uncalibrated = "UNCALIBRATED",
-        /// It follows a master.
+        /// Synchronized to a master.
         Slave = "SLAVE",
     }
 }
 
 impl PortState {
-    // The first of the table is 1.
+    // Codes begin at 1.
     fn of(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
@@ -119,53 +118,53 @@ impl PortState {
     }
 }
 
-/// One answer.
+/// Data of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PtpData {
-    /// How far its clock is from its master's.
+    /// Deviation of the clock from its master.
     Current {
         /// Hops to the grandmaster.
         steps: u16,
-        /// The clock less its master's.
+        /// Clock minus master clock.
         offset: Span,
-        /// From its master to it.
+        /// Path delay from the master.
         path_delay: Span,
     },
-    /// What a port does.
+    /// State of a port.
     Port {
-        /// Its number.
+        /// Port number.
         number: u16,
-        /// What it does.
+        /// Its state.
         state: PortState,
     },
-    /// Whom its clock follows.
+    /// Synchronization of the clock.
     TimeStatus {
-        /// The clock less its master's.
+        /// Clock minus master clock.
         offset: Span,
-        /// When the last message of its master's came by that clock, in nanoseconds: what does not change says that
-        /// none comes.
+        /// Arrival of the master's last message on that clock, in nanoseconds; constant if none
+        /// arrives.
         ingress: i64,
         /// Whether it follows another clock.
         present: bool,
-        /// Whose time it has, maybe its own.
+        /// Grandmaster, possibly itself.
         grandmaster: ClockIdentity,
     },
 }
 
-/// An answer and who gives it.
+/// Response and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtpAnswer {
-    /// Which PTP it speaks.
+    /// PTP domain.
     pub domain: Domain,
-    /// Its clock.
+    /// Clock of the daemon.
     pub clock: ClockIdentity,
-    /// The question that it answers.
+    /// Sequence number of the query.
     pub sequence: u16,
-    /// What it says.
+    /// Data of the response.
     pub told: PtpData,
 }
 
-/// The question for one thing.
+/// Query for a data set.
 pub fn question(asked: Asked, domain: Domain, sequence: u16) -> [u8; QUESTION_BYTES] {
     let mut bytes = [0; QUESTION_BYTES];
     head(&mut bytes, domain, sequence, GET, asked.id());
@@ -188,7 +187,7 @@ fn head(bytes: &mut [u8], domain: Domain, sequence: u16, action: u8, id: u16) {
     bytes[52..54].copy_from_slice(&id.to_be_bytes());
 }
 
-/// Reads bytes from the front; `None` where there are too few.
+/// Reads bytes from the front; `None` if there are too few.
 struct PtpReader<'a>(&'a [u8]);
 
 impl PtpReader<'_> {
@@ -211,13 +210,13 @@ impl PtpReader<'_> {
         self.take().map(i64::from_be_bytes)
     }
 
-    /// Nanoseconds with 16 bits behind the point.
+    /// Nanoseconds with 16 fractional bits.
     fn interval(&mut self) -> Option<Span> {
         self.long().map(|scaled| Span::from_nanos(scaled >> 16))
     }
 }
 
-/// What a datagram answers; `None` where it is no such answer.
+/// Parses a response; `None` for any other datagram.
 pub fn answer(datagram: &[u8]) -> Option<PtpAnswer> {
     let whole = usize::from(u16::from_be_bytes(*datagram.get(2..)?.first_chunk()?));
     let mut from = PtpReader(datagram.get(..whole)?);
@@ -257,7 +256,7 @@ fn told(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
         }
         Asked::TimeStatus => {
             let (offset, ingress) = (Span::from_nanos(body.long()?), body.long()?);
-            // Rates and phases of the grandmaster's changes.
+            // Rate and phase changes of the grandmaster.
             body.pass(4 + 4 + 2 + 12)?;
             let present = body.take::<4>()? != [0; 4];
             PtpData::TimeStatus {
@@ -271,7 +270,7 @@ fn told(asked: Asked, body: &mut PtpReader<'_>) -> Option<PtpData> {
 }
 
 impl PtpAnswer {
-    /// Writes it, as a daemon would; says how long it is. For tests of who asks.
+    /// Writes the response like a daemon and returns its length. For tests.
     pub fn write(&self, room: &mut [u8; MOST_BYTES]) -> usize {
         let (asked, bytes) = match self.told {
             PtpData::Current { .. } => (Asked::Current, 18),
@@ -306,18 +305,18 @@ impl PtpAnswer {
     }
 }
 
-/// How a daemon stands, by its answers.
+/// Status of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtpState {
-    /// What its foremost port does: the one that follows, if one does.
+    /// State of its main port: the slave port, if any.
     pub port: PortState,
     /// Whether it follows another clock.
     pub present: bool,
-    /// Whose time it has.
+    /// Its grandmaster.
     pub grandmaster: ClockIdentity,
-    /// Its clock less its master's.
+    /// Clock minus master clock.
     pub offset: Span,
-    /// From its master to it.
+    /// Path delay from the master.
     pub path_delay: Span,
     /// See [`PtpData::TimeStatus`].
     pub ingress: i64,
@@ -329,14 +328,14 @@ impl PtpState {
         self.port == PortState::Slave && self.present
     }
 
-    /// How far its clock may be from the grandmaster's: what it says, and all of the way there, whose two directions
-    /// cannot be told apart.
+    /// Maximum deviation from the grandmaster: the reported offset plus the whole path delay, since
+    /// its asymmetry is unknown.
     pub fn uncertainty(&self) -> Span {
         self.offset.abs() + self.path_delay.abs()
     }
 }
 
-/// Puts answers together.
+/// Collects responses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PtpAnswers {
     port: Option<PortState>,
@@ -345,11 +344,11 @@ pub struct PtpAnswers {
 }
 
 impl PtpAnswers {
-    /// Takes one.
+    /// Adds a response.
     pub fn take(&mut self, told: PtpData) {
         match told {
             PtpData::Current { path_delay, .. } => self.delay = Some(path_delay),
-            // Those that follow are the last in the order of states.
+            // Slave ports come last in the order of states.
             PtpData::Port { state, .. } => self.port = self.port.max(Some(state)),
             PtpData::TimeStatus { offset, ingress, present, grandmaster } => {
                 self.status = Some((offset, ingress, present, grandmaster));
@@ -357,7 +356,7 @@ impl PtpAnswers {
         }
     }
 
-    /// How it stands; `None` before it said all.
+    /// Status; `None` before all data sets have arrived.
     pub fn state(&self) -> Option<PtpState> {
         let (offset, ingress, present, grandmaster) = self.status?;
         let (port, path_delay) = (self.port?, self.delay?);

@@ -1,6 +1,6 @@
 //! RTP packets (RFC 3550 §5.1) with the sender's instants in header extensions (RFC 8285).
 //!
-//! Nothing here allocates.
+//! Does not allocate.
 
 mod pack;
 mod payload_types;
@@ -13,63 +13,60 @@ pub use self::unpack::{Packet, RtpUnpack};
 pub use super::ntp::NtpTime;
 use crate::packet::Instants;
 
-/// URI of the extension that carries the capture instant of the first frame (RFC 6051 §3.3).
+/// Extension URI: capture time of the first frame (RFC 6051 §3.3).
 pub(crate) const CAPTURE_URI: &str = "urn:ietf:params:rtp-hdrext:ntp-64";
-/// URI of the extension that carries the sender's further instants; tautline's own.
+/// Extension URI: further instants of the sender; specific to tautline.
 pub(crate) const INSTANTS_URI: &str = "urn:x-tautline:sender-instants";
-/// URI of the extension that carries what brings earlier packets back
-/// ([`crate::redundancy::repair_data`]); tautline's own.
+/// Extension URI: repair data for earlier packets ([`crate::redundancy::repair_data`]); specific to
+/// tautline.
 pub(crate) const REDUNDANCY_URI: &str = "urn:x-tautline:redundancy";
 
-/// Profile number of the one-byte form of header extensions (RFC 8285 §4.2).
+/// Profile number of one-byte header extensions (RFC 8285 §4.2).
 const ONE_BYTE_FORM: u16 = 0xBEDE;
-/// Data bytes of [`CAPTURE_URI`].
 const CAPTURE_BYTES: usize = 8;
-/// Data bytes of [`INSTANTS_URI`]: three big-endian `u32`, and a `u16` that fills up the word.
+/// Data bytes of [`INSTANTS_URI`]: three big-endian `u32` and a `u16`, which fills the word.
 const INSTANTS_BYTES: usize = 14;
 /// Both elements with their id bytes, padded to whole words.
 const ELEMENTS_BYTES: usize = ELEMENTS_END.next_multiple_of(4);
-/// Where the elements end and padding begins.
+/// End of the elements, before padding.
 const ELEMENTS_END: usize = 1 + CAPTURE_BYTES + 1 + INSTANTS_BYTES;
 /// Version 2, no padding, no contributing sources (RFC 3550 §5.1).
 const VERSION: u8 = 2 << 6;
-/// The same with an extension.
 const PLAIN_WITH_EXTENSION: u8 = VERSION | 1 << 4;
-/// What stands before the elements: the form, and their length in words.
+/// Extension header: profile number and length in words.
 const ELEMENTS_HEAD: [u8; 4] = {
     let form = ONE_BYTE_FORM.to_be_bytes();
     let words = (ELEMENTS_BYTES as u16 / 4).to_be_bytes();
     [form[0], form[1], words[0], words[1]]
 };
-/// Id and length (less one) of the elements with their [`ExtensionIds::DEFAULT`] (RFC 8285 §4.2).
+/// Id and length minus one of the elements, with [`ExtensionIds::DEFAULT`] (RFC 8285 §4.2).
 const CAPTURE_HEAD: u8 = 1 << 4 | (CAPTURE_BYTES as u8 - 1);
 const INSTANTS_HEAD: u8 = 2 << 4 | (INSTANTS_BYTES as u8 - 1);
 
-/// Bits of the sequence number.
 const NUMBER_BITS: u32 = 16;
-/// Bytes before the payload of a packet without stamps.
+/// Header bytes without stamps.
 pub const HEADER_BYTES: usize = RtpPacket::MIN_RTP_PACKET_LEN;
-/// Bytes before the payload of a packet with stamps.
+/// Header bytes with stamps.
 pub const STAMPED_HEADER_BYTES: usize = HEADER_BYTES + 4 + ELEMENTS_BYTES;
-/// Where in a packet with stamps [`handed_bytes`](crate::packet::handed_bytes) go.
+/// Offset of [`handed_bytes`](crate::packet::handed_bytes) in a packet with stamps.
 pub(crate) const HANDED_AT: usize = HEADER_BYTES + 4 + 1 + CAPTURE_BYTES + 1 + 8;
 
-/// The local identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
+/// Identifiers of the header extensions (RFC 8285 §4.2): 1 to 14 each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtensionIds {
-    /// Of `CAPTURE_URI`, if the sender uses it.
+    /// Id of `CAPTURE_URI`, if the sender uses it.
     pub capture: Option<u8>,
-    /// Of `INSTANTS_URI`, if the sender uses it.
+    /// Id of `INSTANTS_URI`, if the sender uses it.
     pub instants: Option<u8>,
-    /// Of `REDUNDANCY_URI`, if the sender uses it. Read in the two-byte form alone: the elements
-    /// of the other are too short.
+    /// Id of `REDUNDANCY_URI`, if the sender uses it. Read only in the two-byte form: elements of
+    /// the one-byte form are too short.
     pub redundancy: Option<u8>,
 }
 
 impl ExtensionIds {
-    /// What a tautline sender writes, and what is assumed where no session description speaks.
+    /// Identifiers that tautline senders use, assumed without a session description.
     pub const DEFAULT: Self = Self { capture: Some(1), instants: Some(2), redundancy: Some(3) };
-    /// No extension is read.
+    /// No extensions.
     pub const NONE: Self = Self { capture: None, instants: None, redundancy: None };
 }
 
@@ -79,18 +76,18 @@ impl Default for ExtensionIds {
     }
 }
 
-/// What the sender says of the instants of a packet, on its own clock.
+/// Times of a packet on the sender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderStamps {
-    /// First frame at the ADC, on the clock of the sender's RTCP reports.
+    /// Capture of the first frame at the ADC, on the clock of the sender's RTCP reports.
     pub capture: NtpTime,
-    /// What else it says, if it does.
+    /// Further instants, if present.
     pub instants: Option<Instants>,
 }
 
-/// Profile number of the two-byte form; its last four bits are the application's (RFC 8285 §4.3).
+/// Profile number of the two-byte form; its last four bits are application-specific (RFC 8285
+/// §4.3).
 const TWO_BYTE_FORM: u16 = 0x1000;
-/// The bits of the profile number that tell the form.
 const FORM_BITS: u16 = 0xFFF0;
 /// Bytes before each element: identifier and length.
 const ELEMENT_HEAD: usize = 2;

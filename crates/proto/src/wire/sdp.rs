@@ -1,7 +1,7 @@
-//! Session descriptions (SDP, RFC 8866) of one audio stream, as AES67 and ordinary RTP programs
-//! write and read them.
+//! Session descriptions (SDP, RFC 8866) of one audio stream, as written and read by AES67 and
+//! common RTP programs.
 //!
-//! Unlike the rest of [`crate::wire`] this allocates: a description is read once, at set-up.
+//! Unlike the rest of [`crate::wire`] this allocates: a description is read once, during set-up.
 
 mod coding;
 mod decimal;
@@ -19,95 +19,95 @@ use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 use crate::units::{Channels, Rate, UnitError};
 
-/// The most bytes that are read; real descriptions have a few hundred.
+/// Maximum size in bytes; real descriptions have a few hundred.
 pub const MOST_BYTES: usize = 1 << 20;
-/// The most lines that are read.
+/// Maximum number of lines.
 pub const MOST_LINES: usize = 4096;
-/// The most media sections that are read.
+/// Maximum number of media sections.
 pub const MOST_MEDIA: usize = 64;
 
-/// Attribute of the link offset in milliseconds, decimal; tautline's own.
+/// Attribute for the link offset in decimal milliseconds; specific to tautline.
 const LINK_OFFSET: &str = "x-link-offset";
-/// One audio stream and where to find it.
+/// Description of an audio stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// What people call the stream.
+    /// Name of the stream.
     pub name: String,
-    /// Who describes it.
+    /// Origin of the description.
     pub origin: SdpOrigin,
-    /// Where the packets are sent: a group, or the receiver itself.
+    /// Destination of the packets: a group, or the receiver itself.
     pub destination: IpAddr,
     /// UDP port of the packets.
     pub rtp_port: u16,
-    /// UDP port of the reports; the next one unless said otherwise.
+    /// UDP port of RTCP; the next one by default.
     pub rtcp_port: u16,
-    /// How many routers a multicast packet may cross (IPv4 only).
+    /// TTL of multicast packets (IPv4 only).
     pub ttl: Option<u8>,
-    /// The senders to accept (RFC 4570 `incl`); empty for any.
+    /// Senders to accept (RFC 4570 `incl`); empty for all.
     pub sources: Vec<IpAddr>,
     /// Nominal frames per second.
     pub rate: Rate,
     /// Samples per frame.
     pub channels: Channels,
-    /// Coding of one sample.
+    /// Sample format.
     pub sample: SampleFormat,
-    /// What compresses the samples of a packet, if anything does.
+    /// Codec, if compressed.
     pub coder: Option<Codec>,
     /// RTP payload type: 0 to 127.
     pub payload_type: u8,
-    /// Frames per packet, by `framecount` or else the nearest to `ptime`. `None` where neither
-    /// stands, as with senders that fill datagrams; and a packet may hold another count anyway.
+    /// Frames per packet, from `framecount` or else the nearest to `ptime`. `None` without either,
+    /// as with senders that fill datagrams. Packets may have other lengths.
     pub packet: Option<Frames>,
-    /// From capture to DAC, as the sender promises it.
+    /// Announced latency from capture to DAC.
     pub link_offset: Option<Span>,
-    /// RTP timestamp at the epoch of the reference clock (RFC 7273 §5.2), if media and reference
-    /// clock are locked.
+    /// RTP timestamp at the epoch of the reference clock (RFC 7273 §5.2), if the media clock is
+    /// locked to it.
     pub mediaclk_offset: Option<u32>,
-    /// The clock behind the sender's time stamps (RFC 7273 §4).
+    /// Clock of the sender's timestamps (RFC 7273 §4).
     pub reference: Reference,
     /// Header extensions of the packets.
     pub extensions: ExtensionIds,
-    /// Whether packets are sealed (`RTP/SAVP`, RFC 3711 §12).
+    /// Whether packets are encrypted (`RTP/SAVP`, RFC 3711 §12).
     pub sealed: bool,
-    /// The keys that it gives for that, first the best (RFC 4568 §4); others have to know theirs.
+    /// Keys in order of preference (RFC 4568 §4); if empty, receivers need them from elsewhere.
     pub crypto: Vec<SdpCrypto>,
 }
 
-/// What stands behind the tag of `a=crypto` (RFC 4568 §9.1): a profile and a key, which is a secret.
+/// `a=crypto` attribute after its tag (RFC 4568 §9.1): a profile and a key, which is a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SdpCrypto(pub String);
 
 impl core::fmt::Debug for SdpCrypto {
-    /// Nothing of the key: what is printed is kept by somebody.
+    /// Hides the key, since output may be stored.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("SdpCrypto")
     }
 }
 
-/// Who describes a stream: the `o=` line, as far as it is numbers.
+/// Origin of a description: the numbers and the address in the `o=` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SdpOrigin {
-    /// Session identifier; zero if it was no number.
+    /// Session identifier; zero if it is not a number.
     pub session: u64,
-    /// Grows with every change of the description.
+    /// Version, which increases with every change of the description.
     pub version: u64,
-    /// The describing host; unspecified if it was no address.
+    /// Describing host; unspecified if it is not an address.
     pub address: IpAddr,
 }
 
 /// A reference clock (RFC 7273 §4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// The sender's own, or none named.
+    /// The sender's own clock, or none named.
     Local,
-    /// What follows `ptp=`, such as `IEEE1588-2008:39-A7-94-FF-FE-07-CB-D0:0`.
+    /// Text after `ptp=`, such as `IEEE1588-2008:39-A7-94-FF-FE-07-CB-D0:0`.
     Ptp(String),
-    /// Another kind, whole.
+    /// Full text of another kind.
     Other(String),
 }
 
 impl Description {
-    /// The format of the stream, with `otherwise` frames per packet if the description gives none.
+    /// Format of the stream, with `otherwise` frames per packet if the description has none.
     pub fn format(&self, otherwise: Frames) -> StreamFormat {
         StreamFormat {
             coder: self.coder,
@@ -120,12 +120,12 @@ impl Description {
     }
 }
 
-/// Why no stream can be read from a description.
+/// Error of reading a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescriptionError {
-    /// The line to look at, from 1, if there is one.
+    /// Line number from 1, if there is one.
     pub line: Option<usize>,
-    /// What is wrong with it.
+    /// Fault in the line.
     pub fault: SdpFault,
 }
 
@@ -140,7 +140,7 @@ impl core::fmt::Display for DescriptionError {
     }
 }
 
-/// Why no stream can be read from a description.
+/// Fault in a description.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SdpFault {
     /// More than [`MOST_BYTES`].
@@ -167,36 +167,36 @@ pub enum SdpFault {
     /// No UDP port, or none left for RTCP.
     #[error("invalid UDP port '{0}': must be 1 to 65534")]
     UdpPort(String),
-    /// No `c=` line.
+    /// Missing `c=` line.
     #[error("no destination is given; a line such as c=IN IP4 239.1.2.3/32 is missing")]
     NoDestination,
     /// A `c=` line without an IP address.
     #[error("invalid destination '{0}': must be IN IP4 ADDRESS or IN IP6 ADDRESS")]
     Destination(String),
-    /// A payload type that nothing explains.
+    /// Payload type without explanation.
     #[error(
         "payload type {0} is not explained; a line a=rtpmap:{0} CODING/RATE/CHANNELS is missing"
     )]
     PayloadType(String),
-    /// The `rtpmap` of the payload type cannot be read.
+    /// Invalid `rtpmap` of the payload type.
     #[error("invalid a=rtpmap:{0}: must be TYPE CODING/RATE/CHANNELS")]
     Map(String),
-    /// A coding other than PCM.
+    /// Unsupported coding.
     #[error("the coding {0} is not carried; have the sender use L16 or L24")]
     Coding(String),
-    /// A rate or channel count that is not carried.
+    /// Unsupported rate or channel count.
     #[error(transparent)]
     Unit(#[from] UnitError),
 }
 
-/// A line of a description that is ignored, or a stream in it.
+/// A line or stream of a description that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SdpWarning {
-    /// Number of the line, from 1.
+    /// Line number from 1.
     pub line: usize,
-    /// The beginning of the line. It contains no key and no control character.
+    /// Beginning of the line, without keys and control characters.
     pub text: String,
-    /// Why it is ignored.
+    /// Reason for ignoring it.
     pub oddity: SdpOddity,
 }
 
@@ -207,37 +207,37 @@ impl core::fmt::Display for SdpWarning {
     }
 }
 
-/// Why a line is ignored.
+/// Reason for ignoring a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SdpOddity {
     /// Not `X=VALUE` with a letter of RFC 8866 §5.
     #[error("not a line of SDP")]
     Form,
-    /// A value of another form.
+    /// Invalid value.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// Longer than packets may be; the packets that arrive tell their length.
+    /// Packet time beyond the limit; received packets have their own length.
     #[error("packets of {0} exceed the maximum of 20ms; received packets tell their length")]
     PacketTime(Span),
-    /// The same in bytes of sound.
+    /// Packet size beyond the limit.
     #[error("packets of {0} bytes exceed a UDP datagram; received packets tell their length")]
     PacketBytes(i64),
-    /// A line behind another of its kind.
+    /// Repeated line.
     #[error("only the first is used")]
     Another,
-    /// A line that no receiver may use any more (RFC 8866 §5.12).
+    /// Obsolete line (RFC 8866 §5.12).
     #[error("obsolete and not used")]
     Obsolete,
-    /// Another description follows the first.
+    /// Second description.
     #[error("a second description begins here; only the first is read")]
     Second,
-    /// A stream that cannot be received.
+    /// Stream that cannot be received.
     #[error("{0}")]
     Refused(SdpFault),
-    /// A stream that is not sent at present (RFC 8866 §6.7.4).
+    /// Stream that is currently not sent (RFC 8866 §6.7.4).
     #[error("the stream is inactive")]
     Inactive,
-    /// An encrypted stream whose key is not in the description.
+    /// Encrypted stream without a key in the description.
     #[error("the stream is encrypted and its key is not given")]
     NoKey,
 }

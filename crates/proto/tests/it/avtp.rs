@@ -1,5 +1,5 @@
-//! Talkers and listeners: what a packet says of its presentation is when its sound is heard, to the frame, through
-//! what is lost, stepped and comes round.
+//! Presentation times in packets determine playback to the frame, despite losses, clock steps and
+//! wraps.
 
 use tautline_dsp::format::{SampleFormat, encode};
 use tautline_proto::clock::ClockMapping;
@@ -26,7 +26,7 @@ const PDU: Frames = Frames::new(6);
 const PERIOD: Frames = Frames::new(48);
 const LATENCY: Span = Span::from_millis(20);
 const STREAM: StreamId = StreamId(0x0222_3344_5566_0001);
-/// The talker's clock less ours: presentation times come round 20 ms after the first packet.
+/// Talker's clock minus ours: presentation times wrap 20 ms after the first packet.
 const WALL: Span = Span::from_nanos((400_000_000 << 32) - 1_040_000_000);
 
 fn format(sample: SampleFormat) -> StreamFormat {
@@ -40,7 +40,7 @@ fn format(sample: SampleFormat) -> StreamFormat {
     }
 }
 
-/// A frame as no other: its number, in steps that all codings hold.
+/// Unique value per frame: its number, in steps that all codings represent.
 fn sample(frame: i64) -> f32 {
     (frame.rem_euclid(30_000) + 1) as f32 / 32_768.0
 }
@@ -64,7 +64,7 @@ fn config(
     }
 }
 
-/// Where the presentation time stands in a datagram.
+/// Offset of the presentation time in a datagram.
 fn time_at(encapsulation: Encapsulation) -> usize {
     match encapsulation {
         Encapsulation::Ethernet => 12,
@@ -72,28 +72,27 @@ fn time_at(encapsulation: Encapsulation) -> usize {
     }
 }
 
-/// A talker, a listener that knows its clock, and what is on the way.
+/// A talker, a listener that knows its clock, and the path.
 struct Road {
     wire: &'static dyn Pack,
     latency: Span,
-    /// The talker's clock less ours.
     wall: Span,
-    /// Packets whose way was told.
+    /// Number of reported packet traces.
     passages: u64,
     passage: Option<PacketTrace>,
     sender: Packetizer,
     receiver: JitterBuffer,
     blocks: i64,
     packets: i64,
-    /// What was heard: the instant of each frame's DAC, and the frame, or none.
+    /// Output: DAC time of each frame, and its number if intact.
     heard: Vec<(LocalTime, Option<i64>)>,
     concealed: i64,
     missing: i64,
-    /// Frames that its blocks begin after those of the card that plays.
+    /// Offset of the talker's blocks against those of the playing card, in frames.
     beside: i64,
-    /// The same within a frame.
+    /// Additional offset within a frame.
     within: Span,
-    /// The frames of the card that plays meet its DAC so long after those of the talker's card met its ADC.
+    /// Phase between the frames of both cards.
     aside: Span,
 }
 
@@ -144,8 +143,8 @@ impl Road {
         }
     }
 
-    /// The talker sends nothing for so many periods, and goes on with sound of then; or, if it begins `again`, as a
-    /// program does that is started anew.
+    /// The talker is silent for these periods and continues with current sound; with `again`, as a
+    /// restarted program.
     fn pause(&mut self, periods: i64, again: bool) {
         for _ in 0..periods {
             self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
@@ -158,7 +157,7 @@ impl Road {
         }
     }
 
-    /// So many periods of both cards; `change` says what becomes of each packet.
+    /// Runs both cards; `change` may modify or drop (`false`) each packet.
     fn play(&mut self, periods: i64, mut change: impl FnMut(i64, &mut [u8]) -> bool) {
         self.carry(periods, |receiver, packet, datagram, now| {
             if change(packet, datagram) {
@@ -167,7 +166,7 @@ impl Road {
         });
     }
 
-    /// The same by a `network` that brings each packet to the listener as it likes.
+    /// Runs both cards; `network` delivers the packets.
     fn carry(
         &mut self,
         periods: i64,
@@ -187,7 +186,6 @@ impl Road {
         }
     }
 
-    /// The period that is asked for at `now`.
     fn pull(&mut self, now: LocalTime) {
         let mut out = [0.0; 48];
         let meets = now + Span::from_millis(1) + self.aside;
@@ -198,7 +196,6 @@ impl Road {
             *passage = Some(newest);
         });
         self.concealed += pulled.concealed.count();
-        // Before the first frame is due there is none.
         let begun = meets >= START + self.latency;
         self.missing += if begun { pulled.missing.count() } else { 0 };
         for (index, value) in out.iter().enumerate() {
@@ -210,7 +207,7 @@ impl Road {
         self.blocks += 1;
     }
 
-    /// Frames that were not heard when they were to be, from the first that was.
+    /// Frames missing from the output at their time, after the first present one.
     fn unheard(&self) -> Vec<i64> {
         let due = |at: LocalTime| {
             let since = at - self.latency - START;
@@ -243,7 +240,7 @@ fn every_frame_is_heard_at_its_presentation_while_the_clock_comes_round() {
 fn an_outage_longer_than_the_numbers_go_round_is_counted() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L24);
     road.play(200, |_, _| true);
-    // 300 packets: 256 and some.
+    // 300 packets: more than a wrap of 256.
     road.play(1000, |packet, _| !(1700..2000).contains(&packet));
     assert_eq!(road.receiver.counters().lost, 300);
     let unheard = road.unheard();
@@ -253,8 +250,8 @@ fn an_outage_longer_than_the_numbers_go_round_is_counted() {
 #[test]
 fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
-        // Less than what lies in the playout, more than numbers go round, and seconds; as a program that goes on, and
-        // as one that is started again.
+        // Shorter than the playout, longer than a wrap of the numbers, and seconds; resumed, and
+        // restarted.
         for (pause, again) in [(12, true), (46, true), (46, false), (600, true), (5_000, false)] {
             let mut road = Road::over(encapsulation, SampleFormat::L16);
             road.play(500, |_, _| true);
@@ -264,7 +261,7 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
             let counters = *road.receiver.counters();
             assert_eq!((counters.lost, counters.resyncs), (0, 1), "{told}: {counters:?}");
             assert_eq!((counters.duplicate, counters.doubted), (0, 1), "{told}");
-            // Heard from the second packet on that tells of it, and to its end before that.
+            // The old run plays to its end; the new one plays from the second packet.
             let unheard = road.unheard();
             let (ended, begins) = (500 * 48, (500 + pause) * 48 + 3);
             let whole = |frame: &i64| (ended..begins + 6 + 96).contains(frame);
@@ -276,7 +273,7 @@ fn a_talker_that_pauses_or_begins_again_is_placed_anew_once_and_lost_nothing() {
 
 #[test]
 fn a_talker_that_says_that_it_begins_anew_is_placed_anew_at_once_and_counted() {
-    // An xrun of its card, of 30 ms less what no packet holds, told at once or bit by bit.
+    // An xrun of the talker's card of 30 ms, reported at once or in parts.
     for parts in [1, 2, 3, 30] {
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
         road.play(500, |_, _| true);
@@ -301,7 +298,7 @@ fn what_was_sent_before_a_talker_began_again_is_heard_to_its_end_wherever_its_fr
         let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
         road.aside = eighth(aside);
         road.play(500, |_, _| true);
-        // The new run is there 8 ms before what was sent has been heard.
+        // The new run arrives 8 ms before the old one has been played.
         road.pause(12, true);
         road.within = eighth(eighths);
         road.play(500, |_, _| true);
@@ -349,7 +346,7 @@ fn a_packet_whose_time_is_seconds_away_disturbs_nothing_whatever_it_says_of_a_re
 
 #[test]
 fn packets_of_one_frame_are_heard_whole_and_those_that_nobody_could_follow_are_told() {
-    // More at once than packets of 125 us would be: 960 of 2048, and 4800.
+    // More packets in flight than with 125 us: 960 for 2048 places, and 4800.
     for (latency, all) in [(LATENCY, true), (Span::from_millis(100), false)] {
         let format = StreamFormat { packet: Frames::new(1), ..format(SampleFormat::L24) };
         let mut road = Road::of(Encapsulation::Ethernet, format, latency);
@@ -386,7 +383,6 @@ fn a_capture_is_known_only_where_somebody_tells_how_long_before_the_presentation
     road.receiver.apply(ReceiveCommand::PresentedAfter(Some(LATENCY)));
     road.play(100, |_, _| true);
     assert_eq!(road.passage.unwrap().total(), Some(LATENCY));
-    // Another talker follows, of whom nobody says anything.
     road.receiver.apply(ReceiveCommand::PresentedAfter(None));
     road.play(100, |_, _| true);
     assert_eq!(road.passage.unwrap().origin, None);
@@ -416,7 +412,7 @@ fn a_talker_presents_by_the_clock_that_it_was_told_last_and_says_when_that_is_un
 fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
     const CAPTURED: &[u8] = include_bytes!("../data/aaf-class-a.pcap");
     const SOUND: &[u8] = include_bytes!("../data/sound-s16le.raw");
-    // What was captured has nanoseconds of the day, and that plug-in has TAI 37 s ahead.
+    // The capture has nanosecond timestamps of UTC; the talker's TAI is 37 s ahead.
     assert_eq!(CAPTURED[..4], [0x4D, 0x3C, 0xB2, 0xA1]);
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| CAPTURED[at + byte]));
     let (mut at, mut came) = (24, Vec::new());
@@ -431,7 +427,7 @@ fn a_talker_with_a_captured_card_of_another_program_is_heard_to_the_bit() {
     let format = StreamFormat { channels: Channels::STEREO, ..format(SampleFormat::L16) };
     let wire = AafUnpack::of(Encapsulation::Ethernet, Some(StreamId(0xAABB_CCDD_EEFF_0001)));
     let offset = Span::from_nanos(first + 37_000_000_000 - START.as_nanos());
-    // Of its latency nothing is known but that its packets came 50 ms before they were to be heard.
+    // Its latency is unknown; packets arrived 50 ms before presentation.
     let latency = Span::from_millis(60);
     let mut receiver = JitterBuffer::new(JitterBufferConfig::new(wire, format, latency));
     receiver.set_clock(Author::of(0xEEFF_0001), ClockMapping::known(offset, Span::from_micros(1)));

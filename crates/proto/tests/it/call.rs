@@ -1,4 +1,5 @@
-//! A call from dial to goodbye, both machines and a line between them that can be cut, in time of its own.
+//! A call from dial to goodbye between both state machines, over a line that can be cut, in virtual
+//! time.
 
 use tautline_trial::snapshot;
 
@@ -23,10 +24,8 @@ fn offer() -> CallOffer {
     offers::offer(&[SampleFormat::L24, SampleFormat::L16])
 }
 
-/// What a machine did, when, in words.
 type Said = Vec<(i64, String)>;
 
-/// One end that calls.
 struct CallingEnd {
     caller: CallerEnd,
     peer: [u8; 32],
@@ -36,14 +35,14 @@ struct CallingEnd {
     did: Said,
 }
 
-/// One end that is called, those that call it, and the network between.
+/// The called end, its callers, and the network.
 struct World {
     now: LocalTime,
     answering: Answering,
     ends: Vec<CallingEnd>,
     lines: u64,
     calls: u8,
-    /// While it is down nothing passes, and what was under way is lost.
+    /// While down, nothing passes, and messages under way are lost.
     up: bool,
     did: Said,
 }
@@ -94,7 +93,7 @@ impl World {
                     let end = self.ends.iter_mut().find(|end| end.line == Some(line));
                     if let (Some(end), true) = (end, self.up) {
                         end.line = None;
-                        // What was said before is heard before the end of it.
+                        // Messages sent before the close arrive first.
                         while let Some((_, message)) = end.back.pop_front() {
                             end.caller.said(message, now);
                         }
@@ -151,7 +150,7 @@ impl World {
                 }
                 CallerStep::Say(_) => {}
                 CallerStep::Close => {
-                    // The other end hears of it, unless nothing passes.
+                    // The peer notices, unless the network is down.
                     if let (Some(line), true) = (end.line.take(), up) {
                         while let Some((_, message)) = end.there.pop_front() {
                             self.answering.said(line, message, CallId([0; 16]), now);
@@ -243,7 +242,7 @@ fn a_caller_that_is_not_heard_of_any_more_makes_room() {
     let wanted = CALL_KEPT + LINE_DEAD;
     assert!((wanted - Span::from_secs(2)..=wanted + BEAT).contains(&kept), "{kept}");
     assert_eq!(world.answering.calls(), 0);
-    // It comes back too late: its call is over there, and it calls anew by itself.
+    // It returns too late: the call is over at the peer, and it calls again by itself.
     world.up = true;
     world.run(Span::from_secs(10));
     let did = words(&world.ends[0].did);
@@ -257,7 +256,7 @@ fn a_program_that_died_and_calls_again_takes_its_place_at_once() {
     world.ends[1].peer = world.ends[0].peer;
     world.ends[1].caller = CallerEnd::new(offer(), world.now + Span::from_secs(10));
     world.run(Span::from_secs(5));
-    // The kernel closes what a dead process had open.
+    // The kernel closes the sockets of a dead process.
     let line = world.ends[0].line.take().unwrap();
     world.answering.gone(line, world.now);
     world.ends.remove(0);
@@ -342,12 +341,12 @@ fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more()
         if lost == "again 5ms" {
             world.ends[0].caller.change(longer.clone()).unwrap();
         }
-        // It is on its way.
+        // The message is under way.
         world.turn();
         world.cut();
         world.run(LINE_DEAD + Span::from_secs(1));
         world.up = true;
-        // The line is there again, and what is said on it first did not come there yet.
+        // The line is back; the first message on it has not arrived yet.
         while world.ends[0].did.last().is_none_or(|(_, word)| word != lost) {
             world.run(BEAT);
             assert!(world.millis() < 60_000, "{:?}", world.ends[0].did);
@@ -358,7 +357,7 @@ fn what_was_asked_for_as_the_line_fell_is_asked_for_once_more_and_then_no_more()
     let did = words(&world.ends[0].did);
     assert_eq!(did, ["begin", "away", "resumed", "again 5ms", "away", "resumed", "dropped 5ms"]);
     assert_eq!(world.ends[0].caller.call().unwrap().terms, terms);
-    // What is asked for now is another change, and taken.
+    // A different change is accepted now.
     world.ends[0].caller.change(longer).unwrap();
     world.run(Span::from_secs(1));
     assert_eq!(words(&world.ends[0].did).last(), Some(&"change to 5ms"));
@@ -393,7 +392,7 @@ fn a_caller_is_told_that_it_is_not_heard_if_it_reads_that() {
     assert_eq!(steps(&mut answering), [], "it has no word for it");
 }
 
-/// One line to an end that is called, said to by hand.
+/// A line to a called end, driven manually.
 fn by_hand() -> (Answering, LocalTime) {
     let mut answering = Answering::new(offer(), vec![7_000]);
     let now = LocalTime::ZERO + Span::from_secs(1);
@@ -429,7 +428,7 @@ fn who_connects_and_says_nothing_is_closed() {
     let (mut answering, now) = by_hand();
     answering.poll(now + Span::from_millis(4_900));
     assert_eq!(steps(&mut answering), []);
-    // Not even by saying what is no call.
+    // A message other than a call does not help.
     answering.said(
         ConnectionId(1),
         CallMessage::Ping,
@@ -478,13 +477,13 @@ fn a_latency_that_the_devices_do_not_keep_is_taken_by_no_change() {
     };
     let answer = said(CallMessage::Call { version: CALL_VERSION, offer, resumes: None });
     let CallMessage::Accepted { terms, .. } = answer else { panic!("{answer:?}") };
-    // Packets of a millisecond from periods of 5 are 5 ms old, and are played 20 ahead; 1 ms is for the way.
+    // Packets of 1 ms from periods of 5 are 5 ms old, and play 20 ms later; 1 ms is for the path.
     assert_eq!(terms.latency, CallLatency::Kept(ms(26)));
     let less = CallTerms { latency: CallLatency::Kept(ms(25)), ..terms.clone() };
     let answer = said(CallMessage::Change(less));
     let CallMessage::Kept(why) = &answer else { panic!("{answer:?}") };
     snapshot!(why.as_str());
-    // Its sound has room for a sixteenth of a second more than what it began with.
+    // Its capacity is the initial latency plus a sixteenth of a second.
     let room = ms(26) + Span::from_micros(62_500);
     let most = CallTerms { latency: CallLatency::Kept(room), ..terms.clone() };
     assert_eq!(said(CallMessage::Change(most.clone())), CallMessage::Changed(most));
@@ -558,7 +557,7 @@ fn a_call_that_is_taken_up_again_offers_what_its_devices_run_as_alone() {
     caller.line_lost(now);
     let now = now + Span::from_secs(1);
     assert_eq!(offered(&mut caller, now), Some(run.there.rates));
-    // Nor is another answer taken.
+    // A different answer is rejected too.
     caller.said(accepted(2, &of(&[16_000])), now);
     let steps = steps(&mut caller);
     assert!(matches!(steps.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{steps:?}");

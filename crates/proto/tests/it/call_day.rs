@@ -1,5 +1,5 @@
-//! A day of what two ends of a call say to each other, with lines that are lost and taken up, changes, holds and pings:
-//! what both have in use after an hour is what they have at the end.
+//! A simulated day of messages in a call, with lost and resumed lines, changes, holds and pings:
+//! memory use after an hour equals that at the end.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,6 @@ use tautline_trial::live_bytes;
 use crate::offers;
 
 const WAY: Span = Span::from_millis(40);
-/// Of each of these the one after the other is done, so long after it.
 const PAUSES: [Span; 5] = [
     Span::from_millis(3_100),
     Span::from_millis(700),
@@ -29,7 +28,6 @@ fn offer() -> CallOffer {
     offers::offer(&[SampleFormat::L24, SampleFormat::L16])
 }
 
-/// What became of the day.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     begun: u32,
@@ -47,7 +45,6 @@ struct Tally {
 
 type OnTheWay = VecDeque<(LocalTime, CallMessage)>;
 
-/// What has come by now, the next of it.
 fn due(way: &mut OnTheWay, now: LocalTime) -> Option<CallMessage> {
     let (due, _) = way.front()?;
     if *due > now {
@@ -56,7 +53,6 @@ fn due(way: &mut OnTheWay, now: LocalTime) -> Option<CallMessage> {
     way.pop_front().map(|(_, message)| message)
 }
 
-/// Both ends and the network between.
 struct Talk {
     now: LocalTime,
     caller: CallerEnd,
@@ -65,7 +61,7 @@ struct Talk {
     lines: u64,
     there: OnTheWay,
     back: OnTheWay,
-    /// While it is not, nothing passes, and what was under way is lost.
+    /// While down, nothing passes, and messages under way are lost.
     up: bool,
     tally: Tally,
 }
@@ -86,7 +82,7 @@ impl Talk {
         }
     }
 
-    /// Lets so much time pass, from one instant at which something is due to the next.
+    /// Advances time from event to event.
     fn run(&mut self, span: Span) {
         let until = self.now + span;
         loop {
@@ -120,7 +116,7 @@ impl Talk {
         while let Some(step) = self.answering.step() {
             self.answer(step);
         }
-        // What the one's close brought about at the other.
+        // Steps caused by a close of the peer.
         while let Some(step) = self.caller.step() {
             self.calling(step);
         }
@@ -131,7 +127,7 @@ impl Talk {
         match step {
             CallerStep::Dial if self.up => {
                 self.lines += 1;
-                // Whoever dials again while the other end holds the line before to be whole.
+                // The caller redials while the peer still considers the old line intact.
                 self.line = Some(ConnectionId(self.lines));
                 self.answering.came(ConnectionId(self.lines), [1; 32], now);
                 self.caller.connected(CALL_VERSION, now);
@@ -144,7 +140,7 @@ impl Talk {
             CallerStep::Close => {
                 self.there.clear();
                 self.back.clear();
-                // The other end hears of it, unless nothing passes.
+                // The peer notices, unless the network is down.
                 if let Some(line) = self.line.take().filter(|_| self.up) {
                     self.answering.gone(line, now);
                 }
@@ -185,7 +181,7 @@ impl Talk {
         }
     }
 
-    /// The line breaks: at both ends at once, or so that only time tells them.
+    /// Cuts the line: both ends notice at once, or only by timeout.
     fn cut(&mut self, told: bool, span: Span) {
         self.up = false;
         self.there.clear();
@@ -198,7 +194,7 @@ impl Talk {
         self.up = true;
     }
 
-    /// Asks for one thing after the other, for so long; at the end nothing is under way.
+    /// Requests one change after another for this time; at the end none is pending.
     fn talk(&mut self, span: Span) {
         let until = self.now + span;
         let mut pauses = PAUSES.into_iter().cycle();
@@ -215,7 +211,7 @@ impl Talk {
                 2 | 9 => wanted.paths.clear(),
                 3 | 14 => wanted.paths = vec![CallPath::Udp, CallPath::Tcp],
                 5 => wanted.back.rate = Rate::HZ_44100,
-                // While something is under way, and while nothing is.
+                // Cuts with and without a pending request.
                 6 => self.cut(number % 2 == 0, Span::from_millis(400)),
                 10 => self.cut(number % 2 == 0, Span::from_secs(i64::from(number % 50))),
                 _ => wanted.there.ptime = Span::from_millis(1 + i64::from(number % 9)),
@@ -272,7 +268,7 @@ fn a_hold_whose_answer_was_lost_lets_the_other_end_take_no_sound_away_later() {
     talk.run(Span::from_secs(5));
     assert_eq!(talk.caller.change(sounding), Ok(()));
     talk.run(Span::from_secs(1));
-    // It was said once more, and answered then.
+    // It was repeated, and answered then.
     assert_eq!((talk.tally.resumed, talk.tally.held), (1, 1), "{:?}", talk.tally);
     talk.back.push_back((talk.now, CallMessage::Changed(held)));
     talk.run(Span::from_secs(1));

@@ -1,5 +1,3 @@
-//! Who gets a place, and who gets sound.
-
 use tautline_trial::snapshot;
 
 use crate::offers;
@@ -20,8 +18,8 @@ fn steps(answering: &mut Answering) -> Vec<AnsweringStep> {
     core::iter::from_fn(|| answering.step()).collect()
 }
 
-/// An end that is called with these limits, and what is answered to a call of a peer, with sound or without, on a line of
-/// its own.
+/// A called end with limits; returns its answers to calls of a peer, with or without sound, each on
+/// a new line.
 struct Limited(Answering, LocalTime, u64);
 
 impl Limited {
@@ -82,7 +80,7 @@ fn one_peer_has_as_many_places_and_as_much_sound_as_is_said_and_another_gets_in(
         assert!(refused.contains(&why) && refused.contains("--max-calls-per-host"), "{refused}");
         assert_eq!(called.call(2, &[CallPath::Udp]), Ok(()), "another has its place");
     }
-    // Of few that sound none has more than there are.
+    // No peer gets more calls with sound than there are in total.
     let mut called = Limited::new(8, CallLimits::of(8, 2, None).each(Some(4)));
     let had = (0..4).filter(|_| called.call(1, &[CallPath::Udp]).is_ok()).count();
     assert_eq!((had, called.call(1, &[])), (2, Ok(())));
@@ -126,7 +124,7 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     assert!(matches!(said.last(), Some(CallerStep::Over(CallOver::Refused(_)))), "{said:?}");
     let mut caller = begun(&without);
     assert!(matches!(steps(&mut caller).last(), Some(CallerStep::Begin(_))));
-    // Nor where the call is taken up by another line.
+    // Also rejected when the call resumes on another line.
     let mut again = begun(&without);
     again.line_lost(now);
     again.poll(now + Span::from_secs(1));
@@ -144,7 +142,7 @@ fn nobody_but_the_caller_ends_that_a_call_is_without_sound() {
     caller.change(without.clone()).unwrap();
     caller.said(CallMessage::Changed(without.clone()), now);
     assert_eq!(steps(&mut caller).last(), Some(&CallerStep::Change(without.clone())));
-    // It was asked for once.
+    // One request permits one change.
     caller.change(sounds.clone()).unwrap();
     caller.said(CallMessage::Changed(sounds), now);
     caller.said(CallMessage::Changed(without), now);

@@ -1,5 +1,5 @@
-//! The end that calls, answered by hand: what it asks for while something else is not answered yet, and what it says to
-//! an older one.
+//! The calling end, answered manually: requests while others are pending, and messages to older
+//! peers.
 #![expect(clippy::unwrap_used, reason = "two ends that do not agree here are a failure")]
 
 use crate::offers;
@@ -22,7 +22,6 @@ fn offer(latency: Option<CallLatency>) -> CallOffer {
     CallOffer { latency, ..offers::offer(&[SampleFormat::L24, SampleFormat::L16]) }
 }
 
-/// What is said by then.
 fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
     core::iter::from_fn(|| caller.step())
         .filter_map(|step| match step {
@@ -32,7 +31,7 @@ fn said(caller: &mut CallerEnd) -> Vec<CallMessage> {
         .collect()
 }
 
-/// Says its offer on a line of this version.
+/// Sends its offer on a line of this version.
 fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
     caller.poll(now);
     said(caller);
@@ -43,7 +42,6 @@ fn dialled(caller: &mut CallerEnd, version: u32, now: LocalTime) -> CallOffer {
     }
 }
 
-/// In a call with an end that can all of that.
 fn calling(version: u32) -> (CallerEnd, CallTerms) {
     let mut caller = CallerEnd::new(offer(None), NOW);
     let terms = dialled(&mut caller, version, NOW).choose(&offer(None)).unwrap();
@@ -74,7 +72,7 @@ fn a_hold_stays_one_where_what_was_asked_for_before_it_is_refused() {
     caller.said(CallMessage::Changed(held.clone()), NOW);
     assert_eq!(caller.asked(), None);
     assert!(!caller.call().unwrap().terms.sound());
-    // Nor does anybody's late word open a microphone.
+    // A late message does not open the microphone either.
     caller.said(CallMessage::Changed(terms), NOW);
     assert!(!caller.call().unwrap().terms.sound());
 }
@@ -96,7 +94,7 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
     let (mut caller, terms) = calling(CALL_VERSION);
     let by_tcp = CallTerms { paths: vec![CallPath::Tcp], ..terms };
     caller.change(by_tcp.clone()).unwrap();
-    // What its devices are is offered again, with the path of the command line.
+    // Offers its devices again, with the path from the command line.
     caller.offers(CallOffer { paths: vec![CallPath::Udp], ..offer(None) });
     caller.said(CallMessage::Changed(by_tcp.clone()), NOW);
     assert_eq!(caller.call().unwrap().terms, by_tcp);
@@ -104,7 +102,7 @@ fn a_call_that_is_made_anew_goes_by_what_was_asked_for_last() {
     said(&mut caller);
     let again = dialled(&mut caller, CALL_VERSION, NOW + Span::from_secs(1));
     assert_eq!(again.paths, [CallPath::Tcp]);
-    // Though whatever was under way may be answered.
+    // Earlier requests may still be answered.
     caller.said(CallMessage::Resumed, NOW);
     caller.change(CallTerms { paths: vec![CallPath::Udp], ..by_tcp.clone() }).unwrap();
     caller.change(by_tcp.clone()).unwrap();
@@ -141,7 +139,7 @@ fn an_older_end_is_told_nothing_of_how_far_a_latency_goes() {
         let asked = caller.change(CallTerms { latency: far, ..terms.clone() });
         assert_eq!(asked, Err(NotAsked::Older), "version {version}");
         caller.change(CallTerms { latency: CallLatency::AUTO, ..terms }).unwrap();
-        // Nor by the end that is called.
+        // The called end omits it too.
         let mut answering = Answering::new(offer(Some(far)), vec![7_000]);
         answering.came(ConnectionId(1), [1; 32], NOW);
         let call = CallMessage::Call { version, offer: offer(None), resumes: None };

@@ -1,5 +1,5 @@
-//! Under test: the line between a stream's media time and its sender's clock, fed often by packets
-//! or seldom by reports.
+//! The mapping between a stream's media time and its sender's clock, with frequent updates by
+//! packets or rare ones by reports.
 
 use proptest::prelude::*;
 use tautline_proto::clock::{MediaClock, ReadingOutcome};
@@ -8,12 +8,12 @@ use tautline_proto::units::{Ppm, Rate};
 
 const START: WallTime = WallTime::from_unix_nanos(1_700_000_000_000_000_000);
 
-/// When a card with this rate error captures `media`.
+/// Capture time of `media` on a card with this rate error.
 fn truth(media: MediaTime, drift: Ppm) -> WallTime {
     START + drift.unstretch(Rate::HZ_48000.span_of(media - MediaTime::ZERO))
 }
 
-/// The greatest error once it has settled, with readings every `apart`, each off by `noise`.
+/// Maximum error after settling, with readings every `apart`, each with an error of `noise`.
 fn worst(drift: Ppm, apart: Span, mut noise: impl FnMut(i64) -> Span) -> Span {
     let mut clock = MediaClock::new(Rate::HZ_48000);
     let step = Rate::HZ_48000.frames_within(apart);
@@ -61,7 +61,7 @@ fn stamps_that_jitter_by_50_us_come_through_with_less_than_5() {
     let jitter = |reading: i64| Span::from_micros((reading * 7919) % 101 - 50);
     let off = worst(Ppm::from_f64(-80.0), Span::from_millis(1), jitter);
     assert!(off <= Span::from_micros(5), "{off}");
-    // All packets of a block share its stamp.
+    // Packets of a block share its timestamp.
     let jitter = |reading: i64| Span::from_micros((reading / 10 * 7919) % 101 - 50);
     let off = worst(Ppm::from_f64(-80.0), Span::from_millis(1), jitter);
     assert!(off <= Span::from_micros(5), "{off}");
@@ -118,10 +118,10 @@ proptest! {
             let before = clock.reference().map_or(media, |(newest, _)| newest);
             clock.observe(media, truth(media, Ppm::ZERO) + Span::from_micros(micros));
             let error = clock.wall(media).expect("just read") - truth(media, Ppm::ZERO);
-            // What the line says of long ago depends on its rate.
+            // Values far in the past depend on the slope.
             let (newest, _) = clock.reference().expect("just read");
             let ago = Rate::HZ_48000.span_of(newest - media);
-            // A line that has a rate swings over, the more the longer nothing was read.
+            // A line with a slope swings, the more the longer there was no reading.
             unread = unread.max(Rate::HZ_48000.span_of(newest - before));
             let most = Span::from_millis(1) + (ago + unread).divided(1000);
             prop_assert!(error.abs() <= most, "{error}");

@@ -1,4 +1,4 @@
-//! A media clock that CRF tells of is followed through whatever becomes of its packets.
+//! Following a media clock via CRF, despite damage to its packets.
 
 use proptest::prelude::*;
 use tautline_proto::clock::MediaClock;
@@ -10,21 +10,19 @@ use tautline_proto::wire::avtp::Encapsulation;
 use tautline_proto::wire::avtp::crf::{CrfHead, CrfInvalid};
 
 const STREAM: StreamId = StreamId(0x0222_3344_5566_0007);
-/// TAI of the first sample, today.
+/// TAI of the first sample.
 const EPOCH: i64 = 1_795_000_000_000_000_000;
-/// When it is here.
+/// Local time of the first sample.
 const START: LocalTime = LocalTime::from_nanos(5_000_000_000);
 
-/// A talker whose clock errs, and what follows it.
 struct Talker {
     head: CrfHead,
-    /// Times in each packet.
     times: i64,
     ppm: f64,
-    /// Packets so far, and TAI of the next.
+    /// Number of packets, and TAI of the next.
     packets: i64,
     next: f64,
-    /// What its clock of the times is set on by, in nanoseconds.
+    /// Step of its time clock in nanoseconds.
     set: i64,
     follower: CrfFollower,
 }
@@ -43,7 +41,7 @@ impl Talker {
         Self { head, times, ppm, packets: 0, next: 0.0, set: 0, follower }
     }
 
-    /// As Milan has it: 500 packets a second.
+    /// Milan: 500 packets a second.
     fn usual(ppm: f64) -> Self {
         Self::of(Rate::HZ_48000, 96, 1, ppm)
     }
@@ -53,12 +51,11 @@ impl Talker {
         nominal / (1.0 + self.ppm * 1e-6)
     }
 
-    /// When it is here: its path takes what it takes.
+    /// Local time of the next packet, without path delay.
     fn now(&self) -> LocalTime {
         START + Span::from_nanos(self.next as i64)
     }
 
-    /// The next packet, as it is written.
     fn packet(&mut self) -> Vec<u8> {
         let time = |at: i64| EPOCH + self.set + (self.next + at as f64 * self.interval()) as i64;
         let times: Vec<_> = (0..self.times).map(time).map(WallTime::from_unix_nanos).collect();
@@ -76,12 +73,11 @@ impl Talker {
         }
     }
 
-    /// As many that never come.
     fn lose(&mut self, packets: i64) {
         (0..packets).for_each(|_| drop(self.packet()));
     }
 
-    /// What is told is the truth, within what it says that it may be off by, which is no more than this.
+    /// Checks that the reported rate is true within the reported error, which is at most `within`.
     #[track_caller]
     fn is_followed(&self, within: f64) {
         let told = self.follower.told(self.now()).expect("nothing is known");
@@ -283,8 +279,8 @@ fn the_first_talker_that_comes_is_followed_until_it_is_silent() {
     assert!((follower.told(now).unwrap().rate.as_f64() + 7.0).abs() < 1.0);
 }
 
-/// The card's rate by the line of a stream whose times are 300 us astray, this way and that for a second each, after
-/// each packet of ten minutes: what it is off by at most.
+/// Maximum error of a card's rate over ten minutes, from a stream whose times are alternately 300
+/// us early and late for a second.
 fn astray(told: bool) -> f64 {
     let mut talker = Talker::usual(20.0);
     talker.speak(2000);

@@ -1,14 +1,14 @@
-//! Under test: the estimate of a peer's clock, as some of the exchanges are lies: of a broken peer,
-//! or of somebody who wants to move the sound. What is true in between stays what counts.
+//! The estimate of a peer's clock stays right if some exchanges are false, from a broken peer or an
+//! attacker that wants to move the sound.
 
 use tautline_proto::clock::{ClockEstimator, ClockMapping, Exchange};
 use tautline_proto::time::{LocalTime, Span, WallTime};
 
 const WALL: Span = Span::from_secs(1_700_000_000);
-/// What each way takes.
+/// Path delay in each direction.
 const WAY: Span = Span::from_micros(200);
 
-/// The true exchange that ends at `answered`, after a wait of 0.2 s at a peer 20 ppm fast.
+/// A true exchange that ends at `answered`, after 0.2 s at a peer 20 ppm fast.
 fn truth(answered: LocalTime) -> Exchange {
     let asked = answered - Span::from_millis(200) - WAY.times(2);
     Exchange {
@@ -20,14 +20,12 @@ fn truth(answered: LocalTime) -> Exchange {
     }
 }
 
-/// What the peer's clock shows.
 fn wall(local: LocalTime) -> WallTime {
     let gained = (local - LocalTime::ZERO).divided(50_000);
     WallTime::of_local(local + gained, WALL)
 }
 
-/// Two minutes of two exchanges a second, those that `lie` makes something else of included; how
-/// often a step was seen.
+/// Two minutes with two exchanges a second, each passed through `lie`.
 fn told(mut lie: impl FnMut(usize, Exchange) -> Exchange) -> (ClockEstimator, ClockMapping) {
     let mut estimator = ClockEstimator::new();
     let mut mapping = None;
@@ -95,7 +93,7 @@ fn a_clock_that_was_stepped_is_believed_at_the_third_report_or_the_fifth_and_cou
             let stepped = number >= 30;
             let exchange = if stepped { moved(exchange, by) } else { exchange };
             last = estimator.observe(exchange).or(last);
-            // What a drift of 500 ppm could have done takes two more.
+            // A step that a drift of 500 ppm could explain takes two more.
             let patience = if by.abs() > WAY.times(10) { 3 } else { 5 };
             if number == 30 + patience {
                 let error = last.expect("known").wall(answered) - wall(answered) - by;

@@ -1,4 +1,4 @@
-//! Everything that `proto` decides, driven in virtual time.
+//! Tests of `proto` in virtual time.
 
 #![expect(
     clippy::duplicate_mod,

@@ -1,4 +1,4 @@
-//! What runs on audio threads when plugins run elsewhere allocates nothing once it is laid out.
+//! Offloading does not allocate on audio threads after set-up.
 
 use tautline_proto::offload::block::{
     BlockSet, BlockSpec, BlockWay, ByteOrder, Element, Length, get_f32, put_f32,

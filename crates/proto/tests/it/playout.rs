@@ -1,4 +1,4 @@
-//! Under test: the playout buffer against a model that keeps every frame in a map.
+//! The playout buffer against a model that keeps every frame in a map.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,28 @@ use tautline_proto::playout::{Placed, Playout};
 use tautline_proto::time::{Frames, MediaTime};
 use tautline_proto::units::{Channels, Rate};
 
-/// Frames after a hole that a fade may change.
+/// Frames after a gap that a fade may change.
 const FADE: usize = 48;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A packet this far ahead of the cursor, of this many frames.
+    /// Packet: distance from the cursor, frames.
     Place(i64, usize),
-    /// So many frames are asked for.
     Pull(usize),
-    /// The cursor goes this far.
     Move(i64),
     Clear,
 }
 
-/// Frames kept by their media time, and the rules that the buffer promises.
 #[derive(Default)]
 struct Model {
     frames: BTreeMap<i64, i16>,
     cursor: Option<i64>,
     capacity: i64,
-    /// Frames behind the cursor that a move backwards finds again.
+    /// Frames behind the cursor that can be played again.
     history: i64,
-    /// Different for each frame that was ever placed.
+    /// Unique per placed frame.
     stamp: i16,
-    /// Frames of sound since the last hole.
+    /// Frames of sound since the last gap.
     since_hole: usize,
     sounded: bool,
 }
@@ -61,7 +58,7 @@ impl Model {
         self.frames.retain(|at, _| (behind..next + capacity).contains(at));
     }
 
-    /// What is at the cursor, frame by frame; moves on.
+    /// Frames at the cursor, which advances.
     fn pull(&mut self, count: usize) -> Vec<Option<i16>> {
         let Some(cursor) = self.cursor else { return vec![None; count] };
         let range = cursor..cursor + count as i64;
@@ -70,13 +67,13 @@ impl Model {
         found
     }
 
-    /// A hole of no length: fades, unless nothing sounded yet.
+    /// A gap of zero length: fades, unless there was no sound before.
     fn cut(&mut self) {
         self.sounded |= self.since_hole > 0;
         self.since_hole = 0;
     }
 
-    /// Fresh samples, never zero.
+    /// New samples, never zero.
     fn samples(&mut self, count: usize) -> Vec<i16> {
         (0..count)
             .map(|_| {
@@ -98,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Both channels of each sample, on the wire.
+/// Each sample in both channels, as on the wire.
 fn payload(coding: SampleFormat, samples: &[i16]) -> Vec<u8> {
     let both: Vec<_> =
         samples.iter().flat_map(|s| [*s, -*s]).map(|s| f32::from(s) / 32_768.0).collect();
@@ -125,7 +122,7 @@ fn check_block(
                 }
             }
             None => {
-                // A stream's first sound is not faded in; any other is.
+                // The first sound of a stream has no fade-in.
                 model.cut();
                 prop_assert!(model.sounded || frame[0] == 0.0);
             }
@@ -221,7 +218,7 @@ fn what_is_missing_after_the_end_of_a_source_is_its_silence() {
 #[test]
 fn a_hole_is_concealed_as_if_each_frame_had_been_learnt_when_it_was_played() {
     const BLOCK: usize = 50;
-    // Behind the cursor lie more frames than are learnt from, and fewer.
+    // The history is longer or shorter than the concealer learns from.
     for room in [4000, 100] {
         let mut playout = Playout::new(Rate::HZ_48000, Channels::MONO, Frames::new(room));
         let mut concealer = Concealer::new(1, 48_000);
@@ -243,7 +240,7 @@ fn a_hole_is_concealed_as_if_each_frame_had_been_learnt_when_it_was_played() {
             playout.pull(&mut heard);
             assert_eq!(heard.map(f32::to_bits), expected.map(f32::to_bits), "block {block}");
             if block % 301 == 300 {
-                // Where nothing moves the next sound is cross-faded all the same.
+                // A cross-fade, even if the position does not change.
                 playout.jump_to(MediaTime::from_frames((first + BLOCK) as i64));
                 concealer.cut();
             }

@@ -1,12 +1,11 @@
-//! Changes of a sender's format one at a time.
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::codec::Codec;
 use tautline_proto::packetizer::Packetizer;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 
-/// Each is false, and changes nothing, where [`Packetizer::set_format`] is.
+/// Changes one part of a sender's format. `false` without effect if [`Packetizer::set_format`]
+/// fails.
 pub(crate) trait Reformat {
     fn set_packet(&mut self, packet: Frames) -> bool;
     fn set_coding(&mut self, sample: SampleFormat, coder: Option<Codec>, payload_type: u8) -> bool;

@@ -1,5 +1,5 @@
-//! Under test: that packets hold exactly the frames that were captured, numbered, timed and marked
-//! as promised, whatever blocks, losses and changes of format come in which order.
+//! Packets contain exactly the captured frames, with correct numbers, times and markers, for any
+//! order of blocks, losses and format changes.
 
 use proptest::prelude::*;
 use tautline_dsp::format::{SampleFormat, encode};
@@ -23,11 +23,8 @@ const PERIOD: Frames = Frames::new(40);
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A block of so many frames.
     Push(i64),
-    /// The card lost so many frames.
     Skip(i64),
-    /// Packets are to have so many frames.
     Packet(i64),
     Sample(SampleFormat),
 }
@@ -42,7 +39,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What became of a frame of the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Frame {
     Captured {
@@ -50,24 +46,24 @@ enum Frame {
         at: LocalTime,
         taken: LocalTime,
     },
-    /// The card lost it.
+    /// Lost by the card.
     Lost,
 }
 
 struct Model {
-    /// Of the packet being filled.
+    /// Format of the packet being filled.
     format: StreamFormat,
     frames: Vec<Frame>,
-    /// The first frame that is in no packet yet, and not lost between two.
+    /// First frame that is neither packed nor lost between packets.
     open: usize,
-    /// The next packet is the first after a gap.
+    /// Whether the next packet is the first after a gap.
     marker: bool,
     packets: u64,
     octets: u64,
 }
 
 impl Model {
-    /// Holds a packet against what it should be; how many frames it has.
+    /// Checks a packet; returns its number of frames.
     fn check(
         &mut self,
         (datagram, instants): (&[u8], Departure),
@@ -185,7 +181,7 @@ proptest! {
                     }
                     for (at, (datagram, instants)) in sent.into_iter().enumerate() {
                         let frames = model.check((&datagram, instants), now)?;
-                        // What was begun in the old length is sent short.
+                        // A packet begun at the old length is sent short.
                         let whole = frames == model.format.packet;
                         prop_assert!(whole || (at == 0 && short && model.open == first));
                         if (at == 0 && short) || coming.packet == model.format.packet {
@@ -201,7 +197,7 @@ proptest! {
                     for (datagram, instants) in sent {
                         prop_assert_eq!(model.check((&datagram, instants), now)?, model.format.packet);
                     }
-                    // What is lost after the packet is in none: the next begins after it.
+                    // Frames lost after the packet belong to none: the next begins after them.
                     if within < frames as usize {
                         prop_assert_eq!(model.open, lost + within);
                         model.open = model.frames.len();
@@ -231,13 +227,13 @@ proptest! {
 #[test]
 fn the_room_is_that_of_the_longest_datagram_that_can_be_asked_for() {
     let mono = |packet, sample| StreamFormat { channels: Channels::MONO, ..format(packet, sample) };
-    // 20 ms of float at 48 kHz, and 40 bytes of header.
+    // 20 ms of float at 48 kHz, and a header of 40 bytes.
     let short = Packetizer::new(config(mono(48, SampleFormat::L16), Layout::NONE));
     assert_eq!(short.datagram_bytes(), 40 + 960 * 4);
     let channels = Channels::new(64).expect("there are 64");
     let wide = StreamFormat { channels, ..mono(48, SampleFormat::L16) };
     assert_eq!(Packetizer::new(config(wide, Layout::NONE)).datagram_bytes(), MOST_DATAGRAM_BYTES);
-    // At 8 kHz no packet is longer than an Ethernet frame; what it carries of others may be.
+    // At 8 kHz packets stay within an Ethernet frame, even with redundancy.
     let slow =
         StreamFormat { rate: Rate::new(8000).expect("supported"), ..mono(8, SampleFormat::L16) };
     assert_eq!(Packetizer::new(config(slow, Layout::NONE)).datagram_bytes(), ETHERNET);
@@ -278,7 +274,7 @@ fn nothing_is_repaired_across_frames_that_the_card_lost() {
         }
         sender.push(&block, times, keep);
     }
-    // Repair data's packets follow each other: the first after the gap begins anew.
+    // Repair data covers consecutive packets: it restarts after a gap.
     assert_eq!(carries, [false, true, true, true, false, true, true, true]);
 }
 

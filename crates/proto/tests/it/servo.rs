@@ -1,5 +1,5 @@
-//! Under test: the rate servo alone. What is due is a line with a drift and noise; the place goes on
-//! by the steps that the servo answers with.
+//! The rate servo alone. The due position is a line with drift and noise; the place advances by the
+//! servo's steps.
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -10,7 +10,6 @@ use tautline_proto::units::Rate;
 const PERIOD: i64 = 48;
 const RATE: Rate = Rate::HZ_48000;
 
-/// A card that plays what the servo says.
 struct Card {
     rate: Rate,
     servo: Servo,
@@ -20,9 +19,9 @@ struct Card {
     strays: Span,
     precision: Option<Span>,
     looks_ahead: bool,
-    /// Whether both cards are known to go by one clock.
+    /// Whether both cards are known to share a clock.
     one_clock: bool,
-    /// The step of each block so far, less one, in parts per million.
+    /// Deviation of each step from 1, in ppm.
     steps: Vec<f64>,
 }
 
@@ -47,7 +46,7 @@ impl Card {
         }
     }
 
-    /// Plays a block while what is due advances by `drift` ppm more, and is misread by `noise`.
+    /// Plays a block while the due position drifts by `drift` ppm, with a reading error of `noise`.
     fn block(&mut self, drift: f64, noise: Span) {
         let due = self.rate.point_after(self.due, noise);
         let step = self.servo.step(&Observation {
@@ -127,7 +126,7 @@ fn a_drift_is_made_up_for_to_less_than_a_microsecond() {
 #[test]
 fn a_drift_is_made_up_for_at_every_rate_and_copied_again_once_it_is_over() {
     for rate in Rate::SUPPORTED.map(|hertz| Rate::new(hertz).expect("supported")) {
-        // What is played lies on whole frames: see `Due::tolerance`.
+        // Playback is on whole frames: see `Due::tolerance`.
         let tolerance = Span::from_micros(50) + rate.span_of(Frames::new(1));
         for drift in [-500.0, -20.0, 20.0, 500.0] {
             let mut card = Card::at(rate, tolerance);
@@ -199,12 +198,12 @@ fn another_latency_teaches_no_drift() {
     assert!(card.error().abs() < Span::from_micros(1), "{}", card.error());
 }
 
-/// A cent, in parts per million: the twelve-hundredth root of two, less one.
+/// A cent in ppm: the 1200th root of two, minus one.
 const CENT: f64 = 577.79;
 
-/// The most that the pitch is off from that of the sender, in parts per million, while the card runs
-/// at each of `drifts` beside `steady` for ten seconds. With each of them the clocks are mapped anew,
-/// by the next of `jumps` in microseconds. What is due is misread by up to `noise` microseconds.
+/// Maximum pitch error against the sender, in ppm, at a drift of `steady` plus each of `drifts` for
+/// ten seconds. At each change the clocks are remapped by the next of `jumps` in microseconds. Due
+/// positions have errors of up to `noise` microseconds.
 fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
     let mut card = Card::new(Span::from_micros(300));
     card.blocks(20, steady);
@@ -223,7 +222,7 @@ fn off_by(steady: f64, drifts: &[f64], jumps: &[i64], noise: i64) -> f64 {
 
 #[test]
 fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
-    // What a search found to be the worst: 594 ppm before the pull left room for what is learnt.
+    // Worst case of a search: 594 ppm before the correction left room for learning.
     let (drifts, jumps) = ([149.2, -149.7, 147.6], [491, 499, 697]);
     for noise in 0..20 {
         let off = off_by(-216.6, &drifts, &jumps, noise);
@@ -231,7 +230,7 @@ fn a_jump_against_a_drift_that_turns_bends_the_pitch_by_less_than_a_cent() {
     }
 }
 
-/// Forty cases, where a search does not ask for more; those that failed once are tried first.
+/// Forty cases, unless more are requested; previous failures first.
 fn search() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     let kept = FileFailurePersistence::Direct("tests/servo.proptest-regressions");
@@ -242,13 +241,11 @@ fn search() -> ProptestConfig {
     }
 }
 
-/// Of any size, and as often of nearly that from which on a jump teaches the servo nothing, which does
-/// the most.
+/// Any size, and often close to the limit from which the servo ignores jumps, the worst case.
 fn jump() -> impl Strategy<Value = i64> {
     prop_oneof![2 => -900..900_i64, 1 => -500..-480_i64, 1 => 480..500_i64]
 }
 
-/// Of any size, and as often nearly the greatest.
 fn drift() -> impl Strategy<Value = f64> {
     prop_oneof![1 => -150.0..150.0_f64, 1 => -150.0..-148.0_f64, 1 => 148.0..150.0_f64]
 }
@@ -267,9 +264,9 @@ proptest! {
     }
 }
 
-/// Plays ten minutes from a place that is `beside` what is due, which is known to 200 µs at first and to
-/// 5 µs after ten seconds, and whose instants wander by `wander` within five seconds. Says how often the
-/// place was moved.
+/// Number of moves of the place in ten minutes. It begins at an offset from the due position. The
+/// clock precision is 200 µs, 5 µs after ten seconds, and times wander by `wander` within five
+/// seconds.
 fn moves(card: &mut Card, beside: i64, wander: f64) -> usize {
     let micros = Span::from_micros;
     card.due = RATE.point_after(card.due.frame, micros(beside));
@@ -323,7 +320,7 @@ fn cards_of_one_clock_are_copied_whatever_errors_say() {
         let mut card = Card::new(Span::from_micros(21));
         card.one_clock = one_clock;
         for block in 0..60_000_i64 {
-            // As a server's instants wander, and now and then one is a period off.
+            // Times wander like those of a sound server, sometimes by a whole period.
             let wander = (block as f64 / 800.0).sin() * 50_000.0;
             let late = if block % 7_000 == 6_999 { 1_333_000 } else { 0 };
             card.block(0.0, Span::from_nanos(wander as i64 + late));

@@ -1,4 +1,4 @@
-//! Under test: which packets a step of the sender's time counts as late by the step.
+//! Packets that count as late because of a step of the sender's time.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
@@ -16,7 +16,7 @@ fn millis(millis: i64) -> LocalTime {
     LocalTime::from_nanos(millis * 1_000_000)
 }
 
-/// Takes a packet of 1 ms and gives out a block, at `now`.
+/// Handles a packet of 1 ms and pulls a block at `now`.
 fn pass(receiver: &mut JitterBuffer, number: u32, now: LocalTime) {
     let header = Header {
         sequence: number as u16,
@@ -60,7 +60,7 @@ fn reports_within_a_step_do_not_split_it() {
             report(&mut receiver, number, number);
         }
     }
-    // The sender pauses for a second; its timestamps stand still. Two reports tell so at once.
+    // The sender pauses for a second without advancing its timestamps. Two reports show it at once.
     (500..1_500).for_each(|at| pull(&mut receiver, millis(at)));
     for number in 500..600 {
         let at = number + 1_000;

@@ -1,5 +1,3 @@
-//! Who stops with whom.
-
 use tautline_proto::device::Stop;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Under test: the promise of how old a packet's first frame is when the packet is complete.
+//! The announced age of a packet's first frame when the packet is complete.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -20,7 +20,6 @@ fn format(rate: Rate, packet: i64) -> StreamFormat {
     }
 }
 
-/// The greatest age seen over every phase of packet and period, by playing them out.
 fn oldest(format: StreamFormat, period: i64) -> Span {
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
@@ -34,7 +33,7 @@ fn oldest(format: StreamFormat, period: i64) -> Span {
     });
     let block = vec![0.0; period as usize];
     let mut oldest = Span::ZERO;
-    // Packets and periods meet again after as many periods as a packet has frames.
+    // The phases repeat after as many periods as a packet has frames.
     for index in 0..=format.packet.count() {
         let at = |frame| LocalTime::ZERO + format.rate.span_of(Frames::new(frame));
         let (capture, now) = (at(index * period), at((index + 1) * period));
@@ -56,7 +55,7 @@ proptest! {
     ) {
         let format = format(Rate::new(hertz).unwrap(), packet);
         let (said, seen) = (format.packing_age(Frames::new(period)), oldest(format, period));
-        // Each instant is rounded to the nanosecond on its own.
+        // Each time is rounded to the nanosecond separately.
         prop_assert!((said - seen).abs() <= Span::from_nanos(3), "said {said}, seen {seen}");
     }
 }

@@ -1,11 +1,10 @@
-//! Under test: instants, lengths of time and positions: their arithmetic at the ends of their
-//! range, and how they are written for people.
+//! Instants, spans and positions: arithmetic at the ends of their range, and display.
 
 use proptest::prelude::*;
 use tautline_proto::time::{FineFrames, Frames, LocalTime, MediaPoint, MediaTime, Span};
 use tautline_proto::units::Rate;
 
-/// Any number, with the ends of the range and their neighbours as likely as all else.
+/// Any number, with the ends of the range as likely as all others.
 fn extreme() -> impl Strategy<Value = i64> {
     prop_oneof![
         any::<i64>(),
@@ -15,7 +14,7 @@ fn extreme() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// Reads what `Span` writes: sign, digits, unit.
+/// Parses the display of `Span`: sign, digits, unit.
 fn read(text: &str) -> Option<(f64, f64)> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

@@ -1,5 +1,5 @@
-//! Under test: sender, receiver, servo and resampler, by ear: a tone that is captured by one card and
-//! played by another which runs at another rate.
+//! Sender, receiver, servo and resampler: a tone captured by one card and played by another at a
+//! different rate.
 
 use core::f64::consts::TAU;
 
@@ -24,13 +24,11 @@ const IDENTITY: Identity = Identity { stream: StreamId(1), sequence: 0, timestam
 const HERTZ: f64 = 997.0;
 const AMPLITUDE: f64 = 0.5;
 
-/// What is in the air at the sender's microphone.
 fn tone(at: LocalTime) -> f32 {
     (AMPLITUDE * (TAU * HERTZ * (at.as_nanos() as f64 / 1e9)).sin()) as f32
 }
 
-/// The samples that a card which is off by `card` plays in so many seconds, with the instants at
-/// which they meet its DAC.
+/// Output of a card with this rate error, with DAC times.
 fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     let format = StreamFormat {
         coder: None,
@@ -70,7 +68,7 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
         sender.push(&block, times, |packet| {
             receiver.handle(packet.datagram, now, now);
         });
-        // The card wakes a period before its block meets the DAC, as often as its clock says.
+        // The card wakes a period before its block meets the DAC, on its own clock.
         loop {
             let meets = |frames| {
                 let shown = RATE.span_of(Frames::new(frames));
@@ -93,8 +91,8 @@ fn played(card: Ppm, quality: Quality, seconds: i64) -> Vec<(f64, f32)> {
     sound
 }
 
-/// The tone in `sound` by least squares: its amplitude, how much later than at the microphone it is
-/// heard in seconds, and what is left beside it, against it, in decibels.
+/// Least-squares fit of the tone: amplitude, delay against the microphone in seconds, and residual
+/// in decibels relative to it.
 fn heard(sound: &[(f64, f32)]) -> (f64, f64, f64) {
     let (mut sines, mut cosines, mut both) = (0.0, 0.0, 0.0);
     let (mut with_sine, mut with_cosine) = (0.0, 0.0);
@@ -128,7 +126,7 @@ fn a_tone_stays_a_tone_and_comes_when_it_was_promised() {
     {
         for ppm in [-500.0, -20.0, 300.0] {
             let sound = played(Ppm::from_f64(ppm), quality, 42);
-            // Two seconds, once the servo has settled.
+            // Two seconds, after the servo has settled.
             let (amplitude, late, left) = heard(&sound[sound.len() - 96_000..]);
             let told =
                 format!("{quality}, {ppm} ppm: {amplitude}, {late} s late, {left:.1} dB left");

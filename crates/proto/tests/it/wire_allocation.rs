@@ -1,4 +1,4 @@
-//! The wire formats that run in real time allocate nothing.
+//! Real-time wire formats do not allocate.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::ClockMapping;
@@ -63,7 +63,7 @@ fn rtp_allocates_nothing() {
 const RATE: Rate = Rate::HZ_48000;
 const LATENCY: Span = Span::from_millis(20);
 const PERIOD: Frames = Frames::new(48);
-/// TAI less the clock here.
+/// TAI minus the local clock.
 const WALL: Span = Span::from_secs(1_795_000_000);
 
 fn aaf() -> StreamFormat {
@@ -72,7 +72,7 @@ fn aaf() -> StreamFormat {
     StreamFormat { coder: None, rate: RATE, channels: Channels::MONO, sample, packet, payload_type }
 }
 
-/// A talker whose packets are numbered from there on.
+/// A talker whose packet numbers begin at `sequence`.
 fn talker(form: WireForm, sequence: u16) -> Packetizer {
     Packetizer::new(PacketizerConfig {
         wire: form.pack(),
@@ -93,8 +93,8 @@ fn listener(form: WireForm, only: Option<StreamId>) -> JitterBuffer {
     receiver
 }
 
-/// A talker of class A and a listener that counts its frames, through a pause, what is lost, and a talker that is
-/// started again and again, as `mr` tells and as it does not: nothing allocates from the first block on.
+/// A talker of class A and a listener that counts frames, through pauses, losses and restarts with
+/// and without `mr`, from the first block on.
 #[test]
 fn aaf_allocates_nothing() {
     for form in [Encapsulation::Ethernet, Encapsulation::Udp].map(WireForm::Avtp) {
@@ -130,10 +130,10 @@ fn aaf_allocates_nothing() {
     }
 }
 
-/// A reason, and how the PDU of a packet of ours is changed that is refused for it: how long it is then.
+/// A reason, and a change of a valid packet's PDU that causes it; returns the resulting length.
 type Refusal = (&'static str, fn(&mut [u8]) -> usize);
 
-/// All that AAF can be refused for.
+/// All reasons of AAF.
 const REFUSED: [Refusal; 13] = [
     ("truncated", |_| 23),
     ("version", |pdu| but(pdu, 1, 0x90)),
@@ -141,7 +141,6 @@ const REFUSED: [Refusal; 13] = [
     ("empty", |pdu| but(pdu, 21, 0)),
     ("partial-frame", |pdu| but(pdu, 21, 17)),
     ("oversized", |pdu| {
-        // 8,000 frames.
         pdu[20..22].copy_from_slice(&24_000_u16.to_be_bytes());
         pdu.len()
     }),
@@ -154,7 +153,6 @@ const REFUSED: [Refusal; 13] = [
     ("channels", |pdu| but(pdu, 18, 2)),
 ];
 
-/// One byte is another.
 fn but(pdu: &mut [u8], at: usize, is: u8) -> usize {
     pdu[at] = is;
     42
@@ -193,7 +191,7 @@ fn aaf_that_is_refused_allocates_nothing_whatever_the_reason() {
     }
 }
 
-/// What tells of a clock and what lies, through what is lost, comes twice or late, is uncertain, jumps and begins anew.
+/// Valid and invalid packets, lost, duplicate, late, uncertain, with jumps and restarts.
 #[test]
 fn crf_allocates_nothing() {
     const HEAD: CrfHead = CrfHead {
@@ -210,7 +208,7 @@ fn crf_allocates_nothing() {
         head.write(&[first, first + head.nominal_span(1)])
     };
     let packets: Vec<(i64, Vec<u8>)> = (0..2000_i64)
-        // Of fifty one is lost, one comes twice in place of the next, and two change places.
+        // Of fifty, one is lost, one is repeated instead of the next, and two change places.
         .map(|packet| match packet % 50 {
             7 | 21 => packet - 1,
             20 => packet + 1,

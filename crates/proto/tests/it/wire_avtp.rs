@@ -1,4 +1,4 @@
-//! AAF on the wire: what is written is read, field by field as the standard has them, and what lies is refused.
+//! AAF: written packets are read back, fields match the standard, invalid packets are rejected.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -48,7 +48,7 @@ fn head(number: i64, bits: u32, coding: u8) -> PacketHead {
     }
 }
 
-/// A packet of class A, and its presentation.
+/// A packet of class A.
 fn packet(over: Encapsulation, number: i64, format: &StreamFormat, restarts: u32) -> Vec<u8> {
     let wire = match over {
         Encapsulation::Ethernet => ETHERNET_PACK,

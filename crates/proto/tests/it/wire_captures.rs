@@ -1,4 +1,4 @@
-//! What other programs put on the wire is read, down to the last sample they carry.
+//! Packets of other programs are read correctly, to the last sample.
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
 
 use tautline_dsp::format::SampleFormat;
@@ -17,7 +17,7 @@ const FFMPEG_SDP: &[u8] = include_bytes!("../data/ffmpeg-l16.sdp");
 const SOUND_24: &[u8] = include_bytes!("../data/sound-s24le.raw");
 const SOUND_16: &[u8] = include_bytes!("../data/sound-s16le.raw");
 
-/// The UDP datagrams of a little-endian Ethernet capture, as destination UDP port and payload.
+/// UDP datagrams of a little-endian Ethernet capture: destination port and payload.
 fn datagrams(pcap: &[u8]) -> Vec<(u16, &[u8])> {
     assert_eq!(pcap[..4], [0xD4, 0xC3, 0xB2, 0xA1], "a little-endian pcap");
     let (mut left, mut found) = (&pcap[24..], Vec::new());
@@ -43,8 +43,8 @@ fn stereo_48k(sample: SampleFormat, packet: i64, payload_type: u8) -> StreamForm
     }
 }
 
-/// The sound that the packets to `udp_port` carry, in sequence and without a hole, turned to
-/// little-endian; and how many packets they were.
+/// Contiguous sound of the packets to `udp_port`, as little-endian samples, and the number of
+/// packets.
 fn sound(pcap: &[u8], udp_port: u16, format: &StreamFormat) -> (usize, Vec<u8>) {
     let (mut count, mut bytes) = (0, Vec::new());
     let mut expected: Option<(u16, u32)> = None;

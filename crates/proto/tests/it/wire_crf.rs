@@ -1,4 +1,4 @@
-//! CRF on the wire: what is written is read, field by field as the standard has them, and what lies is refused.
+//! CRF: written packets are read back, fields match the standard, invalid packets are rejected.
 
 use proptest::prelude::*;
 use tautline_proto::packet::StreamId;
@@ -17,7 +17,7 @@ const HEAD: CrfHead = CrfHead {
 };
 const FIRST: i64 = 0x1234_5678_9ABC_DEF0;
 
-/// So many times from the first on, an interval apart.
+/// Consecutive times, an interval apart.
 fn times(head: &CrfHead, count: i64) -> Vec<WallTime> {
     (0..count).map(|at| WallTime::from_unix_nanos(FIRST) + head.nominal_span(at)).collect()
 }
@@ -62,19 +62,18 @@ fn what_lies_is_refused_by_its_reason() {
         (but(&|b| b[12] = 1 << 5), CrfInvalid::Pull),
         (but(&|b| b[15] = 0x81), CrfInvalid::Frequency),
         (but(&|b| (b[18], b[19]) = (0, 0)), CrfInvalid::Interval),
-        // 65,280 events of 48,000 in a second.
+        // 65,280 events at 48,000 a second.
         (but(&|b| (b[18], b[19]) = (0xFF, 0)), CrfInvalid::Interval),
         (but(&|b| b[17] = 0), CrfInvalid::Length),
         (but(&|b| b[17] = 44), CrfInvalid::Length),
         (but(&|b| b[17] = 56), CrfInvalid::BeyondEnd),
-        // One time is a millisecond late; one is before the one before; all are beyond 2262.
+        // A time 1 ms late; a time before its predecessor; all times after 2262.
         (but(&|b| b[33] ^= 0x10), CrfInvalid::Times),
         (but(&|b| b[28..36].fill(0)), CrfInvalid::Times),
         (but(&|b| (0..6).for_each(|at| b[20 + 8 * at] |= 0x80)), CrfInvalid::Times),
     ] {
         assert_eq!(read(&bytes).map(|packet| packet.head), Err(reason), "{bytes:02x?}");
     }
-    // A frame that was filled up.
     let padded = but(&|b| b.extend([0; 20]));
     assert_eq!(read(&padded).map(|packet| packet.times().len()), Ok(6));
     assert!(CrfInvalid::NAMES[CrfInvalid::Times.index()] == "times");

@@ -1,4 +1,4 @@
-//! MAAP on the wire: what is written is read, field by field as the standard has them.
+//! MAAP: written messages are read back, fields match the standard.
 
 use proptest::prelude::*;
 use tautline_proto::wire::avtp::maap::{GroupRange, MESSAGE_BYTES, MaapKind, MaapMessage, POOL};

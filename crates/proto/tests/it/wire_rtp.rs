@@ -1,4 +1,4 @@
-//! RTP packets and NTP stamps, by vectors and by property.
+//! RTP packets and NTP timestamps: vectors and properties.
 
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
@@ -9,7 +9,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan};
 use tautline_proto::wire::rtp::*;
 
-/// A header with two sources, a one-byte-form extension and four bytes of padding.
+/// A header with two sources, a one-byte extension and four bytes of padding.
 const EVERYTHING: [u8; 36] = [
     0xB2, 0xE1, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0x01, 0x02, 0x03, 0x04, // fixed header
     0, 0, 0, 1, 0, 0, 0, 2, // contributing sources
@@ -48,7 +48,6 @@ fn header() -> Header {
     }
 }
 
-/// An RTP packet with this extension and one frame.
 fn with_extension(profile: u16, elements: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x90, 97, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
     packet.extend(profile.to_be_bytes());
@@ -376,7 +375,7 @@ proptest! {
             let instants = Packet::parse(&datagram).unwrap().sender.and_then(|sender| sender.instants);
             prop_assert_eq!(instants.map(|instants| instants.handed), Some(Span::from_nanos(77)));
         }
-        // One that knows nothing of it finds the same sound.
+        // Without support for it, the sound is the same.
         let unaware = Packet::parse_with(&datagram, ExtensionIds::NONE).unwrap();
         prop_assert_eq!((unaware.payload, unaware.carried), (&payload[..], None));
     }

@@ -1,4 +1,4 @@
-//! Session descriptions: other people's, ours, and broken ones.
+//! Session descriptions of other programs, ours, and broken ones.
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use tautline_proto::units::{Channels, Rate, UnitError};
 use tautline_proto::wire::rtp::ExtensionIds;
 use tautline_proto::wire::sdp::*;
 
-/// As a device with two network legs and PTP writes it (ST 2110-30 over RFC 7198).
+/// A device with two network legs and PTP (ST 2110-30 over RFC 7198).
 const AES67: &str = "v=0\r
 o=- 1311738121 1311738121 IN IP4 192.168.1.10\r
 s=Stage left\r
@@ -44,7 +44,6 @@ fn read(text: &str) -> Description {
     Description::read(text.as_bytes()).unwrap().0
 }
 
-/// The warnings, one a line.
 fn warnings(text: &str) -> String {
     let (_, warnings) = Description::read(text.as_bytes()).unwrap();
     warnings.iter().map(|warning| format!("{warning}\n")).collect()
@@ -156,7 +155,7 @@ fn the_static_payload_types_need_no_rtpmap() {
 
 #[test]
 fn ptime_is_written_as_aes67_devices_do_and_read_as_they_mean_it() {
-    // Rate, frames per packet, text: as these devices write them.
+    // Rate, frames per packet, text as these devices write it.
     let known = [
         (48_000, 6, "0.12"),
         (48_000, 12, "0.25"),
@@ -366,7 +365,7 @@ fn a_description_cut_anywhere_does_no_harm() {
     }
 }
 
-/// Groups and hosts of both families, with a time to live where one can be written.
+/// Groups and hosts of both families, with a TTL if possible.
 fn any_destination() -> impl Strategy<Value = (IpAddr, Option<u8>)> {
     prop_oneof![
         (0..256_u32, 1..=255_u8).prop_map(|(low, ttl)| ([239, 1, 2, low as u8].into(), Some(ttl))),

@@ -1,4 +1,4 @@
-//! Session descriptions whose odd lines, sections or bytes do not matter for the stream.
+//! Session descriptions with odd lines, sections or bytes that do not affect the stream.
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
 
 use proptest::prelude::*;
@@ -7,7 +7,6 @@ use tautline_proto::time::Frames;
 use tautline_proto::wire::sdp::*;
 use tautline_trial::snapshot;
 
-/// As a device of AES67 writes it.
 const BASE: [&str; 10] = [
     "v=0",
     "o=- 1311738121 1311738121 IN IP4 10.77.0.1",
@@ -21,9 +20,8 @@ const BASE: [&str; 10] = [
     "a=mediaclk:direct=963214424",
 ];
 
-/// Index of the `m=` line.
 const MEDIA: usize = 5;
-/// Lines without which there is no such stream.
+/// Indices of mandatory lines.
 const NEEDED: [usize; 3] = [3, MEDIA, MEDIA + 1];
 
 fn base() -> Description {
@@ -36,7 +34,7 @@ fn read(text: impl AsRef<[u8]>) -> (Description, Vec<SdpWarning>) {
     Description::read(text.as_ref()).unwrap()
 }
 
-/// The description with one line replaced, or with another behind the last.
+/// The description with one line replaced or appended.
 fn with(line: Option<usize>, text: &str) -> String {
     let mut lines = BASE.to_vec();
     match line {
@@ -46,7 +44,6 @@ fn with(line: Option<usize>, text: &str) -> String {
     lines.join("\r\n")
 }
 
-/// A change of one value.
 type Change = fn(&mut Description);
 
 #[test]
@@ -179,7 +176,7 @@ fn first_section_that_can_be_received_is_taken() {
         assert_eq!(told, [(6, &oddity)], "{section}");
         snapshot!(section, &warnings[0]);
     }
-    // Nothing else is there: an inactive stream may begin, and a key may be in a file.
+    // An inactive stream may begin, and a key may be in a file.
     let text = BASE.join("\n");
     let alone = |text: String| read(text).0;
     assert_eq!(alone(text.clone() + "\na=inactive"), base());
@@ -242,14 +239,14 @@ fn line_ends_encodings_and_trailing_bytes_do_not_matter() {
     assert_eq!((description.name.as_str(), warnings), ("Küche", vec![]));
 }
 
-/// What a receiver cannot do without.
+/// Values essential for a receiver.
 fn core(description: &Description) -> impl PartialEq + core::fmt::Debug + use<> {
     let Description { destination, rtp_port, rate, channels, sample, payload_type, sealed, .. } =
         *description;
     (destination, rtp_port, rate, channels, sample, payload_type, sealed)
 }
 
-/// A line that is not needed, of a known or an unknown form, or none.
+/// An optional line, known or unknown, or none.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let names = "ptime|maxptime|framecount|mediaclk|mediaclk:direct=|ts-refclk|source-filter|extmap|rtcp|rtcp-mux|\
                  crypto|fmtp|x-link-offset|recvonly|inactive|sync-time|rtpmap:98";

@@ -1,4 +1,4 @@
-//! What others send, or send again, opens nothing and disturbs nobody.
+//! Forged and replayed packets are rejected, without side effects.
 
 use super::*;
 
@@ -94,7 +94,7 @@ fn no_index_is_sealed_twice() {
     let (mut sender, _) = ends(Profile::AeadAes128Gcm);
     assert!(!sealed(&mut sender, &packet(9, 7, &[5; 40])).is_empty());
     assert!(sealed(&mut sender, &packet(9, 7, &[6; 40])).is_empty());
-    // It counts as one of the next round: its index is another than that of any packet before.
+    // It counts as part of the next round: its index differs from all earlier ones.
     assert!(!sealed(&mut sender, &packet(9, 6, &[6; 40])).is_empty());
     assert_eq!(sender.sent[..2], [Some((9, 0x1_0006)), None]);
     for ssrc in 10..10 + MOST_SENT as u32 - 1 {
@@ -111,13 +111,11 @@ fn no_index_is_sealed_twice() {
     assert!(sealed(&mut sender, &report(9)).is_empty());
 }
 
-/// The packet of this index.
 fn at(sender: &mut SrtpSeal, ssrc: u32, index: u64) -> Vec<u8> {
     sender.sent[0] = Some((ssrc, index - 1));
     sealed(sender, &packet(ssrc, index as u16, &[5; 40]))
 }
 
-/// How many packets are lost until one is opened.
 fn heard_after(
     sender: &mut SrtpSeal,
     receiver: &mut SrtpSeal,
@@ -141,7 +139,7 @@ fn a_stream_is_heard_again_after_an_outage_of_any_length_and_old_packets_are_not
     let (mut sender, mut receiver) = ends(Profile::AesCm128HmacSha1);
     let old: Vec<_> = (0..50).map(|step| at(&mut sender, 9, 1000 + step)).collect();
     assert!(old.iter().all(|made| opened(&mut receiver, made).is_some()));
-    // What is replayed meanwhile makes the search longer, and ends nothing.
+    // Replays prolong the search but do not stop it.
     for (outage, most) in [(40_000, 1), (70_000, 1), (700_000, 3500)] {
         let begins = receiver.heard.newest(9).unwrap() + outage;
         assert!(heard_after(&mut sender, &mut receiver, begins, most).is_some(), "{outage}");
@@ -174,7 +172,6 @@ fn what_says_that_its_extension_is_sealed_before_it_is_does_not_leave() {
             plain[12..14].copy_from_slice(&form.to_be_bytes());
             assert!(sealed(&mut sender, &plain).is_empty(), "{profile}: {form:x}");
         }
-        // Its number was not used up.
         let plain = packet(9, 7, &[5; 40]);
         assert_eq!(opened(&mut receiver, &sealed(&mut sender, &plain)), Some(plain));
     }

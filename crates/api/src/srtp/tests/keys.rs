@@ -1,4 +1,4 @@
-//! Keys are read as they are written, and told to nobody.
+//! Keys can be written and read again, and are never displayed.
 
 use tautline_trial::snapshot;
 

@@ -1,4 +1,4 @@
-//! The packets that RFCs give byte by byte.
+//! Test vectors from RFCs.
 
 use super::*;
 use crate::srtp::packet::RtpParts;
@@ -11,7 +11,6 @@ const KEYS: [(Profile, &str); 2] = [
     (Profile::AeadAes256Gcm, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
 ];
 
-/// A seal whose session keys, not its master keys, are these.
 fn with_session(profile: Profile, session: &str) -> SrtpSeal {
     let keys = || {
         let cipher = || Cipher::of_session(profile, &hex(session), &hex(SALT), &[]);
@@ -60,7 +59,7 @@ fn packets_of_rtcp_are_sealed_as_in_rfc_7714_17() {
 const CM_KEY: &str = "E1F97A0D3E018BE0D64FA32C06DE4139 0EC675AD498AFEEBB6960B3AABE6";
 const GCM_KEY: &str = "000102030405060708090a0b0c0d0e0f a0a1a2a3a4a5a6a7a8a9aaab";
 
-/// By the reference packets of libsrtp (`test/srtp_driver.c`), of the master key of RFC 3711 B.3.
+/// Reference packets of libsrtp (`test/srtp_driver.c`), with the master key of RFC 3711 B.3.
 #[test]
 fn packets_are_sealed_by_counter_mode_as_libsrtp_does() {
     let master = MasterKey::new(Profile::AesCm128HmacSha1, &hex(CM_KEY)).unwrap();
@@ -80,7 +79,8 @@ fn packets_are_sealed_by_counter_mode_as_libsrtp_does() {
     assert_eq!(opened(&mut receiver, &made), Some(hex(report)));
 }
 
-/// Packets of RFC 9335 appendix A, of which those of the two-byte form are what this end writes; all are read.
+/// Packets of RFC 9335 appendix A; those in two-byte form match this implementation's output, all
+/// can be read.
 const CRYPTEX: [(Profile, &str, &str, &str); 8] = [
     (
         Profile::AesCm128HmacSha1,

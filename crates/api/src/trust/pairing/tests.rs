@@ -6,7 +6,6 @@ use crate::trust::tests::{OpenedStore as Home, opened as home};
 
 type Paired = Result<Pairing, PairingError>;
 
-/// What `caller` and `answerer` make of one connection.
 fn connected(
     caller: impl FnOnce(TcpStream) -> Paired,
     answerer: impl FnOnce(TcpStream) -> Paired + Send,
@@ -28,7 +27,6 @@ fn paired(here: &Home, there: &Home) -> (Pairing, Pairing) {
     (called.unwrap(), answered.unwrap())
 }
 
-/// What each end returns when its user says this.
 fn confirmed(
     (called, answered): (Pairing, Pairing),
     says: [bool; 2],
@@ -54,7 +52,7 @@ fn both_ends_show_the_same_code_and_have_each_others_key() {
 fn codes_differ_from_one_attempt_to_the_next() {
     let (here, there) = (home(), home());
     let codes: Vec<_> = (0..4).map(|_| paired(&here, &there).0.code().0).collect();
-    // That all four are the same has a chance of 10^-18.
+    // Four equal codes have a probability of 10^-18.
     assert!(codes.iter().any(|code| *code != codes[0]), "{codes:?}");
 }
 
@@ -91,7 +89,6 @@ fn a_host_in_between_makes_the_codes_differ() {
     assert_ne!(called.code(), answered.code());
 }
 
-/// A caller of this key that does as `speak` says after the handshake.
 fn caller_that(
     store: &Arc<TrustStore>,
     stream: TcpStream,
@@ -103,14 +100,13 @@ fn caller_that(
     Err(PairingError::Protocol("a test's"))
 }
 
-/// What a waiting host makes of a caller that commits to one thing and reveals another.
+/// Result of answering a caller that commits to one value and reveals another.
 fn answered(committed: &[u8], revealed: &[u8]) -> Paired {
     let (here, there) = (home(), home());
     let speaks = |line: &mut dyn Line| {
         line.write_all(commitment(committed).as_ref()).unwrap();
         Revealed::read(&mut &mut *line).unwrap();
         line.write_all(revealed).unwrap();
-        // Until the other end closed.
         let _ = line.read(&mut [0]);
     };
     let caller = |line| caller_that(&here.store, line, speaks);
@@ -180,7 +176,7 @@ fn the_code_depends_on_all_that_both_ends_contribute() {
     let usual = || [end(key(1), 2, "desk"), end(key(3), 4, "studio")];
     let of = |[caller, answerer]: [Contribution<'_>; 2]| PairingCode::of(&caller, &answerer);
     let code = of(usual());
-    // By Python's hashlib, of the bytes that docs/wire.md gives.
+    // Computed with Python's hashlib, from the bytes given in docs/wire.md.
     assert_eq!(code.to_string(), "836 864");
     let [caller, answerer] = usual();
     assert_ne!(of([answerer, caller]), code);

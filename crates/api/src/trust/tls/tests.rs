@@ -10,7 +10,6 @@ use super::*;
 use crate::trust::HostIdentity;
 use crate::trust::tests::{OpenedStore as Home, opened as home};
 
-/// Two that trust each other.
 fn friends() -> (Home, Home) {
     let (one, other) = (home(), home());
     one.store.trusted().trust("other", other.store.identity().key()).unwrap();
@@ -18,7 +17,6 @@ fn friends() -> (Home, Home) {
     (one, other)
 }
 
-/// What both ends say of a handshake: their secrets, or why there are none.
 type Ended = (Result<[u8; SECRET_BYTES], Error>, Result<[u8; SECRET_BYTES], Error>);
 
 fn shaken(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Ended {
@@ -26,7 +24,6 @@ fn shaken(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Ended {
     let mut client = ClientConnection::new(client, name).unwrap();
     let mut server = ServerConnection::new(server).unwrap();
     let (mut there, mut back) = (Ok(()), Ok(()));
-    // Each writes, and reads what the other wrote, until neither has anything to say.
     while client.wants_write() || server.wants_write() {
         let mut wire = Vec::new();
         while client.wants_write() {
@@ -57,7 +54,7 @@ fn read<Side: rustls::SideData>(
     Ok(())
 }
 
-/// Shows a certificate, and signs by a key that is not of it.
+/// Presents a certificate, but signs with another key.
 #[derive(Debug)]
 struct Thief(Arc<CertifiedKey>);
 

@@ -7,7 +7,7 @@ use super::ring::{Playing, RingLayout};
 use super::{CableName, CablePlug, End, error};
 use crate::software::filled::Filled;
 
-/// What interpolates between the player's frames: 16 of them must have been played beyond a place.
+/// Interpolation between the player's frames: needs 16 played frames beyond a place.
 const QUALITY: Quality = Quality::Balanced;
 
 pub(crate) struct HearingEnd {
@@ -34,7 +34,6 @@ impl HearingEnd {
         let longest = settings.period.as_len();
         let channels = settings.channels.count();
         let resampler = Resampler::new(QUALITY, channels, longest);
-        // As many as a greatest step takes.
         let most = resampler.wants(longest, Step::GREATEST).max(resampler.half());
         let frames = vec![0.0; most * channels].into();
         Ok(Self { plug, channels, delay, clock: None, next: 0, resampler, frames })
@@ -86,7 +85,7 @@ impl HearingEnd {
         self.plug.ring.read(playing, from, frames);
         self.resampler.push(frames);
         self.resampler.pull(out, step);
-        // Of sound that goes on, its end is not there yet: the player is hardly ahead.
+        // The end of continuing sound is not there yet: the player is hardly ahead.
         let end = from.saturating_add(wanted as i64);
         let cut = (from.saturating_add(1)..end).contains(&playing.written);
         if cut { Filled::Starved } else { Filled::Whole }

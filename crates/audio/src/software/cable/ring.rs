@@ -1,7 +1,8 @@
-//! A cable's shared memory: the last second of frames by the player's count. One writer, any readers, no waiting
-//! (seqlock: H.-J. Boehm, *Can seqlocks get along with programming language memory models?*, MSPC 2012): the writer
-//! announces how far it will write, writes, and reports how far it has written; readers check afterwards. Invalid
-//! contents read as an impossible clock, or as sound.
+//! Shared memory of a cable: the last second of frames, numbered by the player. One writer, any
+//! readers, no waiting (seqlock: H.-J. Boehm, *Can seqlocks get along with programming language
+//! memory models?*, MSPC 2012). The writer announces the range that it will write, writes, and
+//! reports the range written; readers check afterwards. Invalid contents read as an impossible
+//! clock, or as sound.
 
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,9 +17,9 @@ use tautline_proto::units::{Channels, Ppm, Rate};
 use super::CableName;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"tautline");
-/// Of this layout; in the name of the file, too, so that versions never open one another's.
+/// Version of this layout; also in the file's name, so that versions never open each other's.
 const VERSION: u64 = 1;
-/// More no clock errs: what `ppm=` takes, in 10^-12.
+/// Maximum clock error, that of `ppm=`, in 10^-12.
 const MOST_ERROR: i64 = 100_000_000_000;
 
 #[derive(Clone, Copy)]
@@ -29,10 +30,10 @@ enum At {
     Channels,
     /// Odd while the clock changes.
     Epoch,
-    /// The player's clock: its start, in nanoseconds, and its error, in 10^-12.
+    /// The player's clock: start in nanoseconds, and error in 10^-12.
     Start,
     Error,
-    /// How far the player writes, and how far it has written, in its frames.
+    /// End of the range being written, and of the range written, in the player's frames.
     Writing,
     Written,
     Count,
@@ -51,19 +52,19 @@ impl fmt::Display for RingLayout {
 }
 
 impl RingLayout {
-    /// The longest delay: with two of the [longest buffers](Self::longest_buffer) and interpolation it fits a ring.
+    /// Maximum delay: fits a ring with two of the [longest buffers](Self::longest_buffer) and
+    /// interpolation.
     pub(super) const LONGEST_DELAY: Span = Span::from_millis(500);
 
     pub(super) fn new(settings: &Settings) -> Self {
         Self { rate: settings.rate, channels: settings.channels }
     }
 
-    /// Frames that a ring holds: from 1.25 s on, a power of two.
     fn frames(self) -> i64 {
         i64::from((self.rate.hertz() + self.rate.hertz() / 4).next_power_of_two())
     }
 
-    /// The most frames that a card's buffer may hold: a quarter of a second.
+    /// Maximum frames of a card's buffer: a quarter of a second.
     pub(super) fn longest_buffer(self) -> i64 {
         i64::from(self.rate.hertz() / 4)
     }
@@ -94,7 +95,7 @@ pub(super) struct CableRing {
 }
 
 impl CableRing {
-    /// Maps what is in `file`, which is written anew if it `is_new`. If that carries something else: what.
+    /// Maps `file`, and initialises it if it `is_new`. On a mismatch returns the file's layout.
     pub(super) fn map(
         file: &SharedFile,
         layout: RingLayout,
@@ -141,7 +142,7 @@ impl CableRing {
     }
 
     pub(super) fn begin(&self, clock: &CardClock) {
-        // A player that was killed at it left an odd one behind.
+        // A player killed at this point left an odd epoch.
         let changing = self.at(At::Epoch).load(Relaxed) | 1;
         self.at(At::Epoch).store(changing, Relaxed);
         fence(Release);
@@ -152,7 +153,8 @@ impl CableRing {
         self.at(At::Epoch).store(changing.wrapping_add(1), Release);
     }
 
-    /// The player's frames from `first` on; those before are written. Real-time.
+    /// Writes the player's frames from `first` on; earlier ones are written already. Real-time
+    /// safe.
     pub(super) fn write(&self, first: i64, samples: &[f32]) {
         let channels = self.layout.channels.count();
         self.write_each(first, samples.chunks_exact(channels));
@@ -161,7 +163,6 @@ impl CableRing {
     pub(super) fn write_silence(&self, first: i64, frames: i64) {
         const SILENCE: [f32; Channels::MAX as usize] = [0.0; Channels::MAX as usize];
         let end = first + frames;
-        // What would be written over at once is not written.
         let first = first.max(end - self.held());
         let silence = &SILENCE[..self.layout.channels.count()];
         self.write_each(first, std::iter::repeat_n(silence, (end - first).max(0) as usize));
@@ -195,8 +196,8 @@ impl CableRing {
         possible.then(|| Playing { epoch, clock: clock(), written })
     }
 
-    /// The frames from `first` on, silence where none was played. Real-time. Check with [`CableRing::was_kept`]
-    /// afterwards.
+    /// Reads the frames from `first` on, silence for unplayed ones. Real-time safe. Check with
+    /// [`CableRing::was_kept`] afterwards.
     pub(super) fn read(&self, playing: &Playing, first: i64, out: &mut [f32]) {
         let frames = out.chunks_exact_mut(self.layout.channels.count());
         for (index, samples) in (0..).zip(frames) {
@@ -211,7 +212,7 @@ impl CableRing {
         }
     }
 
-    /// Whether what was read from frame `first` on was there until now. Real-time.
+    /// Returns whether frames from `first` on were not overwritten during the read. Real-time safe.
     pub(super) fn was_kept(&self, playing: &Playing, first: i64) -> bool {
         fence(Acquire);
         let writing = self.at(At::Writing).load(Relaxed).cast_signed();

@@ -15,25 +15,21 @@ fn settings(period: i64) -> Settings {
     Settings { rate: RATE, channels: Channels::STEREO, period: Frames::new(period), periods: 2 }
 }
 
-/// A name that no other test has.
 fn name() -> CableName {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("test-{}-{count}", std::process::id()).parse().unwrap()
 }
 
-/// The clock of a card that was opened at so many nanoseconds.
 fn clock(opened: i64, ppm: f64) -> CardClock {
     let start = CardClock::shared_start(LocalTime::from_nanos(opened), RATE);
     CardClock::new(start, RATE, Ppm::from_f64(ppm))
 }
 
-/// A player and a hearer on one cable, each by its own clock, in time that passes when it is said.
 struct Joined {
     plays: PlayingEnd,
     hears: HearingEnd,
     clocks: [CardClock; 2],
-    /// Frames that were played, and heard.
     played: i64,
     heard: i64,
 }
@@ -48,7 +44,6 @@ impl Joined {
         Self { plays, hears, clocks: [plays_by, hears_by], played: 0, heard: 0 }
     }
 
-    /// Plays `sound` until a period is there whose first frame meets the DAC after this instant.
     fn play_to(&mut self, until: LocalTime, sound: impl Fn(i64) -> [f32; 2]) {
         while self.clocks[0].instant_of(self.played - 48) <= until {
             let frames: Vec<f32> = (self.played..self.played + 48).flat_map(&sound).collect();
@@ -57,7 +52,6 @@ impl Joined {
         }
     }
 
-    /// Hears the next period, when it is full: its first frame, and its samples.
     fn hear(&mut self, sound: impl Fn(i64) -> [f32; 2]) -> (i64, Vec<f32>) {
         self.play_to(self.clocks[1].instant_of(self.heard + 32), sound);
         let mut heard = vec![f32::NAN; 64];
@@ -67,7 +61,6 @@ impl Joined {
     }
 }
 
-/// Each frame of its own, and no sample zero.
 fn counted(frame: i64) -> [f32; 2] {
     [(frame + 1) as f32, -(frame + 1) as f32]
 }
@@ -91,7 +84,6 @@ fn a_card_of_the_same_clock_hears_the_very_samples_as_long_after_as_the_cable_ta
 
 #[test]
 fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
-    // The same sine in time, whoever samples it.
     let tone = |nanos: f64| (nanos * 1e-9 * 997.0 * core::f64::consts::TAU).sin() * 0.5;
     for (errors, delay) in [
         ([0.0, 0.0], 3_370_000),
@@ -111,7 +103,7 @@ fn a_card_of_another_clock_hears_what_was_played_at_its_own_instants() {
             let (first, heard) = cards.hear(sound);
             for (frame, heard) in (first..).zip(heard.chunks(2)) {
                 let met = nanos(&clocks[1], frame) - delay as f64;
-                // Where the kernel reaches before the sound began it is not the sine yet.
+                // Near the start, the kernel also covers the silence before it.
                 if met < nanos(&clocks[0], 32) {
                     continue;
                 }
@@ -135,7 +127,6 @@ fn a_player_that_is_gone_is_heard_as_silence_and_another_takes_its_place() {
     assert_eq!(hear(Some(&clock(0, 0.0))), [0.0; 96], "nobody plays yet");
     for turn in 1..4 {
         let mut plays = PlayingEnd::new(&name, &settings(48)).unwrap();
-        // The hearer is at frame 48 × 2 × turn − 48, which is the player's first.
         plays.begin(&clock((2 * turn - 1) * 1_000_000, 0.0));
         plays.play(&[turn as f32; 96]);
         drop(plays);
@@ -149,7 +140,6 @@ fn frames_that_a_player_missed_are_silence() {
     let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
     cards.plays.play_silence(Frames::new(40));
     cards.plays.play(&[1.0; 96]);
-    // More than the cable holds, and then sound again.
     cards.plays.play_silence(Frames::new(1_000_000));
     cards.plays.play(&[2.0; 96]);
     cards.hears.skip(Frames::new(1_000_088 - 16));
@@ -161,7 +151,6 @@ fn frames_that_a_player_missed_are_silence() {
 #[test]
 fn what_was_written_over_is_silence() {
     let mut cards = Joined::new(Span::ZERO, [clock(0, 0.0), clock(0, 0.0)]);
-    // It holds 65 536 frames.
     for block in 0..65_536 / 48 + 2 {
         cards.plays.play(&[block as f32 + 1.0; 96]);
     }
@@ -202,13 +191,11 @@ fn a_hearer_beside_a_player_hears_what_was_played_or_silence_and_nothing_else() 
         });
         let mut heard = [0.0; 64];
         while !ended.load(Ordering::Acquire) {
-            // Somewhere in what the player writes, wherever that is by now.
             for first in (0..192_000).step_by(1000) {
                 hears.begin(&clock(0, 0.0));
                 hears.skip(Frames::new(first));
                 hears.fill(&mut heard);
                 for (frame, heard) in (first..).zip(heard.chunks(2)) {
-                    // Where the player began one or two seconds later, it is another frame of it.
                     let good = (0..3).any(|turn| heard == counted(frame - 48_000 * turn));
                     assert!(good || heard == [0.0; 2], "{heard:?} at {frame}");
                 }
@@ -235,7 +222,6 @@ fn a_second_player_another_rate_and_other_channels_are_refused_with_the_mend() {
     let far = refused(HearingEnd::new(&name, Span::from_millis(501), &settings(48)).err());
     snapshot!(far);
     drop(plays);
-    // Nobody is on the cable any more: it may carry something else.
     HearingEnd::new(
         &name,
         Span::ZERO,
@@ -244,7 +230,6 @@ fn a_second_player_another_rate_and_other_channels_are_refused_with_the_mend() {
     .unwrap();
 }
 
-/// The file of a cable, as somebody else opens it.
 fn file(name: &CableName) -> SharedFile {
     SharedFile::open(&RingLayout::new(&settings(48)).file_name(name)).unwrap()
 }
@@ -273,7 +258,6 @@ fn a_cable_that_carries_something_else_is_refused_or_heard_as_some_sound() {
         let refused = HearingEnd::new(&name, Span::ZERO, &settings(48)).err().unwrap().to_string();
         snapshot!(refused);
     }
-    // What says that it is one, and is not as long.
     let layout = RingLayout::new(&settings(48));
     other.renew(1024).unwrap();
     let short = CableRing::map(&other, layout, true).unwrap().err().unwrap();

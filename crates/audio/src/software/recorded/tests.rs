@@ -1,4 +1,4 @@
-//! A device that the test turns by hand, a period at a time.
+//! A device that the test runs period by period.
 
 use tautline_trial::snapshot;
 
@@ -12,12 +12,10 @@ use super::*;
 
 const PERIOD: usize = 4;
 
-/// Turns its process as often as it is told to, and waits for that.
 struct Turned {
     periods: std::sync::mpsc::Receiver<Frames>,
     turned: std::sync::mpsc::Sender<()>,
     direction: Direction,
-    /// When its first frame meets the converter.
     begins: LocalTime,
 }
 
@@ -47,7 +45,6 @@ impl Device for Turned {
     }
 }
 
-/// Makes silence of what comes and of what goes, when it is told so.
 struct Muting(std::sync::Arc<std::sync::atomic::AtomicBool>);
 
 impl Process for Muting {
@@ -60,7 +57,6 @@ impl Process for Muting {
     }
 }
 
-/// A device that runs on a thread of its own, and the folder in which it is recorded.
 struct World {
     recording: Recording,
     muted: std::sync::Arc<std::sync::atomic::AtomicBool>,
@@ -85,7 +81,6 @@ impl World {
         let muted = std::sync::Arc::default();
         let process = Box::new(Muting(std::sync::Arc::clone(&muted)));
         let thread = std::thread::spawn(move || {
-            // The last recorder is completed as the process is dropped.
             drop(device.run(process, &Stop::default()));
         });
         Self { recording, muted, periods, turned, thread, folder }
@@ -95,7 +90,6 @@ impl World {
         self.folder.join(name)
     }
 
-    /// So many periods, before the first of which so many frames were skipped.
     fn turn(&self, periods: usize, skipped: i64) {
         for period in 0..periods {
             let skipped = if period == 0 { skipped } else { 0 };
@@ -104,7 +98,6 @@ impl World {
         }
     }
 
-    /// Ends the device; the left channel of each file.
     fn ends(self, names: &[&str]) -> Vec<Vec<f32>> {
         drop(self.periods);
         self.thread.join().unwrap();
@@ -120,7 +113,6 @@ impl World {
     }
 }
 
-/// So many periods of these values.
 fn periods(values: &[f32]) -> Vec<f32> {
     values.iter().flat_map(|value| [*value; PERIOD]).collect()
 }
@@ -146,7 +138,6 @@ fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
     let time = RecordedTime::default();
     let (heard, sent) = (LocalTime::from_nanos(7_000_000_000), Span::from_millis(90));
     let mut files = Vec::new();
-    // The second begins later, and the third tells of frames that it captured before.
     for (name, begins) in [("heard", heard), ("sent", heard + sent), ("early", heard + -sent)] {
         let mut world = World::beginning(&format!("step-{name}"), Direction::Capture, begins);
         world.recording.begin_in_step(&world.file("one.wav"), &time).unwrap();
@@ -155,12 +146,10 @@ fn two_recordings_of_one_time_lie_in_step_whichever_device_begins_first() {
     }
     let begins = files.iter().map(|file| file.iter().position(|sample| *sample != 0.0));
     let begins: Vec<usize> = begins.map(|begins| begins.expect("a period")).collect();
-    // 90 ms are 4320 frames.
     assert_eq!(begins, [4_800, 4_800 + 4_320, 480]);
     assert!(files.iter().zip(&begins).all(|(file, begins)| file[*begins..] == periods(&[0.125])));
 }
 
-/// So long after that instant as so many frames last.
 fn later(instant: LocalTime, frames: i64) -> LocalTime {
     instant + Rate::HZ_48000.span_of(Frames::new(frames))
 }
@@ -169,13 +158,11 @@ fn later(instant: LocalTime, frames: i64) -> LocalTime {
 fn the_next_files_of_two_recordings_begin_at_one_instant_and_not_a_frame_is_between() {
     let begins = LocalTime::from_nanos(7_000_000_000);
     let (first, second) = (RecordedTime::default(), RecordedTime::at(later(begins, 15)));
-    // The periods of the other begin in the middle of those of the one.
     for (name, after) in [("heard", 0), ("sent", 2)] {
         let name = format!("next-{name}");
         let mut world = World::beginning(&name, Direction::Capture, later(begins, after));
         world.recording.begin_in_step(&world.file("1.wav"), &first).unwrap();
         world.turn(1, 0);
-        // Told beforehand, be it sooner or later.
         world.turn(after as usize / 2, 0);
         world.recording.begin_in_step(&world.file("2.wav"), &second).unwrap();
         world.turn(6 - after as usize / 2, 0);
@@ -194,10 +181,8 @@ fn what_begins_later_than_it_was_to_or_among_skipped_frames_is_in_step_by_silenc
     world.recording.begin(&world.file("1.wav")).unwrap();
     world.turn(2, 0);
     let [late, among] = [5, 15].map(|frames| RecordedTime::at(later(begins, frames)));
-    // Three of its frames are in the file before.
     world.recording.begin_in_step(&world.file("2.wav"), &late).unwrap();
     world.turn(1, 0);
-    // Frames 12 to 19 are skipped.
     world.recording.begin_in_step(&world.file("3.wav"), &among).unwrap();
     world.turn(1, 8);
     let files = world.ends(&["1.wav", "2.wav", "3.wav"]);
@@ -211,7 +196,6 @@ fn what_begins_later_than_it_was_to_or_among_skipped_frames_is_in_step_by_silenc
 fn silence_counts_for_how_much_a_file_holds() {
     let mut world = World::new("holds", Direction::Playback);
     world.recording.begin(&world.file("heard.wav")).unwrap();
-    // Stereo in floats: a period and a hundred.
     let bytes = 101 * PERIOD as u64 * 8;
     world.turn(1, 100 * PERIOD as i64);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -90,7 +90,7 @@ impl Scribe {
         }
         self.file.flush()?;
         loop {
-            // Asked before the ring is emptied: what was written before the stop is then all there.
+            // Read before the ring, which then holds everything written before the stop.
             let stop = self.shared.stop.load(Ordering::Acquire);
             self.empty()?;
             let lap = Lap { overslept, spent: self.file.spent() };
@@ -134,10 +134,10 @@ impl Scribe {
         self.notes.add(format!("file:{}: {sentence}", self.name));
     }
 
-    /// Writes the ring's content, and a header every quarter of a second, so that the file is readable if the program
-    /// is killed.
+    /// Writes the ring's content, and a header every quarter of a second, so that the file is
+    /// readable even if the program is killed.
     pub(super) fn empty(&mut self) -> Result<(), Unwritten> {
-        // Asked before the silences: those between these samples are then all there.
+        // Read before the silences, which then include all between these samples.
         let count = self.samples.slots();
         let end = self.taken + count as u64;
         while let Some(gap) = self.silences.peek().ok().copied().filter(|gap| gap.after <= end) {

@@ -14,7 +14,6 @@ use crate::software::pace::Pace;
 use crate::software::virtual_card::{Ends, Parts, VirtualCard};
 use crate::software::wav::Spent;
 
-/// A recorder whose thread is the test.
 fn stepped(path: &Path, format: SampleFormat, room: usize) -> (Recorder, Scribe) {
     let settings = Settings {
         rate: Rate::HZ_48000,
@@ -47,7 +46,6 @@ fn a_file_can_be_read_while_it_is_written() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Lets the thread's side take the rest; the samples of the file and what was said.
 fn ended(path: &Path, recorder: Recorder, scribe: Scribe) -> (Vec<f32>, Vec<String>) {
     let notes = scribe.notes.clone();
     drop(recorder);
@@ -131,7 +129,6 @@ fn a_recording_that_cannot_go_on_tells_what_was_written_and_the_card_goes_on() {
     scribe.empty().unwrap();
     let notes = scribe.notes.clone();
     scribe.name = "heard.wav".to_owned();
-    // What a failed write leaves behind the samples that count.
     let mut end = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     end.write_all(b"half a block").unwrap();
     scribe.end(Err(Unwritten::from(io::Error::from(io::ErrorKind::StorageFull))));
@@ -151,7 +148,7 @@ fn what_took_longest_is_blamed_for_a_loss() {
     snapshot!(lap(much, little, little).blame(false));
 }
 
-/// Virtual time in which the disk is only as fast as the card sleeps.
+/// Virtual time in which the disk advances only while the card sleeps.
 struct Lazy {
     now: i64,
     late: Option<i64>,
@@ -180,7 +177,6 @@ fn a_patient_card_waits_for_its_disk_too() {
         period: Frames::new(48),
         periods: 2,
     };
-    // Room for a tenth of what the late program brings at once.
     let (recorder, scribe) = stepped(&path, SampleFormat::F32, 96 * 50);
     let parts = Parts {
         name: "file:".to_owned(),
@@ -195,7 +191,6 @@ fn a_patient_card_waits_for_its_disk_too() {
     let mut card = VirtualCard::new(parts, ends, Box::new(pace));
     card.run(Box::new(Steady { left: 600 }), &Stop::default());
     drop(card);
-    // The header is that of the last flush, which is never far behind.
     let samples = read(&path);
     assert!(samples.len() > 96 * 500 && samples[96..].iter().all(|&sample| sample == 0.5));
     std::fs::remove_file(path).unwrap();

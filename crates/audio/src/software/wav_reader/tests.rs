@@ -1,4 +1,4 @@
-//! Headers of each kind, legal and not, and the samples behind them.
+//! Valid and invalid headers, and their samples.
 
 use std::io::Cursor;
 
@@ -6,7 +6,6 @@ use symphonia::core::io::ReadOnlySource;
 
 use super::*;
 
-/// A format chunk with its head.
 fn fmt(tag: u16, channels: u16, block: u16, bits: u16) -> Vec<u8> {
     let mut chunk = [&b"fmt \x10\0\0\0"[..], &tag.to_le_bytes(), &channels.to_le_bytes()].concat();
     chunk.extend(48_000_u32.to_le_bytes());
@@ -16,7 +15,6 @@ fn fmt(tag: u16, channels: u16, block: u16, bits: u16) -> Vec<u8> {
     chunk
 }
 
-/// The same by WAVEFORMATEXTENSIBLE.
 fn extensible(
     (tag, channels, block): (u16, u16, u16),
     (bits, valid): (u16, u16),
@@ -32,12 +30,11 @@ fn extensible(
     chunk
 }
 
-/// A chunk of this size, which its content need not have.
+/// A chunk with this size, which may differ from its content's.
 fn chunk(id: &[u8; 4], size: u32, content: &[u8]) -> Vec<u8> {
     [&id[..], &size.to_le_bytes(), content].concat()
 }
 
-/// A file of these chunks.
 fn riff(id: &[u8; 4], size: u32, chunks: &[&[u8]]) -> Vec<u8> {
     [&id[..], &size.to_le_bytes(), b"WAVE", &chunks.concat()].concat()
 }
@@ -47,7 +44,6 @@ fn header(wav: &[u8], length: Option<u64>) -> Option<WavHeader> {
     WavHeader::read(&mut &wav[..], length).unwrap()
 }
 
-/// The header, and all samples as they are read from a pipe.
 fn samples(wav: &[u8]) -> (WavHeader, Vec<f32>) {
     let source: Box<dyn MediaSource> = Box::new(ReadOnlySource::new(Cursor::new(wav.to_vec())));
     let mut input = BufReader::with_capacity(7, source);
@@ -61,7 +57,7 @@ fn samples(wav: &[u8]) -> (WavHeader, Vec<f32>) {
     (header, all)
 }
 
-/// The samples of one channel in this format, in steps of 24 bits.
+/// Samples of one channel in this format, in steps of 24 bits.
 fn steps(fmt: &[u8], data: &[u8]) -> Vec<f32> {
     let data = chunk(b"data", data.len() as u32, data);
     samples(&riff(b"RIFF", 100, &[fmt, &data])).1.iter().map(|s| s * 8_388_608.0).collect()
@@ -139,7 +135,6 @@ fn floats_and_telephone_codings_are_read() {
         let bits = |all: &[f32]| all.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&samples(&wav).1), bits(&floats));
     }
-    // The ends of both tables (ITU-T G.711), and the levels next to silence.
     let coded = |tag| {
         let wav = riff(
             b"RIFF",
@@ -194,10 +189,9 @@ fn chunks_around_the_samples_are_skipped() {
         ],
     );
     assert_eq!(samples(&wav).1, [0.5, 0.25]);
-    // Of an odd number of bytes: the pad byte is no sample.
+    // The pad byte of an odd size is not a sample.
     let wav = riff(b"RIFF", 100, &[&fmt, &chunk(b"data", 3, &[0, 64, 9, 0]), &odd]);
     assert_eq!(samples(&wav).1, [0.5]);
-    // A longer format chunk.
     let mut long = fmt.clone();
     long[4] = 50;
     long.extend([0; 34]);
@@ -242,7 +236,6 @@ fn placeholders_are_unknown_sizes_in_files_and_pipes() {
             assert_eq!(frames, (None, Some(2000)), "{size:x} {whole:x}");
         }
     }
-    // A file that is as long as it says, although it is long.
     let wav = riff(b"RIFF", 0x8000_0024, &[&fmt, &chunk(b"data", 0x8000_0000, &[])]);
     let file = header(&wav, Some(44 + 0x8000_0000)).unwrap();
     assert_eq!(file.promised_frames(), Some(0x4000_0000));
@@ -257,7 +250,6 @@ fn a_file_without_sound_is_empty_also_before_other_chunks() {
         let (header, all) = samples(&wav);
         assert_eq!((header.promised_frames(), all.len()), (Some(0), 0), "{size}");
     }
-    // Sound that looks like a chunk does not, if there can be none.
     let wav = riff(b"RIFF", 36, &[&fmt, b"data\0\0\0\0", &list]);
     assert_eq!(samples(&wav).1.len(), 6);
 }

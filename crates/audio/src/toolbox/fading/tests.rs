@@ -14,7 +14,6 @@ use crate::shared;
 const PERIOD: usize = 48;
 const RATE: Rate = Rate::HZ_48000;
 
-/// A device that is turned by hand.
 struct Still;
 
 impl Device for Still {
@@ -28,7 +27,8 @@ impl Device for Still {
     }
 }
 
-/// Plays 1 kHz at full scale, whole cycles that begin with their peak in each period, and passes captured sound on.
+/// Plays 1 kHz at full scale, in whole cycles that begin with a peak in each period, and sends
+/// captured sound.
 struct Tone {
     at: usize,
     heard: Sender<Vec<f32>>,
@@ -46,7 +46,7 @@ impl Process for Tone {
             self.at += 1;
         }
         if !cycle.capture.samples.is_empty() {
-            // A receiver that was dropped hears nothing.
+            // The receiver may be dropped.
             let _ = self.heard.send(cycle.capture.samples.to_vec());
         }
         Flow::Continue
@@ -63,7 +63,7 @@ fn turn(process: &mut dyn Process, direction: Direction, turns: i64, samples: &m
     process.process(&mut Cycle::one_way(direction, now, side, 0).by(Some(ClockId::of(&[b"one"]))))
 }
 
-/// Energy above 12 kHz relative to a sine at full scale, in dB: the maximum of all windows of 512 frames.
+/// Maximum energy above 12 kHz in windows of 512 frames, in dB relative to a full-scale sine.
 fn treble(samples: &[f32]) -> f64 {
     let window = |at: usize| 0.5 - 0.5 * (TAU * at as f64 / 512.0).cos();
     let full: f64 = (0..512).map(|at| window(at).powi(2) / 2.0).sum();
@@ -81,7 +81,6 @@ fn treble(samples: &[f32]) -> f64 {
     10.0 * loudest.log10()
 }
 
-/// What the other party of a conference hears of one that plays a tone and hangs up.
 fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let (mut processes, parts) = shared(&Still, &Still, 2, true);
     let (fades, stop) = <(Stop, Stop)>::default();
@@ -98,7 +97,6 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
     let stayer = std::thread::spawn(move || drop(stays.run(Box::new(tone), &asked)));
     let (mut all, mut turns, mut since) = (Vec::new(), 0, None);
     let mut hang_up = Some(hang_up);
-    // 50 ms of sound, and as much after it is over.
     let until = Instant::now() + Duration::from_secs(60);
     while since.is_none_or(|since| turns < since + 50) {
         assert!(Instant::now() < until, "the party that leaves is not heard, or does not end");
@@ -126,7 +124,6 @@ fn hung_up(hang_up: impl FnOnce(&Stop, &Stop)) -> Vec<f32> {
 
 #[test]
 fn party_that_hangs_up_is_faded_out_for_the_other() {
-    // The tone begins at full scale, too.
     let end = |heard: &[f32]| {
         let begins = heard.iter().position(|sample| *sample != 0.0).unwrap();
         treble(&heard[begins + 10 * PERIOD..])
@@ -143,7 +140,7 @@ fn party_that_hangs_up_is_faded_out_for_the_other() {
 fn fade_is_played_before_the_device_ends() {
     let ends = Stop::default();
     let tone = Box::new(Tone { at: 0, heard: channel().0 });
-    // It hands its process back at once.
+    // Returns its process at once.
     let (mut process, _) = fading(Box::new(Still), ends.clone()).run(tone, &Stop::default());
     let mut block = [0.0; PERIOD];
     let mut played = |turns| {
@@ -152,7 +149,7 @@ fn fade_is_played_before_the_device_ends() {
     };
     assert!((0..20).all(|turns| played(turns).0 == Flow::Continue));
     ends.request();
-    // 5 ms of fade, of which the last frame meets the converter 3 ms after its wake-up.
+    // 5 ms of fade; its last frame meets the converter 3 ms after its wake-up.
     let flows: Vec<_> = (20..28).map(&mut played).collect();
     assert!(flows.iter().all(|(flow, _)| *flow == Flow::Continue), "{flows:?}");
     assert!(flows[5..].iter().all(|(_, peak)| *peak == 0.0), "{flows:?}");

@@ -1,10 +1,8 @@
-//! Lags that are known, found again.
-
 use core::f64::consts::TAU;
 
 use super::*;
 
-/// A sine of this period from a frame on.
+/// A sine of this period, from `onset` on.
 fn sine(period: f64, onset: f64, frames: usize) -> Vec<f32> {
     let sample = |at: f64| if at < 0.0 { 0.0 } else { (TAU * at / period).sin() as f32 };
     (0..frames).map(|at| sample(at as f64 - onset)).collect()
@@ -24,7 +22,7 @@ fn candidates_lie_half_a_period_apart_with_both_polarities() {
         assert!((apart - 35.2).abs() < 0.02, "{index}: {all:?}");
         assert!(two[0].likeness * two[1].likeness < 0.0, "{index}: {all:?}");
     }
-    // Lag −40.25, and so many half periods.
+    // Lag −40.25 plus half periods.
     let halves = (all[0].lag + 40.25) / 35.2;
     assert!((halves - halves.round()).abs() < 1e-3, "{all:?}");
 }
@@ -46,7 +44,7 @@ fn onset_explains_most_at_its_own_lag() {
 fn sound_beyond_its_samples_is_silent_or_unknown() {
     let (heard, sent) = (sine(70.4, 0.0, 2000), sine(70.4, 0.0, 2000));
     for (beyond, likeness) in [(Beyond::Silence, 0.7_f64.sqrt()), (Beyond::Unknown, 1.0)] {
-        // 600 frames of what was heard lie before the sent sound.
+        // 600 heard frames precede the sent sound.
         let all = correlation(&heard, &sent, -620..-580, beyond).candidates();
         let [one] = all[..] else { panic!("{beyond:?}: {all:?}") };
         assert!((one.likeness.abs() - likeness).abs() < 0.01, "{beyond:?}: {all:?}");
@@ -64,7 +62,7 @@ fn repeats_of_a_part_include_itself() {
 
 #[test]
 fn contest_counts_the_lead_in_deviations_of_the_noise() {
-    // 100 frames that only the first explains, of noise 40 dB lower: 100 / (2 × 10 × 0.01).
+    // 100 frames that only the first explains, noise 40 dB lower: 100 / (2 × 10 × 0.01).
     let one = [1.0_f32; 100];
     let heard: Vec<_> = (0..100).map(|at| if at % 2 == 0 { 1.01_f32 } else { 0.99 }).collect();
     let mut contest = Contest::default();
@@ -75,7 +73,7 @@ fn contest_counts_the_lead_in_deviations_of_the_noise() {
     assert_eq!(equal.deviations(), 0.0);
 }
 
-/// Candidates a period of 10 apart, inverted ones between them.
+/// Candidates 10 apart, with inverted ones between.
 fn ladder() -> Vec<Candidate> {
     let one = |at: i32| Candidate {
         lag: 5.0 * f64::from(at),
@@ -109,7 +107,7 @@ fn choice_is_proven_ambiguous_or_nearest_among_equals() {
 fn inverted_candidate_must_lead_clearly() {
     for (lead, is_inverted) in [(0.5 * CLEAR, false), (2.0 * CLEAR, true)] {
         let chosen = choose(&ladder(), 0.0, |one, other| {
-            // The inverted one at 5 against all others.
+            // The inverted one at 5 wins.
             let cost = |one: &Candidate| if one.lag == 5.0 { 0.0 } else { lead };
             let aside = |one: &Candidate| (one.lag - 5.0).abs();
             cost(other) - cost(one) + CLEAR * (aside(other) - aside(one)) * 1e-9

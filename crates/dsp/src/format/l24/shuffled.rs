@@ -1,5 +1,5 @@
-//! The same on processors of x86-64-v3, which shuffle the bytes of each half of a vector by a table.
-//! What is returned is the rest, which is less than a vector and converted as everywhere.
+//! The same loops for x86-64-v3 processors, which shuffle bytes in each half of a vector by a
+//! table. Return the rest, less than a vector, for the general loop.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x8, i32x8, u8x16};
@@ -8,11 +8,11 @@ use super::{FULL_24, SCALE, round};
 use crate::vector::Wide;
 
 const LANES: usize = 8;
-/// Vectors between two looks at where the end is.
+/// Vectors per bounds check.
 const AT_ONCE: usize = 4;
 
-/// Which byte becomes which, of the first and of the last 16 of eight samples. The lowest of each four
-/// is any.
+/// Source byte of each byte, for the first and the last 16 of eight samples. The lowest of each
+/// four is arbitrary.
 const SPREAD: [u8; 32] = {
     let mut table = [0; 32];
     let mut at = 0;
@@ -26,7 +26,8 @@ const SPREAD: [u8; 32] = {
     table
 };
 
-/// Which byte of four steps becomes which of 12, in each half. The last four of 16 are any.
+/// Source byte of each of 12 bytes from four steps, in each half. The last four of 16 are
+/// arbitrary.
 const PACK: [u8; 32] = {
     let mut table = [0; 32];
     let mut at = 0;

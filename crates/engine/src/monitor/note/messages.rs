@@ -1,11 +1,11 @@
-//! Words for what neither an option nor a key mends: the same for whoever runs the engine.
+//! Texts for notes whose fix needs no option or key: the same for every program.
 
 use tautline_proto::crf_follower::{CrfLack, CrfNote};
 use tautline_proto::wire::avtp::crf::CrfInvalid;
 
 use super::Note;
 
-/// A sentence for a note that is told alike by whoever tells it.
+/// Returns the text of a note that is the same for every program.
 pub fn alike(note: &Note<'_>) -> Option<String> {
     match note {
         Note::Clock { address, note } => Some(clock(address, note)),
@@ -20,7 +20,7 @@ pub fn alike(note: &Note<'_>) -> Option<String> {
     }
 }
 
-/// A sentence for an address that was claimed for a stream that had none.
+/// Returns the text for an address that was claimed for a stream without one.
 pub fn claimed(without: &str, address: &str) -> String {
     format!("{without}: claimed a group by MAAP, the stream goes to {address}")
 }
@@ -45,7 +45,6 @@ fn clock(address: &str, note: &CrfNote) -> String {
     }
 }
 
-/// What may be why nothing is heard, and the mend.
 fn missing(lack: CrfLack) -> String {
     match lack {
         CrfLack::Nothing => "does its talker run, and send there?".to_owned(),

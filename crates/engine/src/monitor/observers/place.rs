@@ -1,4 +1,4 @@
-//! Where the sockets of runs lie: in a folder that is its user's alone.
+//! Folder of the runs' sockets, private to its user.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -12,8 +12,8 @@ pub use tautline_io::local::{is_private, places};
 
 use super::Unobservable;
 
-/// The sockets of all runs that this user may look at: of their own, and of everybody's as root where
-/// `XDG_RUNTIME_DIR` names no other place. Those at which nobody listens any more are removed.
+/// Returns the sockets of all runs that this user may observe: their own, and for root those of all
+/// users unless `XDG_RUNTIME_DIR` names another folder. Removes sockets without a listener.
 pub fn sockets() -> Vec<PathBuf> {
     let user = effective_user();
     let own = places();
@@ -24,7 +24,7 @@ pub fn sockets() -> Vec<PathBuf> {
     }
     folders.retain(|(folder, owner)| is_private_to(folder, *owner));
     folders.dedup();
-    // In a folder of another's, whoever it is may have put something else by the time it is removed.
+    // No removal in another user's folder: that user could replace the file meanwhile.
     let here = |(folder, owner): &(PathBuf, u32)| match *owner == user {
         true => sockets_in(folder),
         false => listed(folder),
@@ -45,7 +45,7 @@ fn everybodys() -> impl Iterator<Item = (PathBuf, u32)> {
     run.chain(tmp)
 }
 
-/// The sockets of a folder, after a `sweep`, in the order of their names.
+/// Sockets of a folder by name, after a `sweep`.
 pub fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     sweep(folder);
     listed(folder)
@@ -65,7 +65,7 @@ pub(super) fn make(folder: &Path) -> Result<(), Unobservable> {
     })
 }
 
-/// The process whose socket has this name, `PID.sock` or `PID.N.sock`.
+/// Returns the process number in a socket's name, `PID.sock` or `PID.N.sock`.
 pub fn process_of(socket: &Path) -> Option<u32> {
     process_before(socket, ".sock")
 }
@@ -79,16 +79,15 @@ pub(super) fn is_deserted(socket: &Path) -> bool {
     connect(socket).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// As long as no socket waits for its name, by far: that takes two calls.
+/// Maximum age of a temporary name; renaming takes only two system calls.
 const BORN_WITHIN: Duration = Duration::from_secs(60);
 
-/// Removes sockets that wait for their names for so long that their makers were killed: once per start.
+/// Removes sockets with old temporary names, whose creators were killed. Called once per start.
 pub(super) fn sweep_newborn(folder: &Path, now: SystemTime) {
     let age = |found: &Metadata| now.duration_since(found.modified().ok()?).ok();
     remove_deserted(folder, ".born", |found| age(found).is_some_and(|age| age > BORN_WITHIN));
 }
 
-/// Removes the sockets of processes that ended without a chance to do so.
 pub(super) fn sweep(folder: &Path) {
     remove_deserted(folder, ".sock", |_| true);
 }
@@ -97,14 +96,14 @@ fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bo
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
-        // One that we do not see may run all the same, as one of a container does.
+        // A process without an entry here may still run, for example in a container.
         let is_seen = |process| Path::new(&format!("/proc/{process}")).exists();
-        // Who is asked is troubled: only whom we do not see.
+        // Connecting disturbs the process, so only unknown processes are checked.
         if process_before(&path, suffix).is_some_and(|process: u32| !is_seen(process))
             && fs::symlink_metadata(&path).is_ok_and(is_left)
             && is_deserted(&path)
         {
-            // Another may have been quicker.
+            // Another process may have removed it already.
             let _ = fs::remove_file(path);
         }
     }

@@ -7,7 +7,6 @@ use tautline_report::snapshot::StreamSnapshot;
 
 use super::*;
 
-/// A private folder of a test's own.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +37,6 @@ fn standing(count: usize) -> Snapshot {
 }
 
 impl Observers {
-    /// Told at once, whenever that was done last.
     fn tell_now(&self, count: usize) {
         self.served.as_ref().unwrap().lock().unwrap().next = LocalTime::ZERO;
         self.tell(|| standing(count));
@@ -69,7 +67,7 @@ fn a_reader_that_never_reads_is_waited_for_by_nobody_and_dropped() {
     let observers = Observers::open_in(&folder.0, "send").unwrap();
     let mut deaf = UnixStream::connect(only_socket(&folder.0)).unwrap();
     assert!(observers.are_here());
-    // More than a socket holds: a rest stays, and what comes after is left out.
+    // More than a socket buffer holds: a rest stays, and later lines are skipped.
     (0..50).for_each(|_| observers.tell_now(2_000));
     {
         let served = observers.served.as_ref().unwrap();
@@ -102,7 +100,6 @@ fn more_than_a_few_are_sent_away_and_come_to_a_place_when_one_is_free() {
 #[test]
 fn sockets_of_dead_processes_are_swept_away_and_ones_own_at_the_end() {
     let folder = Folder::new("stale");
-    // Above what Linux gives to any process.
     let stale = folder.0.join("4194305.sock");
     drop(UnixListener::bind(&stale).unwrap());
     let observers = Observers::open_in(&folder.0, "send").unwrap();
@@ -131,7 +128,7 @@ fn another_process_of_our_number_keeps_its_sockets_and_we_have_one_beside_them()
     let theirs = names().take(60).map(|name| folder.0.join(name)).collect::<Vec<_>>();
     let listeners = theirs.iter().map(|at| UnixListener::bind(at).unwrap()).collect::<Vec<_>>();
     let mut ours = Vec::new();
-    // The runs of this process are counted, also those of other tests.
+    // Runs of this process are counted, including those of other tests.
     while ours.len() < 2 {
         let observers = Observers::open_in(&folder.0, "send").unwrap();
         ours.push(observers.served.as_ref().unwrap().lock().unwrap().socket.clone());
@@ -171,7 +168,6 @@ fn a_socket_is_born_under_a_name_that_no_sweeper_takes() {
 #[test]
 fn a_socket_that_was_born_long_ago_and_never_named_is_swept_once_its_owner_is_dead() {
     let folder = Folder::new("stillborn");
-    // No process has such a number: the greatest is 2^22.
     let [dead, alive, listened] = [
         format!("{}.born", u32::MAX),
         format!("{}.born", std::process::id()),

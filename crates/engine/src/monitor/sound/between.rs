@@ -1,5 +1,5 @@
-//! Finds sound that was resampled on its way: it lies between the frames that packets brought, and
-//! its frames are further apart or closer together than theirs.
+//! Finds sound that was resampled on its way: it lies between the frames of the packets, at a
+//! slightly different rate.
 
 use tautline_dsp::align::{Along, Likeness, LineFitter, NEAR, likeliest};
 use tautline_dsp::resample::Quality;
@@ -7,19 +7,19 @@ use tautline_proto::time::{FineFrames, Frames, MediaPoint, MediaTime};
 
 use super::recent::RecentFrames;
 
-/// Frames compared at a time: only the right place matches, and a change of place spoils little.
+/// Frames per comparison: enough that only the right place matches, and few enough that a change of
+/// place spoils little.
 pub(super) const WINDOW: usize = 1024;
-/// The part of a window's energy that may be left over: −30 dB. Resamplers differ in what they do to
-/// the highest tones: half a frame from the next, the shorter ones take some dB off them.
+/// Maximum residual energy of a match: −30 dB. Resamplers differ at the highest frequencies:
+/// halfway between frames, the shorter ones attenuate them by some dB.
 const LEFT_OVER: f64 = 1e-3;
-/// Each round of refinement leaves about the square of the error before it.
+/// Refinement rounds; each roughly squares the error.
 const ROUNDS: usize = 5;
 
-/// Where a window of sound comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WindowOrigin {
     pub(super) point: MediaPoint,
-    /// Frames of the stream for each of the window, less one.
+    /// Frames of the stream per frame of the window, minus one.
     pub(super) drift: f64,
 }
 
@@ -30,13 +30,11 @@ impl From<MediaTime> for WindowOrigin {
 }
 
 impl WindowOrigin {
-    /// How many frames into the window `frame` is heard.
     pub(super) fn index_of(&self, frame: MediaTime) -> f64 {
         (MediaPoint::from(frame) - self.point).as_f64() / (1.0 + self.drift)
     }
 }
 
-/// Looks between frames.
 pub(super) struct Between(LineFitter);
 
 impl Between {
@@ -44,7 +42,6 @@ impl Between {
         Self(LineFitter::new(Quality::Best, WINDOW))
     }
 
-    /// Where `samples`, a window, come from: near `guess` and with about this drift, or `None`.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
@@ -54,7 +51,7 @@ impl Between {
     ) -> Option<WindowOrigin> {
         let (nearest, _) = likeliest(|away| {
             let there = brought.run(guess + Frames::new(away), WINDOW).unwrap_or_default();
-            // What is upside down is other sound.
+            // Inverted sound is different sound.
             Likeness::between(samples, there).correlation().max(0.0)
         })?;
         let sound = |first: i64, out: &mut [f32]| {
@@ -62,9 +59,9 @@ impl Between {
             out.iter_mut().zip(brought).for_each(|(out, sample)| *out = sample);
         };
         let near = Along { place: nearest as f64, drift };
-        // No window is so still that a round less would do.
+        // A threshold of 0.0 always runs all rounds.
         let along = self.0.refine(samples, near, (ROUNDS, 0.0), sound)?;
-        // False for the NaN of a hole.
+        // `false` for the NaN of a hole.
         let left_over = self.0.likeness(samples, along, sound).left_over();
         let found = along.place.abs() <= NEAR as f64 + 1.0 && left_over <= LEFT_OVER;
         let parts = FineFrames::from_parts((along.place * FineFrames::ONE as f64) as i64);

@@ -1,4 +1,4 @@
-//! What a card plays, heard once for all streams of it.
+//! Sound that a card plays, recorded once for all its streams.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use super::rings::{Reader, Writer, rings};
 use super::voices::{Chorus, OutputTap, voices};
 use crate::plan::packets_within;
 
-/// What the rings hold: the ordinary thread may be away that long.
+/// Capacity of the rings: maximum pause of the ordinary thread.
 pub(super) const HELD: Span = Span::from_secs(2);
 
-/// Hears the first channel of what a card plays. Real-time.
+/// Records the first channel that a card plays. Real-time safe.
 pub struct CardEar {
     writer: Writer<Meets>,
     channels: usize,
@@ -27,32 +27,28 @@ impl Listener for CardEar {
     }
 }
 
-/// When a run of frames met the DAC: each when it was due, but none before it was taken.
+/// Time of a run of frames at the DAC: each frame when due, but never before it was taken.
 #[derive(Debug, Clone, Copy)]
 struct Meets {
     due: LocalTime,
     taken: LocalTime,
 }
 
-/// What was heard and may still be searched. Frames are counted from the first that was ever heard.
+/// Recorded sound that can still be searched. Frames are counted from the first recorded one.
 pub(crate) struct Hearing {
     rate: Rate,
     heard: Reader<Meets>,
     pub(crate) voices: Chorus,
     sound: Vec<f32>,
-    /// The first frame of it.
     pub(super) begin: usize,
-    /// The runs it came in: their first frame and when that met the DAC.
     times: VecDeque<(usize, Meets)>,
 }
 
-/// The hearing of a card, its ear, and what the mixer tells whose sound it is by.
 pub(crate) fn hearing(
     rate: Rate,
     channels: usize,
     period: Frames,
 ) -> (Hearing, CardEar, OutputTap) {
-    // Twice the runs of such a card: its cycles may be shorter now and then.
     let runs = packets_within(HELD, rate.span_of(period).divided(2));
     let (writer, heard) = rings(rate.frames_within(HELD).as_len(), runs);
     let (mouth, voices) = voices();
@@ -61,12 +57,13 @@ pub(crate) fn hearing(
 }
 
 impl Hearing {
-    /// Whether no card listens: the ear is gone.
+    /// Returns whether no card listens: the writer was dropped.
     pub(crate) fn is_deaf(&self) -> bool {
         self.heard.is_abandoned()
     }
 
-    /// Takes in what was heard. Called before lines are fetched: what was heard by now has its line.
+    /// Reads the new sound. Called before packet traces are read, so that each played packet has
+    /// its trace.
     pub(crate) fn listen(&mut self) {
         let Self { heard, voices, sound, begin, times, .. } = self;
         voices.listen();
@@ -81,7 +78,7 @@ impl Hearing {
         self.begin + self.sound.len()
     }
 
-    /// Every packet that lies before this frame has its line.
+    /// Frame before which every packet has its trace.
     pub(super) fn settled(&self) -> usize {
         self.end().saturating_sub(self.rate.frames_within(REACH).as_len()).max(self.begin)
     }
@@ -90,7 +87,8 @@ impl Hearing {
         &self.sound[start - self.begin..][..WINDOW]
     }
 
-    /// Forgets what every stream has searched by now, but for a window before the next of each.
+    /// Drops the sound that every stream has searched, except for one window before the next of
+    /// each.
     pub(crate) fn forget(&mut self) {
         let begin = self.settled().saturating_sub(2 * WINDOW).max(self.begin);
         let first = self.meets(begin);
@@ -102,7 +100,6 @@ impl Hearing {
         }
     }
 
-    /// When what lies `index` frames after the frame `start` met the DAC.
     pub(super) fn time_between(&self, start: usize, index: f64) -> Option<LocalTime> {
         let part = (index.fract() * self.rate.span_of(Frames::new(1)).as_nanos() as f64).round();
         let Meets { due, taken } = self.meets(start + index as usize)?;
@@ -113,7 +110,6 @@ impl Hearing {
         self.meets(frame).map(|meets| meets.due)
     }
 
-    /// The same, and when it was taken.
     fn meets(&self, frame: usize) -> Option<Meets> {
         let after = self.times.partition_point(|(first, _)| *first <= frame);
         let (first, at) = self.times.get(after.checked_sub(1)?)?;

@@ -1,28 +1,28 @@
-//! Runs of samples from a device's thread to the ordinary one, wait-free.
+//! Sample runs from a device's thread to the ordinary one, wait-free.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_dsp::channel::pick;
 
-/// A run of frames whose first sample is in the sample ring beside it.
+/// Header of a run; its samples are in the sample ring.
 #[derive(Debug, Clone, Copy)]
 struct Mark<At> {
     at: At,
     frames: u32,
 }
 
-/// Two rings: runs of samples, and where or when each begins.
+/// Writing end of two rings: samples, and the place or time of each run.
 pub struct Writer<At> {
     samples: Producer<f32>,
     marks: Producer<Mark<At>>,
 }
 
-/// Their other end.
+/// Reading end of both rings.
 pub struct Reader<At> {
     samples: Consumer<f32>,
     marks: Consumer<Mark<At>>,
 }
 
-/// Room for so many samples in so many runs.
+/// Creates both ends with room for this many samples and runs.
 pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
     let (sample_in, sample_out) = RingBuffer::new(samples);
     let (mark_in, mark_out) = RingBuffer::new(marks);
@@ -31,12 +31,11 @@ pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
 }
 
 impl<At> Writer<At> {
-    /// Writes one channel of a run, or nothing where there is no room. Wait-free.
+    /// Writes one channel of a run; drops the run if there is no room. Wait-free.
     pub fn write(&mut self, at: At, channels: usize, channel: usize, samples: &[f32]) {
         self.write_parts(at, channels, channel, [samples, &[]]);
     }
 
-    /// The same of a run in two parts of whole frames.
     pub(crate) fn write_parts(
         &mut self,
         at: At,
@@ -61,7 +60,6 @@ impl<At> Writer<At> {
     }
 }
 
-/// Takes a channel of a run in two parts into room in two parts.
 fn lay(
     parts: [&[f32]; 2],
     channels: usize,
@@ -83,12 +81,12 @@ fn lay(
 }
 
 impl<At> Reader<At> {
-    /// Whether nobody will write any more.
+    /// Returns whether the writing end was dropped.
     pub fn is_abandoned(&self) -> bool {
         self.marks.is_abandoned()
     }
 
-    /// Takes every run. Allocates where one goes over the ring's end.
+    /// Reads every run. Allocates for a run that wraps around the ring.
     pub fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
         while let Ok(mark) = self.marks.pop() {
             let Ok(chunk) = self.samples.read_chunk(mark.frames as usize) else { return };

@@ -1,4 +1,4 @@
-//! Finds a window of sound in what packets brought: the only place that it can come from, or none.
+//! Finds the place of a window of sound in the frames that packets brought, if it is unique.
 
 use tautline_dsp::align::{Backoff, NEAR, outwards};
 use tautline_proto::time::{Frames, MediaTime};
@@ -8,32 +8,28 @@ use super::between::{Between, WindowOrigin};
 use super::recent::RecentFrames;
 use super::window::SoundWindow;
 
-/// Sound that might come from more places than this says nothing.
+/// Sound with more candidates than this is ambiguous.
 const MOST_TRIES: u32 = 64;
-/// After so many windows in a row that were found nowhere, those searches rest that cost time; the
-/// search between frames later, since a hole in every other window is no reason to give resampled
-/// sound up.
+/// Consecutive failures after which the expensive searches back off. The search between frames has
+/// more, because a hole in every other window must not end it for resampled sound.
 const WIDE_PATIENCE: u32 = 1;
 const BETWEEN_PATIENCE: u32 = 8;
-/// Where the sound was found last, against where the ledger puts it.
+/// Search state: the last match, relative to the ledger.
 pub(super) struct Search {
-    /// How far from there it is looked for, in frames.
     reach: i64,
     last: i64,
-    /// Of the search at every place, and of the search between frames.
+    /// Back-offs of the search everywhere and of the search between frames.
     wide: Backoff,
     fine: Backoff,
-    /// Looks for resampled sound, once there is any: its kernel takes milliseconds to be laid out.
+    /// Search for resampled sound, created when needed: its kernel takes milliseconds to compute.
     between: Option<Between>,
-    /// What drift the last such sound had.
     drift: f64,
-    /// Whether what was found last is such, and no more than one window was not found since.
+    /// Whether the last match was resampled, with at most one failure since.
     resampled: bool,
     #[cfg(test)]
     pub(super) tried: Tried,
 }
 
-/// Windows that were no silence, and how many of them were searched in the ways that cost time.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(super) struct Tried {
@@ -57,8 +53,9 @@ impl Search {
         }
     }
 
-    /// Where `samples`, a whole window, come from; by the ledger from `guess`. Or why that cannot be said. If not
-    /// `anywhere`, only that is looked at which costs little: the window is a part of another and of what lies beside it.
+    /// Finds the place of `samples`, a whole window; the ledger suggests `guess`. Returns the
+    /// reason if that fails. Unless `anywhere`, only cheap searches run: the window overlaps
+    /// another one.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
@@ -74,7 +71,8 @@ impl Search {
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
-        // What was found last is likelier; and the kernel for looking between takes longer than all places.
+        // Tries the kind of the last match first. The kernel for resampled sound takes longer to
+        // compute than a search everywhere.
         if anywhere
             && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
@@ -99,12 +97,12 @@ impl Search {
     }
 
     fn look_near(&self, window: &SoundWindow<'_>, guess: MediaTime) -> Option<MediaTime> {
-        // Cards drift by less in a window, and a slip is one frame.
+        // Cards drift by less within a window, and a slip is one frame.
         let mut near = outwards(NEAR).map(|away| guess + Frames::new(self.last + away));
         near.find(|place| window.matches(*place))
     }
 
-    /// Takes a window that matches at `first`, unless it matches elsewhere, too.
+    /// Accepts a match at `first` unless the window matches elsewhere, too.
     fn take(
         &mut self,
         window: &SoundWindow<'_>,
@@ -122,7 +120,6 @@ impl Search {
         if twice { Err(Why::Repeats) } else { Ok(best.into()) }
     }
 
-    /// Takes a window that was found between frames, unless it is found elsewhere, too.
     fn take_resampled(
         &mut self,
         origin: WindowOrigin,
@@ -134,7 +131,7 @@ impl Search {
         let (mut tried, mut tries) = ([best, best], 0);
         for away in outwards(self.reach) {
             let place = best + Frames::new(away);
-            // What is found near a place that was looked at is found from there.
+            // The search from one place covers its neighbourhood.
             let side = &mut tried[usize::from(away < 0)];
             if (place - *side).count().abs() <= NEAR || !window.resembles(place, gain) {
                 continue;
@@ -159,7 +156,8 @@ impl Search {
         if !self.fine.is_over() {
             return None;
         }
-        // The window in which sound begins lies nowhere as a whole: for that one no kernel is laid out.
+        // The first window of new sound matches nowhere as a whole; do not compute the kernel for
+        // it.
         if self.between.is_none() && !self.fine.has_failed() {
             self.fine.fail();
             return None;
@@ -197,7 +195,7 @@ impl Search {
             self.tried.everywhere += 1;
         }
         let all = window.likely(guess, self.reach).filter(|place| window.matches(*place));
-        // Of two as near, the later.
+        // At equal distance, the later one.
         let far = |place: &MediaTime| (*place - guess).count();
         let found = all.min_by_key(|place| (far(place).abs(), far(place) < 0));
         if found.is_none() {

@@ -1,4 +1,4 @@
-//! What packets brought, told to the measurement. Real-time.
+//! Sends the frames of packets to the measurement. Real-time safe.
 
 use core::ops::Range;
 
@@ -6,13 +6,12 @@ use tautline_proto::time::{Frames, MediaTime};
 
 use super::rings::Writer;
 
-/// Tells the measurement what packets brought: those that follow each other together, which takes as long as one.
+/// Sends the frames of packets to the measurement. Consecutive packets are sent together, at the
+/// cost of one.
 pub(crate) struct PacketTap {
     writer: Writer<MediaTime>,
     channel: usize,
-    /// Brought and not told yet.
     run: Range<MediaTime>,
-    /// So long a run is told.
     longest: Frames,
 }
 
@@ -21,13 +20,11 @@ impl PacketTap {
         Self { writer, channel, run: MediaTime::ZERO..MediaTime::ZERO, longest }
     }
 
-    /// A run on its own.
     #[cfg(test)]
     pub(super) fn told(&mut self, media: MediaTime, channels: usize, samples: &[f32]) {
         self.writer.write(media, channels, self.channel, samples);
     }
 
-    /// A packet brought these frames, of `channels` samples each; `sound` has the samples of frames.
     pub(crate) fn brought<'a>(
         &mut self,
         frames: &Range<MediaTime>,
@@ -45,8 +42,8 @@ impl PacketTap {
         }
     }
 
-    /// Tells what was brought so far: nothing may follow it. Out of the way of the packets that are told
-    /// later: laid among them it took each 15 instructions of laying a stack.
+    /// Sends the pending frames if no more may follow. Kept out of the path of later packets:
+    /// inlined there it cost each 15 instructions for its stack frame.
     #[inline(never)]
     pub(crate) fn tell<'a>(
         &mut self,

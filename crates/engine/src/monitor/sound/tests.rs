@@ -1,4 +1,5 @@
-//! The measurement without threads: packets, ledger lines and a card that plays what a test says.
+//! Tests of the measurement without threads: packets, ledger lines and a card that plays given
+//! sound.
 
 mod everywhere;
 mod holes;
@@ -11,12 +12,10 @@ use tautline_proto::device::Listener;
 use tautline_proto::ledger::Origin;
 use tautline_proto::time::Frames;
 
-/// Frames of a packet, and of the card's period.
 const BLOCK: usize = 48;
-/// Packets that are brought before the first is played.
 const AHEAD: usize = 100;
 const LATENCY: Span = Span::from_millis(5);
-/// Frames lie on whole nanoseconds, so instants are off by half of one at either end.
+/// Frame times are rounded to nanoseconds, by up to half of one at either end.
 const ROUNDING: Span = Span::from_nanos(2);
 
 struct World {
@@ -29,7 +28,6 @@ struct World {
     found: Vec<FoundPacket>,
 }
 
-/// The card's time of `frame`.
 fn at(rate: Rate, frame: i64) -> LocalTime {
     LocalTime::from_nanos(1_000_000_000) + rate.span_of(Frames::new(frame))
 }
@@ -43,7 +41,6 @@ impl World {
         Self { rate, hearing, mouth, measurement, tap, ear, found: Vec::new() }
     }
 
-    /// A packet that brings `samples` from `frame` on, to be heard when the card is at `frame`.
     fn packet(&mut self, frame: usize, samples: &[f32]) {
         let media = MediaTime::from_frames(frame as i64);
         self.tap.told(media, 1, samples);
@@ -70,7 +67,6 @@ impl World {
         self.measurement.expect(&passage, &self.hearing);
     }
 
-    /// The card plays `samples`, the first when it is at `frame`.
     fn plays(&mut self, frame: i64, samples: &[f32]) {
         for (index, block) in samples.chunks(BLOCK).enumerate() {
             let meets = at(self.rate, frame + (index * BLOCK) as i64);
@@ -94,8 +90,8 @@ impl World {
         (self.found, self.measurement)
     }
 
-    /// Sends `sent` in packets, each some blocks ahead of its turn, and plays `played` from the
-    /// card's frame `from` on.
+    /// Sends `sent` in packets, each some blocks early, and plays `played` from the card's frame
+    /// `from` on.
     fn run(mut self, sent: &[f32], from: i64, played: &[f32]) -> (Vec<FoundPacket>, Measurement) {
         let mut blocks = played.chunks(BLOCK).enumerate();
         let mut play = |world: &mut Self| {
@@ -126,7 +122,6 @@ fn noise(seed: u32, frames: usize) -> Vec<f32> {
     (0..frames).map(|_| next()).collect()
 }
 
-/// Noise without anything above `hertz`, by four poles.
 fn deep_noise(rate: u32, hertz: f64, frames: usize) -> Vec<f32> {
     let keep = 1.0 - TAU * hertz / f64::from(rate);
     let mut poles = [0.0; 4];
@@ -145,7 +140,6 @@ fn tone(hertz: f64, frames: usize) -> Vec<f32> {
     (0..frames).map(|i| (0.3 * (TAU * hertz * i as f64 / 48_000.0).sin()) as f32).collect()
 }
 
-/// All packets are found within the sound but for so many at its end, each off by `frames`.
 fn assert_found(found: &[FoundPacket], packets: usize, frames: i64) {
     assert!(found.len() >= packets, "{} of {packets} were found", found.len());
     let off = Rate::HZ_48000.span_of(Frames::new(frames));
@@ -268,7 +262,6 @@ fn sound_that_comes_back_is_found_again() {
     let (sent, other) = (noise(4, 48 * 4_000), noise(5, 48 * 2_000));
     let mut played = sent.clone();
     played[..other.len()].copy_from_slice(&other);
-    // As late as nobody looks for it nearby.
     let (found, _) = World::new(48_000).run(&sent, 500, &played);
     assert_found(&found, 1_500, 500);
 }
@@ -292,7 +285,7 @@ fn a_break_in_the_run_is_survived() {
     for (index, samples) in sent.chunks(BLOCK).enumerate() {
         world.packet(index * BLOCK, samples);
     }
-    // The card starves for 100 frames, plays nothing and tells nothing, and goes on in time.
+    // The card has an underrun of 100 frames, reports nothing, and goes on in time.
     world.plays(0, &sent[..9_600]);
     world.plays(9_700, &sent[9_700..]);
     assert_found(&world.finish().0, 320, 0);
@@ -381,7 +374,6 @@ fn a_line_of_the_books_that_comes_after_its_sound_is_not_too_late() {
         let frame = (index * BLOCK) as i64;
         world.tap.told(MediaTime::from_frames(frame), 1, samples);
     }
-    // The card plays 40 ms early.
     for (index, block) in sent.chunks(BLOCK).enumerate() {
         let meets = at(world.rate, (index * BLOCK) as i64 - 1_920);
         world.ear.heard(meets, meets, block);
@@ -415,7 +407,6 @@ fn a_card_that_is_off_by_500_ppm_is_followed() {
         for (index, samples) in packets.by_ref().take(ahead) {
             world.packet(index * BLOCK, samples);
         }
-        // Half a nanosecond per microsecond.
         let drift = Span::from_micros(index as i64).divided(2);
         let meets = at(world.rate, (index * BLOCK) as i64) + drift;
         world.ear.heard(meets, meets, block);
@@ -451,7 +442,6 @@ fn what_hid_a_packet_is_told() {
         let (found, measurement) = World::new(48_000).run(sent, 0, played);
         let unfound = measurement.unfound;
         assert_eq!((found.len(), unfound.total()), (0, 400), "{unfound:?}");
-        // The last window is not whole, so nothing is said of its packets.
         let told = unfound.0;
         let wanted = [silent, repeats, unlike, untold].map(|wanted| 370 * wanted);
         assert!(told.iter().zip(wanted).all(|(told, least)| *told >= least), "{unfound:?}");
@@ -466,7 +456,7 @@ fn sound_that_was_taken_after_it_was_due_counts_when_it_was_taken() {
     for (index, samples) in packets.iter().take(AHEAD).enumerate() {
         world.packet(index * BLOCK, samples);
     }
-    // The program stands still for 600 ms, and the card takes what was due meanwhile after that.
+    // The program stalls for 600 ms; the card takes everything that was due after that.
     let (from, to) = (at(world.rate, 48 * 300), at(world.rate, 48 * 900));
     for (index, block) in packets.iter().enumerate() {
         if let Some(samples) = packets.get(index + AHEAD) {

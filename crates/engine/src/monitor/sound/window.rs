@@ -1,4 +1,4 @@
-//! A window of what a card played, held against what packets brought at one place.
+//! Comparison of a window of a card's sound with the frames of packets at one place.
 
 use core::ops::RangeInclusive;
 
@@ -8,22 +8,22 @@ use tautline_proto::time::{Frames, MediaTime};
 use super::between::WINDOW;
 use super::recent::RecentFrames;
 
-/// The part of its energy that may be left over: −60 dB, above a volume's rounding and below other sound.
+/// Maximum residual energy of a match: −60 dB, above the rounding of a volume and below other
+/// sound.
 const LEFT_OVER: f64 = 1e-6;
-/// Below this mean square a window is silence and says nothing: −90 dBFS.
+/// Mean square below which a window is silence and gives no result: −90 dBFS.
 const SILENCE: f64 = 1e-9;
-/// The part of the loudest sample by which any other may be off at a place worth a closer look.
+/// Maximum deviation of a sample in a candidate, relative to the loudest sample.
 const LIKELY: f32 = 0.01;
-/// The same between frames: half a frame beside its place a tone of 8 kHz is off by half.
+/// Maximum deviation between frames: half a frame off, a tone of 8 kHz deviates by half.
 const ALIKE: f32 = 0.5;
-/// Places are looked at in this stride, prime to [`WINDOW`]: the first samples are far from each other.
+/// Stride of the comparison, prime to [`WINDOW`]: the first samples are far from each other.
 const STRIDE: usize = 389;
-/// So many samples are looked at in that order before all are.
+/// Samples compared in that order before all are compared.
 const FIRST: usize = 8;
-/// So many samples are compared together.
+/// Samples compared together.
 const TOGETHER: usize = 32;
 
-/// A window of sound that is not silent.
 pub(super) struct SoundWindow<'a> {
     pub(super) samples: &'a [f32],
     pub(super) brought: &'a RecentFrames,
@@ -31,10 +31,9 @@ pub(super) struct SoundWindow<'a> {
     landmarks: Landmarks,
 }
 
-/// Places that are looked at together may be off by this much more than [`LIKELY`]: no rounding hides one.
+/// Extra tolerance over [`LIKELY`] when places are compared together: no rounding hides a match.
 const SAFE: f32 = 1.001;
 
-/// The longest run of what packets brought that is asked for where sound is looked for this far around.
 pub(super) fn longest_run(reach: Frames) -> Frames {
     Frames::from_len(Landmarks::reach(2 * reach.as_len() + 1, WINDOW))
 }
@@ -44,7 +43,7 @@ fn loudest(samples: &[f32]) -> usize {
     let mut most = [0.0_f32; TOGETHER];
     for chunk in chunks {
         for (most, sample) in most.iter_mut().zip(chunk) {
-            // As one instruction has it, which `max` is not.
+            // Compiles to one instruction, unlike `max`.
             *most = if sample.abs() > *most { sample.abs() } else { *most };
         }
     }
@@ -55,7 +54,7 @@ fn loudest(samples: &[f32]) -> usize {
 impl<'a> SoundWindow<'a> {
     pub(super) fn new(samples: &'a [f32], brought: &'a RecentFrames) -> Option<Self> {
         let energy = dot(samples, samples);
-        // So that NaN from a broken device is as silent.
+        // NaN from a broken device counts as silence.
         let heard = f64::from(energy) >= SILENCE * WINDOW as f64 && energy.is_finite();
         heard.then(|| {
             let loudest = loudest(samples);
@@ -73,7 +72,6 @@ impl<'a> SoundWindow<'a> {
         self.landmarks.indices[0]
     }
 
-    /// What packets brought from `place` on, as long as the window.
     fn there(&self, place: MediaTime) -> &'a [f32] {
         self.brought.run(place, WINDOW).unwrap_or_default()
     }
@@ -86,19 +84,20 @@ impl<'a> SoundWindow<'a> {
         Likeness::between(self.samples, self.there(place))
     }
 
-    /// Whether it may come from less than a frame beside `place`: no sample is far off.
+    /// Returns whether the window may lie within a frame of `place`: no sample deviates much.
     pub(super) fn resembles(&self, place: MediaTime, gain: f32) -> bool {
         self.is_near(self.there(place), gain, ALIKE)
     }
 
-    /// Whether every sample is roughly what was brought there, at the volume of the loudest.
+    /// Returns whether every sample matches roughly, at the gain of the loudest.
     fn is_likely(&self, there: &[f32]) -> bool {
         let gain =
             there.get(self.loudest()).map_or(f32::NAN, |at| self.samples[self.loudest()] / at);
         gain > 0.0 && gain.is_finite() && self.is_near(there, gain, LIKELY)
     }
 
-    /// Whether no sample is off, at this volume, by more than this part of the loudest. False for NaN.
+    /// Returns whether no sample deviates at this gain by more than `part` of the loudest. `false`
+    /// for NaN.
     fn is_near(&self, there: &[f32], gain: f32, part: f32) -> bool {
         let slack = self.samples[self.loudest()].abs() * part;
         let near = |sample: f32, brought: f32| (sample - gain * brought).abs() <= slack;
@@ -111,13 +110,11 @@ impl<'a> SoundWindow<'a> {
             })
     }
 
-    /// The first indices in the order in which they are looked at, from the loudest on.
     fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
         let loudest = self.loudest();
         (0..count).map(move |step| (loudest + step * STRIDE) % WINDOW)
     }
 
-    /// All places no further than `reach` from `middle` that are worth a closer look.
     pub(super) fn likely(
         &self,
         middle: MediaTime,
@@ -130,12 +127,13 @@ impl<'a> SoundWindow<'a> {
         likely.map(move |index| first + Frames::from_len(index))
     }
 
-    /// The best place around one that matches: deep sound matches its neighbours less well.
+    /// Returns the best place around a matching one: low-frequency sound also matches its
+    /// neighbours, less well.
     pub(super) fn settle(&self, mut best: MediaTime) -> MediaTime {
         let one = Frames::new(1);
         let left_over = |place: MediaTime| self.likeness(place).left_over();
         let mut left = left_over(best);
-        // Nothing is better than what is the same, as it is at full volume.
+        // An exact match, usual at full volume, cannot be improved.
         while left > 0.0 {
             let neighbours = [best - one, best + one].map(|place| (place, left_over(place)));
             let Some(better) = neighbours.into_iter().find(|(_, neighbour)| *neighbour < left)
@@ -147,7 +145,7 @@ impl<'a> SoundWindow<'a> {
         best
     }
 
-    /// The places around `best` that match as its neighbours do, `reach` away at most.
+    /// Range of matching places around `best`, up to `reach` away.
     pub(super) fn neighbours(&self, best: MediaTime, reach: i64) -> RangeInclusive<MediaTime> {
         let run = |sign: i64| {
             let away = (1..=reach).map(|away| best + Frames::new(sign * away));

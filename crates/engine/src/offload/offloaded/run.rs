@@ -1,4 +1,4 @@
-//! One run of the host: hand out, take in, play.
+//! One run of the host: send, receive, play.
 
 use tautline_io::clock::now;
 use tautline_io::link::awaiting::await_any;
@@ -18,41 +18,39 @@ use crate::offload::host_block::HostBlock;
 use crate::offload::offloaded::Offloaded;
 use crate::offload::offloaded::under_way::HandedOut;
 
-/// The ordinary thread is told this often.
 const TELL_EVERY: Span = Span::from_millis(10);
-/// Part of a second for which a run that was missing is remembered, as its line of the ledger is open.
+/// Fraction of a second for which a missing run is kept, because its ledger line is still open.
 const REMEMBERED_PART: u32 = 4;
-/// No plugin's sound lags by more.
 const MOST_LATENCY_SECONDS: u32 = 10;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunOutcome {
-    /// Frames for which something stood in.
+    /// Concealed frames.
     pub stood_in: u32,
-    /// Whether it waited for an answer.
+    /// Whether the run waited for an answer.
     pub waited: bool,
     /// Whether the host runs faster than real time.
     pub offline: bool,
-    /// How long the host may be held up, as it renders.
+    /// Maximum time that a rendering host may be blocked.
     pub patience: Span,
-    /// It is faster than real time, and is not held up since its thread has real-time priority.
+    /// Whether the host runs faster than real time, but must not be blocked because its thread has
+    /// real-time priority.
     pub hurries_in_vain: bool,
 }
 
-/// The frames of a run that are handed out, and what is known of them all.
 #[derive(Clone, Copy)]
 struct RunPart {
     from: usize,
     frames: usize,
     flags: Flags,
     until: LocalTime,
-    /// Whether a worker is waited for, however long nothing was heard of it: the host has the time.
+    /// Whether to wait for a worker despite its silence, because the host has the time.
     patient: bool,
 }
 
 impl Offloaded {
-    /// Hands the host's inputs out and gives it what is to be played now; the run began at `began`.
+    /// Sends the host's inputs and returns the output that is due; the run began at `began`.
     pub fn run(&mut self, block: &mut dyn HostBlock, began: LocalTime) -> RunOutcome {
         let _realtime = scope();
         self.apply_commands();
@@ -60,7 +58,8 @@ impl Offloaded {
         let offline = self.pace.observe(frames as u32, began, self.held_up);
         self.held_up = HeldUp::default();
         let flags = flags(offline);
-        // A thread with real-time priority waits for a card, however fast it runs: it is held up for nobody.
+        // A thread with real-time priority serves a card, however fast it runs: it is never
+        // blocked.
         let hurries_in_vain = offline && {
             let _permit =
                 permit("the kernel says how a thread is scheduled without waiting for anything");
@@ -76,7 +75,7 @@ impl Offloaded {
         let mut outcome =
             RunOutcome { offline, patience, hurries_in_vain, ..RunOutcome::default() };
         let (mut from, until) = (0, began + wait);
-        // A run without frames is one, too: plugins take up their controls in it.
+        // Also for a run without frames: plugins read their controls in it.
         loop {
             let part = RunPart { from, frames: most.min(frames - from), flags, until, patient };
             self.run_part(block, part, &mut outcome);
@@ -93,17 +92,16 @@ impl Offloaded {
         self.counters.stood_in += u64::from(outcome.stood_in);
         if began - self.told >= TELL_EVERY {
             self.told = began;
-            // The newest is told again the next time.
             let _ = self.rings.standing.push(self.standing());
         }
         outcome
     }
 
-    /// Takes up what the ordinary thread decided; whether a worker was taken off.
+    /// Applies the ordinary thread's commands; returns whether a worker was detached.
     fn apply_commands(&mut self) -> bool {
         let mut taken_off = false;
-        // What is taken off must find room: nothing is dropped here. As a rule there is nothing to obey, and then the other
-        // thread's ring is not looked at.
+        // Requires room for the old worker, as nothing is dropped here. Usually there is no
+        // command, and the other thread's ring is not touched.
         while !self.rings.changes.is_empty()
             && self.rings.gone.slots() > 0
             && let Ok((which, far)) = self.rings.changes.pop()
@@ -141,7 +139,7 @@ impl Offloaded {
         outcome.stood_in += self.play(block, part);
     }
 
-    /// Before anything is written: the host's buffers may be the same for both.
+    /// Copies the inputs before any output is written: the host may use the same buffers for both.
     fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: RunPart) {
         for channel in 0..self.config.set.inputs {
             self.returns.push_dry_by(channel, part.frames as u32, |at, samples| {
@@ -153,7 +151,6 @@ impl Offloaded {
         }
     }
 
-    /// Hands the inputs to every far end. Returns the number that all of them give it.
     fn hand_out(&mut self, part: RunPart) -> u64 {
         let Self { ends, returns, controls_in, config, .. } = self;
         let frames = part.frames as u32;
@@ -178,13 +175,13 @@ impl Offloaded {
     fn take_in(&mut self) {
         for end in self.ends.iter_mut().flatten() {
             if end.receive() {
-                // What was asked for again.
                 end.send();
             }
         }
     }
 
-    /// Whether all played before frame `due` is here: a clean answer of each run, or all of those that are there.
+    /// Returns whether all runs due before frame `due` are complete: each has a clean answer, or
+    /// all answers that can come.
     fn is_here(&self, due: u64, patient: bool) -> bool {
         let Self { under_way, ends, returns, .. } = self;
         let answers = |end: &WorkerEnd, block: u64| match end.master.answer(block) {
@@ -198,19 +195,18 @@ impl Offloaded {
                 || all.clone().any(|one| one == AnswerState::Clean)
                 || !all.any(|one| one == AnswerState::NotYet)
         };
-        // What is over is remembered for the ledger, and nobody needs it any more.
+        // Played runs are kept for the ledger only.
         let is_over = |run: &HandedOut| run.end() <= returns.turn();
         under_way.iter().all(|run| run.position >= due || is_over(run) || is_here(run))
     }
 
-    /// Whether nobody answered something that is played before frame `due`.
     fn is_unanswered(&self, due: u64) -> bool {
         let turn = self.returns.turn();
         let mut wanted = self.under_way.iter().filter(|run| run.is_wanted(due, turn));
         wanted.any(|run| self.choose(run.block).is_none())
     }
 
-    /// What is waited for leaves once more: nothing else may make a worker answer, if the last got lost.
+    /// Sends unanswered blocks again: if the last was lost, nothing else makes a worker answer.
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {
@@ -223,7 +219,6 @@ impl Offloaded {
         }
     }
 
-    /// Waits for what is to be played now; whether it did.
     fn wait(&mut self, due: u64, RunPart { until, patient, .. }: RunPart) -> bool {
         let begun = now();
         if begun >= until {
@@ -237,14 +232,14 @@ impl Offloaded {
             let awaited =
                 [worker, spare].map(|end| end.as_mut().map_or([None, None], WorkerEnd::awaited));
             await_any(awaited.into_iter().flatten(), until.min(insist));
-            // Whoever has the time also has it for a worker that comes in the place of one that went.
+            // A host with time also waits for a worker that replaces a detached one.
             taken_off |= patient && self.apply_commands();
             self.take_in();
             let at = now();
             if self.is_here(due, patient) && !(taken_off && self.is_unanswered(due)) {
                 break at - begun;
             }
-            // Whatever else comes, and however much of it, holds the host up no longer.
+            // No amount of other datagrams blocks the host any longer.
             if at >= until {
                 break at - begun;
             }
@@ -261,7 +256,6 @@ impl Offloaded {
         true
     }
 
-    /// Places the answers whose turn it is: of those that are played before frame `due`.
     fn place(&mut self, due: u64, until: LocalTime) {
         let mut index = 0;
         while let Some(run) = self.under_way.get(index).copied() {
@@ -280,9 +274,9 @@ impl Offloaded {
         self.release(due, until);
     }
 
-    /// Forgets the runs that are played. One that was missing is remembered for a while: whether its answer comes late or
-    /// never is a difference to whoever reads the ledger. Where more are under way than there is room for, the oldest is placed
-    /// before its turn, if its answer is here.
+    /// Drops the played runs. A missing run is kept for a while, because the ledger distinguishes
+    /// late from lost answers. If too many are under way, the oldest is placed early if it has an
+    /// answer.
     fn release(&mut self, due: u64, until: LocalTime) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
         let most = self.config.hold() - 1;
@@ -305,7 +299,7 @@ impl Offloaded {
         }
     }
 
-    /// Gives the host what is played now. Returns for how many frames something stood in.
+    /// Writes the output that is due. Returns the number of concealed frames.
     fn play(&mut self, block: &mut dyn HostBlock, part: RunPart) -> u32 {
         self.returns.set_worker(self.ends.iter().flatten().any(WorkerEnd::is_attached));
         let mut sink = |channel: usize, samples: &[f32]| block.output(channel, part.from, samples);
@@ -320,27 +314,27 @@ impl Offloaded {
         }
     }
 
-    /// No run comes any more: what damage has not been told yet is, though something of it might still have come late.
+    /// Reports all remaining damage after the last run, even if late answers might have completed
+    /// it.
     pub fn finish(&mut self) {
         self.returns.settle();
         self.tell_damage();
     }
 
-    /// Places what a far end made of a run, if any of them did.
     fn place_run(&mut self, run: &HandedOut) -> bool {
         let Some(ChosenAnswer { worker, clean }) = self.choose(run.block) else { return false };
         let Self { ends, returns, config, .. } = self;
         let Some(end) = &mut ends[worker] else { return false };
         let Some(answer) = end.master.answer(run.block) else { return false };
         if answer.flags.has(Flags::SKIPPED) {
-            // Nothing better comes: something stands in.
+            // No better answer will come: conceal.
             return true;
         }
         let mut rest = answer.bytes;
         for channel in 0..config.set.outputs {
             let (bytes, behind) = rest.split_at(4 * run.frames as usize);
             returns.place_by(run.position, channel, run.frames, |from, samples| {
-                // The worker is told the order of this host's bytes, and gives them back so.
+                // The worker knows this host's byte order and answers in it.
                 get_f32(&bytes[4 * from..], samples, ByteOrder::NATIVE);
             });
             rest = behind;
@@ -349,7 +343,7 @@ impl Offloaded {
         {
             self.controls_of = run.position;
             get_f32(rest, &mut self.controls_out, ByteOrder::NATIVE);
-            // What is longer is nonsense, and would be told to the host.
+            // A longer latency is invalid and is not reported to the host.
             if answer.latency <= MOST_LATENCY_SECONDS * config.rate.hertz() {
                 self.own_latency = answer.latency;
                 returns.set_plugin_latency(answer.latency);
@@ -376,14 +370,13 @@ impl Offloaded {
     }
 }
 
-/// What a far end has of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerState {
-    /// An answer by a plugin that has seen every block.
+    /// Answered by a plugin that has seen every block.
     Clean,
-    /// None, and one may come.
+    /// Not answered, but an answer may come.
     NotYet,
-    /// Another answer, or none and nobody to give it.
+    /// Another answer, or none and no worker to give it.
     Anyhow,
 }
 

@@ -1,24 +1,21 @@
-//! The runs that were handed out and not yet played.
+//! Runs that are sent but not played.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandedOut {
     pub(super) position: u64,
     pub(super) frames: u32,
-    /// Which block it is, to every far end.
+    /// Block number, the same for every worker.
     pub(super) block: u64,
-    /// Whether an answer was placed.
     pub(super) placed: bool,
-    /// Whether its turn has come: its slack was told.
+    /// Whether it was due and its slack was reported.
     pub(super) told: bool,
 }
 
 impl HandedOut {
-    /// The frame behind its last.
     pub(super) const fn end(&self) -> u64 {
         self.position + self.frames as u64
     }
 
-    /// Whether it is to be played before frame `due`, its turn is not over (that is at frame `turn`), and nothing is there.
     pub(super) const fn is_wanted(&self, due: u64, turn: u64) -> bool {
         self.position < due && self.end() > turn && !self.placed
     }
@@ -28,7 +25,6 @@ impl HandedOut {
     }
 }
 
-/// Runs in the order in which they were handed out.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     slots: Box<[HandedOut]>,
@@ -37,7 +33,6 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// Room for so many; with more the oldest is forgotten, and what stands in plays for it.
     pub(super) fn new(room: usize) -> Self {
         Self { slots: vec![HandedOut::new(0, 0, 0); room.max(1)].into(), first: 0, count: 0 }
     }

@@ -1,4 +1,4 @@
-//! How addresses are written, and what is said of those that are not written so.
+//! Parser of addresses, with a hint for each error.
 
 use core::ops::RangeInclusive;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ use tautline_proto::wire::avtp::{self, Encapsulation};
 use super::{ALL_SENDERS, Address, CLASS_A, EthernetTarget, MOST_SENDERS, Target};
 
 const FORMS: &str = "write rtp://HOST:PORT or the path of a .sdp file";
-/// What may be meant by a beginning that is none.
+/// Hint for an unknown scheme.
 const ALL_FORMS: &str = "write rtp://HOST:PORT, rtp+tcp://HOST:PORT, avtp://INTERFACE/ADDRESS, avtp+udp://HOST or the path of a .sdp file";
 const RTP: &str = "write rtp://HOST:5004";
 const RTP_BY_TCP: &str = "write rtp+tcp://HOST:5004";
@@ -28,7 +28,6 @@ enum AddressRole {
     From,
 }
 
-/// Reads HOST:PORT of this protocol, or says how such a place is `written`.
 fn parse_host(
     rest: &str,
     text: &str,
@@ -43,7 +42,7 @@ fn parse_host(
             u16::MAX - 1
         ));
     }
-    // Nobody can be sent to at UDP port 0, and nobody would know what it came to be here.
+    // UDP port 0 is invalid as a destination, and random as a source.
     let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(unusable)?;
     if host.contains('/') {
         return Err(format!("`{text}` has a / before its {protocol} port; {}", meant(text)));
@@ -52,7 +51,6 @@ fn parse_host(
     Ok((host, port))
 }
 
-/// The same of AVTP, whose UDP port may be left out.
 fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
     match rest.trim_end_matches('/').split_once('/') {
         Some((interface, address)) => {
@@ -68,7 +66,7 @@ fn avtp_host(rest: &str, text: &str) -> Result<(String, u16), String> {
     }
 }
 
-/// What to write instead of an address without its beginning, or with a part of it.
+/// Suggests a correct form of an address without its scheme, or with a part of one.
 fn meant(text: &str) -> String {
     let text = after_beginning(text);
     let (place, query) = text.split_once('?').unwrap_or((text, ""));
@@ -90,7 +88,7 @@ fn is_host(text: &str) -> bool {
     !text.is_empty() && !text.contains('/') && (of_v6 || !text.contains(':'))
 }
 
-/// What follows a beginning that lacks a slash or the colon: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
+/// Returns the rest after an incomplete scheme: `rtp:/HOST`, `rtp:HOST`, `//HOST`.
 fn after_beginning(text: &str) -> &str {
     let rest = text.strip_prefix("rtp").filter(|rest| rest.starts_with([':', '/']));
     match rest.or(text.starts_with('/').then_some(text)) {
@@ -99,7 +97,7 @@ fn after_beginning(text: &str) -> &str {
     }
 }
 
-/// What may stand there instead, if this says nothing of an address of Ethernet.
+/// Suggests a replacement for a key that Ethernet addresses do not have.
 fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     match (key, end) {
         ("streamid", _)
@@ -110,10 +108,11 @@ fn unknown_to_ethernet(key: &str, end: AddressRole) -> Option<&'static str> {
     }
 }
 
-/// What presentation times may be off by: more than a second is no tolerance, as times come round after 4.3 s.
+/// Range of the tolerance: presentation times wrap after 4.3 s, so that more than a second makes no
+/// sense.
 const TOLERANCES: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1);
 
-/// The greatest that the kernel makes of a queue's priority (linux/pkt_sched.h, `TC_PRIO_MAX`).
+/// Maximum priority in a kernel queue (linux/pkt_sched.h, `TC_PRIO_MAX`).
 const MOST_PRIORITY: u8 = 15;
 
 fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetTarget, String> {
@@ -124,7 +123,6 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     }
     let address =
         match (address, end) {
-            // Whoever sends may have one found.
             ("", AddressRole::To) => None,
             ("", AddressRole::From) => return Err(unnamed(&format!("`{text}`"))),
             (given, _) => Some(octets::<6>(given).ok_or_else(|| {
@@ -140,7 +138,7 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
              lists the interfaces)"
         ));
     }
-    // No interface of Linux has a : in its name.
+    // Interface names on Linux contain no colon.
     if let Some((name, _)) = interface.split_once(':') {
         let behind = rest.strip_prefix(interface).unwrap_or_default();
         return Err(format!(
@@ -151,12 +149,10 @@ fn ethernet_target(rest: &str, text: &str, end: AddressRole) -> Result<EthernetT
     Ok(EthernetTarget { interface: interface.to_owned(), address, priority: CLASS_A })
 }
 
-/// What to say of a place on Ethernet that has to have an address.
 pub(super) fn unnamed(place: &str) -> String {
     format!("{place} names no address, and only what is sent has one claimed for it; {ETHERNET}")
 }
 
-/// Bytes in hexadecimal with `:` or `-` between.
 fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let mut words = text.split([':', '-']);
@@ -167,7 +163,8 @@ fn octets<const N: usize>(text: &str) -> Option<[u8; N]> {
     words.next().is_none().then_some(bytes)
 }
 
-/// The address of a talker and a number of its own: `AA:BB:CC:DD:EE:FF:0001`, as the `aaf` plug-in of ALSA has it.
+/// Parses a stream id: the talker's address and a number, as in ALSA's `aaf` plugin
+/// (`AA:BB:CC:DD:EE:FF:0001`).
 fn stream_id(text: &str) -> Option<StreamId> {
     let (address, number) = text.rsplit_once(':')?;
     let [a, b, c, d, e, f] = octets::<6>(address)?;
@@ -176,7 +173,6 @@ fn stream_id(text: &str) -> Option<StreamId> {
     Some(StreamId(address << 16 | u64::from(number)))
 }
 
-/// The same with the UDP port of AVTP where it has none.
 fn with_port(place: &str) -> String {
     let place = place.trim_end_matches('/');
     let port = place.rsplit_once(':').map(|(_, port)| port);
@@ -187,23 +183,22 @@ fn with_port(place: &str) -> String {
 }
 
 fn with_scheme(text: &str) -> String {
-    // What begins wrongly is refused with what was meant.
     let begins = text.contains("://") || text.starts_with("rtp:/") || text.starts_with('/');
     if begins { text.to_owned() } else { format!("rtp://{text}") }
 }
 
 impl Address {
-    /// Reads what follows `--to`.
+    /// Parses the value of `--to`.
     pub fn to_send_to(text: &str) -> Result<Self, String> {
         Self::read(text, AddressRole::To)
     }
 
-    /// Reads what follows `--from`.
+    /// Parses the value of `--from`.
     pub fn to_hear(text: &str) -> Result<Self, String> {
         Self::read(text, AddressRole::From)
     }
 
-    /// Reads what follows `--clock`.
+    /// Parses the value of `--clock`.
     pub fn to_follow(text: &str) -> Result<Self, String> {
         const ETHERNET_KEYS: &[&str] = &["streamid"];
         const UDP_KEYS: &[&str] = &["streamid", "iface", "source"];
@@ -221,12 +216,12 @@ impl Address {
         Self::read(text, AddressRole::From)
     }
 
-    /// Reads where a relay listens: `rtp://` may be left out.
+    /// Parses the address at which a relay listens; `rtp://` is optional.
     pub fn to_listen_at(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), AddressRole::From)
     }
 
-    /// Reads where a relay hands on to: `rtp://` may be left out.
+    /// Parses the address that a relay forwards to; `rtp://` is optional.
     pub fn to_relay_to(text: &str) -> Result<Self, String> {
         Self::read(&with_scheme(text), AddressRole::To)
     }
@@ -287,7 +282,6 @@ impl Address {
                 address.text
             ));
         }
-        // Whoever names several hosts wants to hear them all.
         if address.sources.len() > 1 {
             address.senders.get_or_insert(ALL_SENDERS);
         }

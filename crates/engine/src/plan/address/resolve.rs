@@ -1,4 +1,4 @@
-//! What an address stands for: a name is looked up, and a description read.
+//! Resolves an address: looks up a host name, or reads a description.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -13,12 +13,12 @@ use super::read::unnamed;
 use super::{Address, AddressError, EthernetPlace, EthernetTarget, Resolved, StreamPlace, Target};
 
 impl Address {
-    /// Looks the host up, or reads the description. Takes as long as the system's resolver does.
+    /// Looks up the host or reads the description. Blocks as long as the system's resolver does.
     pub fn resolve(&self) -> Result<Resolved, AddressError> {
         self.usable(self.look_up_or_read(false)?)
     }
 
-    /// The same, but waits for a program that writes a description into a pipe.
+    /// Like [`Self::resolve`], but also waits for a program that writes a description into a pipe.
     pub fn resolve_or_wait(&self) -> Result<Resolved, AddressError> {
         self.usable(self.look_up_or_read(true)?)
     }
@@ -77,7 +77,8 @@ impl Address {
     }
 }
 
-/// Reads a description of bounded length. Waits for a program that writes to a pipe, or refuses the pipe.
+/// Reads a description of bounded length. Waits for a program that writes to a pipe, or rejects the
+/// pipe.
 fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError> {
     let most = tautline_proto::wire::sdp::MOST_BYTES as u64 + 1;
     let mut bytes = Vec::new();
@@ -95,7 +96,6 @@ fn read_bounded(path: &Path, awaits_pipe: bool) -> Result<Vec<u8>, AddressError>
     Ok(bytes)
 }
 
-/// Whether it stands for every address of this machine.
 pub(super) fn is_any(host: &str) -> bool {
     host.is_empty() || host == "*"
 }

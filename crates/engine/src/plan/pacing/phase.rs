@@ -1,20 +1,22 @@
-//! When packets are handed over and launched, so that neither disturbs the other.
+//! Chooses times for hand-overs and launches at which neither disturbs the other.
 
 use core::cmp::Reverse;
 
 use tautline_proto::time::Span;
 
-/// The least that a thread is taken to be late by.
+/// Minimum lateness that a thread is assumed to have.
 const LEAST_LATE: Span = Span::from_micros(100);
-/// No more than this is kept for a thread that is late.
+/// Maximum time reserved for a late thread.
 const MOST_LATE: Span = Span::from_millis(2);
 
-/// Wake-ups until what a thread does is done: its timer's, another thread's that it wakes, and as much for the work.
+/// Wake-up times until a thread is done: its timer's, another thread's that it wakes, and one for
+/// the work.
 const WAKES: i64 = 3;
-/// Nothing need keep farther away from what disturbs it than this.
+/// Maximum useful distance from a disturbance.
 const APART: Span = Span::from_micros(50);
 
-/// What disturbs regular departures once per packet: from begin to end, after the packet is due.
+/// A disturbance of regular departures, once per packet; times are relative to the packet's due
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Disturbance {
     pub(super) begin: Span,
@@ -22,33 +24,35 @@ pub(super) struct Disturbance {
 }
 
 impl Disturbance {
-    /// The least time after a packet is due, no less than `needed`, that lies well between two of these, which come
-    /// once in the time of a packet: in the middle, or [`APART`] from both.
+    /// Minimum time after a packet's due time, at least `needed`, that lies well between two
+    /// disturbances: in the middle, or [`APART`] from both. Disturbances repeat every `packet`.
     pub(super) fn avoided(self, needed: Span, packet: Span) -> Span {
         let free = (packet - (self.end - self.begin)).max(Span::ZERO);
         let apart = free.half().min(APART);
         let first = self.end + apart;
         let turns = (needed - first).as_nanos().div_euclid(packet.as_nanos().max(1));
         let inside = first + packet.times(turns);
-        // From here to the last such time of this turn any will do.
+        // Any time up to the end of this gap is good.
         if needed <= inside + free - apart.times(2) { needed } else { inside + packet }
     }
 }
 
-/// The kernel's work after a tick: in the lab's guest of 500 MIPS the device's thread is done 50 µs after it, and
-/// then its callbacks of RCU hold soft interrupts off, launches among them, until 105 µs after it.
+/// Duration of the kernel's work after a timer tick. In the lab's guest (500 MIPS) the device's
+/// thread is done 50 µs after the tick; then RCU callbacks delay soft interrupts, including
+/// launches, until 105 µs after it.
 const AFTER_TICK: Span = Span::from_micros(100);
-/// What disturbs a wire thread that hands packets over one by one: the device's thread goes before it, and the kernel's
-/// work after a tick before the departure that it puts off. That of short packets is let be where nothing else is left.
+/// Disturbance of a wire thread that hands packets over one by one. The device's thread preempts
+/// it, and the kernel's work after a tick delays the departure that follows. With short packets the
+/// tick is avoided only as far as there is room.
 pub(super) fn woken(wake: Span, packet: Span) -> Disturbance {
     let device = wake.times(WAKES);
     let tick = AFTER_TICK.min(packet - device);
     Disturbance { begin: -device, end: tick.max(device) }
 }
 
-/// How far a launch so long after its packet is due lies from where no tick disturbs it: the kernel's is among the
-/// instants at which packets are due where the device begins with one ([`CardClock::start_at_tick`]), and puts off what
-/// is to leave then or soon after. A launch is over `takes` after its time.
+/// Distance of a launch, `lead` after its packet's due time, from the times that no tick disturbs.
+/// If the device starts at a tick ([`CardClock::start_at_tick`]), ticks coincide with due times and
+/// delay launches then or soon after. A launch ends `takes` after its time.
 ///
 /// [`CardClock::start_at_tick`]: tautline_proto::card_clock::CardClock::start_at_tick
 fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
@@ -58,42 +62,39 @@ fn near_tick(packet: Span, takes: Span, lead: Span) -> Span {
     (from - after).max(after - until).max(Span::ZERO)
 }
 
-/// What decides how a thread hands over packets that are launched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HandOvers {
     pub(super) packet: Span,
     pub(super) packets: usize,
-    /// At once, at most.
+    /// Maximum packets per hand-over.
     pub(super) most: usize,
-    /// What one takes to be handed over.
+    /// Time to hand over one packet.
     pub(super) cost: Span,
-    /// How late a thread usually wakes up,
+    /// Usual wake-up delay of a thread; `late` is the delay to reserve time for.
     pub(super) wake: Span,
     pub(super) late: Span,
-    /// So long after its launch time a queue still works on a packet.
+    /// Maximum time after a launch time that a queue works on the packet.
     pub(super) latest: Span,
-    /// So long before that it wants it.
+    /// Minimum time before its launch at which a queue needs a packet.
     pub(super) least: Span,
-    /// Whether a wire thread does it, or the device's.
     pub(super) by_wire_thread: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HandOver {
-    /// So many at once,
+    /// Packets per hand-over.
     pub(super) together: usize,
-    /// from so long after the first of them is due,
+    /// Start, after the due time of the first of them.
     pub(super) begin: Span,
-    /// which takes so long.
     pub(super) takes: Span,
-    /// How long after it is due each is launched.
+    /// Time from a packet's due time to its launch.
     pub(super) lead: Span,
 }
 
-/// Holding packets back by so many parts of the time of one is tried.
+/// Fractions of a packet's duration tried as extra hold time.
 const SHIFTS: i64 = 16;
 
-/// What a probe measured is no better known, and less is worth no wake-up.
+/// Resolution of the comparison: probes are no more precise, and less is not worth a wake-up.
 const GRAIN: Span = Span::from_micros(10);
 
 fn grains(span: Span) -> i64 {
@@ -101,12 +102,13 @@ fn grains(span: Span) -> i64 {
 }
 
 impl HandOvers {
-    /// The one whose hand-overs and launches disturb each other least, of those with a lead of `most` if there are any:
-    /// none meets the device's thread at its work, launches keep off the tick, few hand-overs, a short lead; in this
-    /// order, the first two to a grain.
+    /// Returns the plan whose hand-overs and launches disturb each other least, preferably with a
+    /// lead of at most `most`. The criteria, in order: no hand-over meets the work of the device's
+    /// thread, launches avoid the tick, few hand-overs, short lead. The first two are compared in
+    /// units of `GRAIN`.
     pub(super) fn chosen(&self, most: Span) -> HandOver {
         let together = self.together();
-        // Those of the device's thread are where its packing is over.
+        // The device's thread hands over when it has packed, so its hand-overs cannot be split.
         let least = if self.by_wire_thread { 1 } else { together };
         let shifted = |together: usize| {
             let turns = if self.by_wire_thread { together as i64 } else { 1 };
@@ -119,11 +121,11 @@ impl HandOvers {
             (order, way)
         });
         let best = tried.min_by_key(|(order, _)| *order);
-        // At least one is handed over at once.
         best.map_or_else(|| self.held_back(1, Span::ZERO).0, |(_, way)| way)
     }
 
-    /// So many packets at once leave launches, over `latest` after their times, a third of their time undisturbed.
+    /// Maximum packets per hand-over that leave launches a third of the time undisturbed. A launch
+    /// lasts `latest`.
     fn together(&self) -> usize {
         let room = self.packet - self.packet.divided(3) - self.latest - self.wake;
         let most = usize::try_from(room.as_nanos() / self.cost.as_nanos().max(1)).unwrap_or(1);
@@ -134,13 +136,14 @@ impl HandOvers {
         self.wake + self.cost.times(together as i64)
     }
 
-    /// So many at once, held back for so much longer than they must be; and how long the device's thread holds one up.
+    /// Plan with `together` packets per hand-over, held back `shift` longer than necessary; and the
+    /// maximum delay by the device's thread.
     fn held_back(&self, together: usize, shift: Span) -> (HandOver, Span) {
         let Self { packet, packets, cost, wake, late, latest, least, .. } = *self;
         let takes = self.takes(together);
-        // When a hand-over begins and when it is over at the latest: a wire thread sleeps until it is held back no more,
-        // and waits where the device's thread just packs the period after; the device's hands over once it has done
-        // that.
+        // Start and latest end of a hand-over. A wire thread sleeps until the hold time is over,
+        // and waits while the device's thread packs the next period. The device's thread hands over
+        // after packing.
         let packing = packed(wake, cost, packets);
         let (begin, over, held) = if self.by_wire_thread {
             let begin = late.max(packing) + shift;
@@ -155,17 +158,19 @@ impl HandOvers {
     }
 }
 
-/// Packing takes so many parts of what handing over does: a quarter to a third, of a packet of two to eight channels.
+/// Ratio of hand-over time to packing time: packing takes a quarter to a third, for packets of two
+/// to eight channels.
 const PACKING: i64 = 3;
 
-/// How long the device's thread works on so many packets of that hand-over cost: nothing below it runs meanwhile.
+/// Time that the device's thread takes for `packets` packets with this hand-over cost. It blocks
+/// threads of lower priority.
 fn packed(wake: Span, cost: Span, packets: usize) -> Span {
     wake.times(WAKES) + cost.times(packets as i64).divided(PACKING)
 }
 
-/// How much longer a hand-over lasts at the most as the device's thread begins to pack a period before or while it is
-/// made: each begins so long after the first of its packets is due, and takes so long. Of a period of so many
-/// packets so many are handed over together.
+/// Maximum extra duration of a hand-over if the device's thread packs a period at the same time.
+/// Each hand-over begins `begin` after the due time of its first packet and lasts `takes`. A period
+/// of `packets` packets is handed over `together` at a time.
 fn held_up(
     (begin, takes): (Span, Span),
     packing: Span,
@@ -173,7 +178,6 @@ fn held_up(
 ) -> Span {
     let firsts = (0..packets).step_by(together.max(1));
     let period = packet.times(packets as i64).as_nanos().max(1);
-    // After whichever period begins last before it.
     let after = firsts.map(|first| {
         let begun = begin + packet.times(first as i64);
         Span::from_nanos(begun.as_nanos().rem_euclid(period))
@@ -185,12 +189,11 @@ fn held_up(
     held.max().unwrap_or(Span::ZERO)
 }
 
-/// What is kept for a thread that was so late.
 pub(super) fn slept(late: Span) -> Span {
     late.clamp(LEAST_LATE, MOST_LATE)
 }
 
-/// An fq drops what it holds more than 100 packets of one stream for (`flow_limit`, tc-fq(8)).
+/// An fq drops packets of a stream beyond 100 (`flow_limit`, tc-fq(8)).
 pub(super) const MOST_AT_ONCE: usize = 64;
 
 #[cfg(test)]
@@ -204,16 +207,16 @@ mod tests {
             let handing = Disturbance { begin: micros(begin), end: micros(end) };
             handing.avoided(micros(needed), micros(packet)).as_nanos() / 1000
         };
-        // 40 of 125 us are handed over in: 42.5 us from each.
+        // A hand-over takes 40 of 125 us: 42.5 us from each.
         assert_eq!(lead((100, 140), 140, 125), 182);
         assert_eq!(lead((100, 140), 182, 125), 182);
         assert_eq!(lead((100, 140), 183, 125), 307);
-        // In 1 ms there is room: as soon as can be, and 50 us from each.
+        // 1 ms has room: as soon as possible, 50 us from each.
         assert_eq!(lead((100, 140), 140, 1000), 190);
         assert_eq!(lead((100, 140), 600, 1000), 600);
         assert_eq!(lead((100, 140), 1050, 1000), 1050);
         assert_eq!(lead((100, 140), 1051, 1000), 1190);
-        // What lasts longer than a packet cannot be avoided.
+        // A disturbance longer than a packet cannot be avoided.
         assert_eq!(lead((-25, 200), 300, 125), 325);
     }
 
@@ -229,12 +232,12 @@ mod tests {
         assert_eq!(lead(4, 100, 125), 106_500);
         assert_eq!(lead(8, 100, 1000), 150_000);
         assert_eq!(lead(8, 930, 1000), 1_150_000);
-        // No place is left between both: at the instant between them.
+        // No gap is left: the instant between both.
         assert_eq!(lead(12, 100, 125), 214_000);
         assert_eq!(lead(40, 100, 125), 120_000);
     }
 
-    /// As the lab's guest has it: a packet of class A takes 16 us.
+    /// Values of the lab's guest: a class A packet takes 16 us.
     fn guest(packets: usize, latest: i64) -> HandOvers {
         let micros = Span::from_micros;
         HandOvers {
@@ -252,17 +255,18 @@ mod tests {
 
     #[test]
     fn hand_overs_are_moved_until_none_meets_the_next_period_s_packing() {
-        // 13 times 3, and one that begins a packet before those of the next period, which takes 228 us to be packed.
+        // 13 hand-overs of 3, and one that begins a packet before the next period, which takes 228
+        // us to pack.
         let way = guest(40, 16).chosen(Span::MAX);
         assert_eq!(way.together, 3);
         let packing = packed(Span::from_micros(5), Span::from_micros(16), 40);
         assert!(way.begin - Span::from_micros(125) >= packing, "{way:?}");
         assert!(way.begin + way.takes <= Span::from_micros(500), "{way:?}");
-        // Short of room, as before: the last waits, and launches wait for it.
+        // With less room, the last waits and launches wait for it.
         let most = way.lead - Span::from_micros(1);
         let short = guest(40, 16).chosen(most);
         assert!(short.lead <= most && short.lead >= short.begin + short.takes, "{short:?}");
-        // Nothing of a lead that is too long can be had at all; that is whoever asks to say.
+        // If every lead is too long, the caller reports that.
         assert!(guest(40, 16).chosen(Span::ZERO).lead > Span::ZERO);
     }
 
@@ -273,7 +277,7 @@ mod tests {
         assert_eq!(way.together, 3);
         assert!((93_000..=104_000).contains(&after), "{way:?}");
         assert!(way.lead < Span::from_micros(500), "{way:?}");
-        // Where no place is far enough from both, the one that is farthest from the tick before.
+        // If no time is far enough from both, the one farthest from the previous tick wins.
         let late = guest(8, 27).chosen(Span::MAX);
         assert!((88_000..=96_000).contains(&(late.lead.as_nanos() % 125_000)), "{late:?}");
     }
@@ -298,7 +302,7 @@ mod tests {
         ] {
             assert_eq!(near(packet, lead), expected, "{lead} of {packet}");
         }
-        // Where a launch takes all of the time between two, none is off.
+        // A launch that takes the whole gap is never off the tick.
         assert_eq!(near(15, 0), 5);
     }
 
@@ -309,11 +313,10 @@ mod tests {
             let shape = (micros(125), packets, together);
             held_up((micros(begin), micros(takes)), micros(packing), shape).as_nanos() / 1000
         };
-        // The last begins four packets before the next period does, and is over by then.
+        // The last begins four packets before the next period and is done by then.
         assert_eq!(held(139, 57, 55, (8, 4)), 0);
         // The last of one packet begins 14 us into it.
         assert_eq!(held(139, 57, 55, (8, 1)), 41);
-        // It begins before, but is not over.
         assert_eq!(held(100, 57, 55, (8, 1)), 55);
         assert_eq!(held(60, 57, 55, (8, 1)), 0);
         // Three begin meanwhile, at 14, 139 and 264 us.

@@ -1,4 +1,4 @@
-//! Which queues of an interface hold packets until their launch times.
+//! Queues of an interface that support launch times.
 
 use tautline_io::network::qdisc::QueueDiscipline;
 use tautline_io::network::route::lower;
@@ -6,18 +6,18 @@ use tautline_proto::time::Span;
 
 use super::PacingMode;
 
-/// From the hand-over to the queue: system calls, and a queue that is read at a timer's tick.
+/// Time from hand-over to queue: system calls, and a queue that is read at a timer's tick.
 const MARGIN: Span = Span::from_micros(100);
 
-/// What a queue wants of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LaunchQueue {
     pub(super) mode: PacingMode,
-    /// How long before its launch it wants it.
+    /// Minimum time before its launch at which the queue needs a packet.
     pub(super) least: Span,
-    /// How long before the time that it is told it lets it go.
+    /// Time before the requested launch time at which the queue releases a packet.
     pub(super) ahead: Span,
-    /// How long before its launch the driver has it, by whose stamp a probe knows when it left.
+    /// Time before its launch at which the driver gets a packet; a probe uses the driver's stamp as
+    /// departure time.
     pub(super) stamped_ahead: Span,
 }
 
@@ -27,17 +27,19 @@ impl LaunchQueue {
     }
 }
 
-/// Whether any of these interfaces, or the card of a VLAN, has an etf, which drops what has no launch time.
+/// Returns whether any of these interfaces, or a VLAN's card, has an etf, which drops packets
+/// without a launch time.
 pub(super) fn has_etf(all: &[QueueDiscipline], interfaces: &[u32]) -> bool {
     let at = |interface| all.iter().any(|q| q.interface == interface && q.kind == "etf");
     interfaces.iter().any(|own| at(*own) || lower(*own).is_some_and(at))
 }
 
-/// Queues that heed launch times the same way at each of these interfaces, the most regular first.
+/// Queues that support launch times in the same way at each of these interfaces, the most regular
+/// first.
 pub(super) fn queues(all: &[QueueDiscipline], interfaces: &[u32]) -> Vec<LaunchQueue> {
     let of = |interface: &u32| {
         let own = queues_at(all, *interface);
-        // What is sent by a VLAN passes the queue of its card.
+        // Packets to a VLAN pass its card's queue.
         let card = || lower(*interface).map_or_else(Vec::new, |card| queues_at(all, card));
         if own.is_empty() { card() } else { own }
     };
@@ -58,14 +60,14 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let mut queues: Vec<LaunchQueue> = of_it
         .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
             ("fq", _) => Some(LaunchQueue::of(PacingMode::Fq)),
-            // Deadlines are no launch times, and by another clock our times mean nothing.
+            // Deadlines are not launch times, and our times are not valid on another clock.
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {
                         let (least, stamped_ahead) = (etf.delta + MARGIN, etf.delta);
                         LaunchQueue { least, stamped_ahead, ..LaunchQueue::of(PacingMode::Offload) }
                     }
-                    // What the card is to have in time leaves at once where none waits for its time.
+                    // Without offload, a packet released early for the card leaves at once.
                     false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
                 })
             }

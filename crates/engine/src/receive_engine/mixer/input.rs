@@ -1,4 +1,4 @@
-//! One stream on its way into the mix: its packets read, its frames taken, its volume.
+//! One input of the mix: reads packets, takes frames, applies the volume.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};
@@ -22,12 +22,11 @@ use crate::monitor::sound::PacketTap;
 use crate::plan::select::PATIENCE;
 use crate::receive_engine::repairers::Spares;
 
-/// Networks that are told apart; what more bring is not counted by network.
 const MOST_NETWORKS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct NetworkTally {
-    /// The index of the interface; 0 for none yet.
+    /// Interface index; 0 for unused.
     interface: u32,
     received: u64,
     first: u64,
@@ -37,7 +36,6 @@ struct NetworkTally {
 pub(crate) struct Paths([NetworkTally; MOST_NETWORKS]);
 
 impl Paths {
-    /// A datagram came by this interface, and this became of it.
     pub(crate) fn count(&mut self, interface: u32, received: &Received<'_>) {
         let first = match received {
             Received::Placed(_) | Received::Partly(..) | Received::Late(_) => 1,
@@ -52,7 +50,6 @@ impl Paths {
         }
     }
 
-    /// What each network brought, if there were several, of so many packets that were sent.
     pub(crate) fn report(&self, expected: u64) -> Vec<PathReport> {
         let seen = self.0.iter().filter(|path| path.interface != 0);
         let told = seen.map(|path| PathReport {
@@ -66,30 +63,24 @@ impl Paths {
     }
 }
 
-/// What the ordinary thread hands down.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MixerCommand {
     Receive(ReceiveCommand),
-    /// Another gain of this stream.
     Gain(Gain),
-    /// Whether anybody wants to know how loud it is.
     Levels(bool),
 }
 
-/// How one stream stands, told to the ordinary thread now and then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RxStatus {
     pub(crate) stream: StreamStatus,
     pub(crate) link: LinkCounters,
     pub(crate) paths: Paths,
-    /// Of what spoilt the sound, what was not told.
     pub(crate) unmarked: u64,
 }
 
 pub(crate) struct MixerInput {
     pub(crate) receiver: JitterBuffer,
     pub(crate) link: Box<dyn Link>,
-    /// Whether its packets come by a link that other senders share.
     pub(crate) shares: bool,
     pub(crate) number: usize,
     pub(crate) gain: Gain,
@@ -101,9 +92,9 @@ pub(crate) struct MixerInput {
     pub(crate) commands: Consumer<MixerCommand>,
     pub(crate) passages: Producer<PacketTrace>,
     pub(crate) status: Producer<RxStatus>,
-    /// Since when it brings nothing; `NEVER` before it brought anything.
+    /// Time since when no frames arrive; `NEVER` before the first.
     pub(crate) silent_since: LocalTime,
-    /// When a frame was last heard in it that was no pause.
+    /// Time of the last frame that was not a pause.
     pub(crate) loud: LocalTime,
     pub(crate) alive: bool,
     pub(crate) faults: Faults,
@@ -111,7 +102,7 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
-/// Stands for the link of an input that is fed by another's.
+/// Placeholder link of an input that another input's link feeds.
 pub(crate) struct Fed;
 
 impl Link for Fed {
@@ -130,13 +121,12 @@ impl Link for Fed {
     }
 }
 
-/// No sample of a pause is larger: -60 dB of full scale.
+/// Maximum sample of a pause: -60 dB of full scale.
 const PAUSE: f32 = 0.001;
-/// A pause is told once it lasted so long: mostly it goes on, and a jump in it takes 30 ms.
+/// Minimum length of a reported pause: it usually goes on, and a jump in it takes 30 ms.
 pub(super) const PAUSE_LENGTH: Span = Span::from_millis(50);
 
 impl MixerInput {
-    /// The `number`-th stream, that nothing came of yet, selected and not measured.
     pub(crate) fn new(
         number: usize,
         receiver: JitterBuffer,
@@ -179,7 +169,8 @@ impl MixerInput {
         }
     }
 
-    /// Obeys, and reads with a repairer of `spares` lent to it; when it was read, as [`Self::read`] says.
+    /// Applies commands, then reads with a repairer of `spares` lent to it. Returns the result of
+    /// [`Self::read`].
     #[inline(always)]
     pub(super) fn read_lent(
         &mut self,
@@ -194,16 +185,16 @@ impl MixerInput {
         latest
     }
 
-    /// Reads what arrived, and tells the measurement if that `listens`; when, or `woke` if nothing arrived.
+    /// Reads the arrived datagrams, and passes them to the measurement if `listens`. Returns the
+    /// time of the last read, or `woke` if nothing arrived.
     fn read(&mut self, woke: LocalTime, listens: bool) -> LocalTime {
-        // Those of a shared link are handed what comes.
         if self.shares {
             self.tell_tap();
             return woke;
         }
         let (mut latest, mut goes_on) = (woke, false);
         let before = self.missed();
-        // Nothing is allocated for what has no size.
+        // Does not allocate: the type has no size.
         let mut link = core::mem::replace(&mut self.link, Box::new(Fed));
         link.receive(&mut |datagram| {
             latest = latest.max(datagram.arrival.read);
@@ -217,8 +208,9 @@ impl MixerInput {
         latest
     }
 
-    /// Takes one datagram; whether the measurement was given what may go on.
-    // Always: the compiler would call it, as two do, which takes 16 instructions more.
+    /// Takes one datagram. Returns whether the measurement got frames that may continue.
+    // Always inlined: the compiler would otherwise call it, as there are two callers, for 16 more
+    // instructions.
     #[inline(always)]
     pub(super) fn take(&mut self, datagram: &Datagram<'_>, listens: bool) -> bool {
         let Self { receiver, tap, marks, passages, faults, unbooked, paths, .. } = self;
@@ -241,7 +233,7 @@ impl MixerInput {
         }
         paths.count(datagram.arrival.from.network(), &received);
         if let Some(passage) = received.late() {
-            // Whatever held it up did so while it was on its way.
+            // The delay happened between capture and reading.
             let age = receiver.placement().link_offset();
             let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
             faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
@@ -256,7 +248,8 @@ impl MixerInput {
         tap.tell(channels, |frames| self.receiver.sound().samples(frames));
     }
 
-    /// Tells the measurement what was decoded for the last block: what is compressed has no sound before.
+    /// Passes the frames decoded for the last block to the measurement; compressed packets have no
+    /// sound before.
     #[inline]
     fn tell_decoded(&mut self) {
         let Some(frames) = self.receiver.take_decoded() else { return };
@@ -288,7 +281,7 @@ impl MixerInput {
         }
     }
 
-    /// Takes the block's frames into `out`, and says by `alive` whether there were any.
+    /// Renders the block into `out`; sets `alive` according to whether there were frames.
     pub(super) fn pull(
         &mut self,
         out: &mut [f32],
@@ -316,7 +309,6 @@ impl MixerInput {
         self.alive = !self.silent_since.is_never() && times.now - self.silent_since < PATIENCE;
     }
 
-    /// Whether its sound has been in a pause for a while.
     pub(super) fn is_quiet(&self, at: LocalTime) -> bool {
         at - self.loud >= PAUSE_LENGTH
     }
@@ -334,13 +326,14 @@ impl MixerInput {
         stream.lead = lead;
         let unmarked = self.marks.as_ref().map_or(0, |marks| marks.untold);
         let status = RxStatus { stream, link, paths: self.paths, unmarked };
-        // A full ring loses nothing: totals are in the next one too, and faults are kept until they are told.
+        // A full ring loses nothing: the next status has the totals, and faults stay until they are
+        // sent.
         if self.status.push(status).is_ok() {
             self.faults = Faults::NONE;
         }
     }
 
-    /// Begins in silence, to be led to `gain` when its turn comes.
+    /// Starts silent; `gain` applies when its turn comes.
     pub(crate) fn await_turn(&mut self, gain: Gain) {
         self.gain = gain;
         self.volume = Volume::over(Gain::SILENCE, VOLUME_RAMP);
@@ -350,13 +343,11 @@ impl MixerInput {
         if self.receiver.is_muted() { Gain::SILENCE } else { self.gain }
     }
 
-    /// Whether anything is heard of a block with these gains.
     pub(super) fn is_audible(&self, gate: Gain, gain: Gain) -> bool {
         let silent = |volume: &Volume, to| volume.current() == Gain::SILENCE && to == Gain::SILENCE;
         !silent(&self.gate, gate) && !silent(&self.volume, gain)
     }
 
-    /// Gives a block of its sound these gains, or leads it there.
     pub(super) fn shape(&mut self, block: &mut [f32], gate: Gain, gain: Gain) {
         let channels = self.receiver.format().channels.count();
         self.gate.apply(gate, channels, block);

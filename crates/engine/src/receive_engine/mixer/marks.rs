@@ -1,39 +1,37 @@
-//! What spoils a stream's sound on the device, handed up as it happens. Real-time.
+//! Marks of a stream's glitches, sent from the device's thread as they happen. Real-time safe.
 
 use rtrb::Producer;
 use tautline_proto::jitter_buffer::{JitterBuffer, PullTimes, Pulled};
 use tautline_proto::time::{Frames, LocalTime, MediaPoint};
 
-/// Frames at the DAC, from an instant on.
+/// A run of affected frames at the DAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spoilt {
-    /// When the first meets, or should have met, the DAC.
+    /// Time when the first is, or should have been, at the DAC.
     pub(crate) meets: LocalTime,
     pub(crate) frames: Frames,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LabelMark {
-    /// The device's first block meets its DAC then.
+    /// Time of the device's first block at the DAC.
     Begin(LocalTime),
-    /// Frames that had not come.
     Hole {
         spoilt: Spoilt,
-        /// Whether the sound before went on in some of them.
         concealed: bool,
-        /// What may have caused it happened since.
+        /// Earliest time of the cause.
         since: LocalTime,
     },
-    /// A packet came that should have been heard there.
+    /// A late packet that belongs there.
     Late(Spoilt),
-    /// The device starved, and played silence of its own.
+    /// The device had an underrun and played its own silence.
     Xrun { spoilt: Spoilt, since: LocalTime },
 }
 
 pub(crate) struct LabelMarks {
     out: Producer<LabelMark>,
     begun: bool,
-    /// Frames after the newest packet, which count if the stream goes on.
+    /// Hole after the newest packet, which counts only if the stream goes on.
     tail: Option<LabelMark>,
     pub(crate) untold: u64,
 }
@@ -68,7 +66,7 @@ impl LabelMarks {
         concealed: bool,
     ) {
         let rate = receiver.format().rate;
-        // Whatever held it up did so while it was on its way.
+        // The delay happened while the packets were on their way.
         let since = times.now - receiver.placement().link_offset();
         for hole in receiver.holes() {
             let meets =
@@ -86,7 +84,6 @@ impl LabelMarks {
         }
     }
 
-    /// A datagram was taken, before which so many frames were missing.
     #[inline]
     pub(crate) fn took(&mut self, receiver: &JitterBuffer, missing: u64) {
         if self.tail.is_some() && !receiver.has_tail() {

@@ -1,6 +1,6 @@
-//! One link at which several senders are heard, each by a receiver of its own. The first has that of
-//! the stream which the link was planned for; for the others receivers wait beside the mix, laid out
-//! ahead by the ordinary thread. They come and go by value, so the device's thread frees nothing.
+//! A link with several senders, each with its own receiver. The first sender has the receiver of
+//! the planned stream. The ordinary thread prepares receivers for the other senders. Receivers are
+//! moved by value, so that the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_io::link::Datagram;
@@ -14,20 +14,17 @@ use super::{Fed, Mixer, MixerInput};
 use crate::monitor::sound::OutputTap;
 use crate::receive_engine::repairers::Spares;
 
-/// What the ordinary thread is told of a shared link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SharedNews {
-    /// A sender is heard by the receiver with this number.
     Came { number: usize, stream: StreamId, from: Endpoint },
-    /// What found no place so far.
     Unplaced(Unplaced),
 }
 
 pub(crate) struct SharedLink {
-    /// The input whose link it is.
+    /// Input that owns the link.
     host: usize,
     senders: Senders,
-    /// By the sender's place: its input.
+    /// Input of each sender, by the sender's place.
     inputs: Box<[usize]>,
     waiting: Consumer<MixerInput>,
     news: Producer<SharedNews>,
@@ -35,7 +32,6 @@ pub(crate) struct SharedLink {
     told: u64,
 }
 
-/// No input: of a place that nobody has.
 const NOBODY: usize = usize::MAX;
 
 impl SharedLink {
@@ -51,7 +47,8 @@ impl SharedLink {
         Self { host, senders, inputs, waiting, news, gone, told: 0 }
     }
 
-    /// The input of the datagram's sender, put in place if need be; `None` if there is none for it.
+    /// Returns the input of the datagram's sender, after adding it if necessary; `None` if there is
+    /// no place.
     fn input_of(&mut self, datagram: &Datagram<'_>, inputs: &mut Vec<MixerInput>) -> Option<usize> {
         let receiver = &inputs[self.host].receiver;
         let (from, at) = (datagram.arrival.from, datagram.arrival.at);
@@ -60,9 +57,9 @@ impl SharedLink {
         if let Some(place) = known {
             return self.inputs.get(place).copied();
         }
-        // What nobody can read is counted with the first.
+        // Unreadable packets count for the first input.
         let Some(stream) = receiver.recognises(datagram.bytes) else { return Some(self.host) };
-        // Another may follow the first one's sender once that is over.
+        // A new sender may take over the first receiver when its sender is gone.
         let over = receiver.source().is_none_or(|source| source.is_silent(at));
         let host_is_free = over && !self.inputs.contains(&self.host);
         let laid_out = !self.waiting.is_empty() && inputs.len() < inputs.capacity();
@@ -75,12 +72,12 @@ impl SharedLink {
             self.inputs[place] = self.host;
         } else {
             self.inputs[place] = inputs.len();
-            // There is room: asked for above.
+            // Checked for room above.
             let input = self.waiting.pop().ok()?;
             push_within(inputs, input).ok()?;
         }
         let number = inputs[self.inputs[place]].number;
-        // There is room: asked for above.
+        // Checked for room above.
         let _ = self.news.push(SharedNews::Came { number, stream, from });
         Some(self.inputs[place])
     }
@@ -121,12 +118,12 @@ fn hand_on(
 }
 
 impl Mixer {
-    /// Reads the links that senders share; when the last was read, or `woke` if nothing arrived.
+    /// Reads the shared links. Returns the time of the last read, or `woke` if nothing arrived.
     pub(super) fn read_shared(&mut self, woke: LocalTime) -> LocalTime {
         let Self { shared, inputs, spares, mouth, .. } = self;
         let mut latest = woke;
         for shared in shared {
-            // Nothing is allocated for what has no size.
+            // Does not allocate: the type has no size.
             let mut link = core::mem::replace(&mut inputs[shared.host].link, Box::new(Fed));
             link.receive(&mut |datagram| {
                 latest = latest.max(datagram.arrival.read);
@@ -137,7 +134,7 @@ impl Mixer {
         latest
     }
 
-    /// Gives back the receivers of senders that are over, and tells how it stands. Between blocks.
+    /// Returns the inputs of ended senders and sends the news. Called between blocks.
     pub(super) fn settle_shared(&mut self, at: LocalTime) {
         for link in 0..self.shared.len() {
             while let Some(place) = self.shared[link].over(at, &self.inputs) {
@@ -148,7 +145,7 @@ impl Mixer {
                 }
                 shared.senders.leave(place);
                 shared.inputs[place] = NOBODY;
-                // The first keeps its place in the mix, as what it counted is told there.
+                // The first keeps its place in the mix, because its counters are reported there.
                 if input != shared.host {
                     self.take_out(link, input);
                 }
@@ -157,10 +154,10 @@ impl Mixer {
         }
     }
 
-    /// Takes an input out of the mix; the last one takes its place.
+    /// Removes an input from the mix; the last one moves to its index.
     fn take_out(&mut self, link: usize, index: usize) {
         let last = self.inputs.len() - 1;
-        // There is room: the caller has asked.
+        // Cannot fail: the caller checked for room.
         let _ = self.shared[link].gone.push(self.inputs.swap_remove(index));
         let all = self.shared.iter_mut().flat_map(|shared| &mut shared.inputs);
         all.filter(|input| **input == last).for_each(|input| *input = index);

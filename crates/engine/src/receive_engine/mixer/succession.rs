@@ -1,5 +1,5 @@
-//! One stream takes the place of another in the mix: both play until the new one is heard, then the
-//! sound crosses over. Streams come and go by value, so the device's thread frees nothing.
+//! Replacement of one stream in the mix by another: both are received until the new one has sound,
+//! then the mix cross-fades. Streams are moved by value, so that the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::Gain;
@@ -11,23 +11,22 @@ use super::{MixerInput, Passages};
 
 pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
-    /// Since when it brings sound; `NEVER` before.
+    /// Time since when it has sound; `NEVER` before.
     sounds_since: LocalTime,
-    /// Whether the sound crosses over to it.
     crossing: bool,
 }
 
-/// The heirs of a mix, one for each place at most.
 pub(crate) struct Succession {
     heirs: Box<[Option<PendingStream>]>,
-    /// How many there are: none, mostly, and then no place is asked for its own.
+    /// Number of pending streams; if 0, as usual, no place is checked.
     waiting: usize,
-    /// Streams that are to take a place: its index, and the stream.
+    /// New pending streams, with the index of their place.
     coming: Consumer<(usize, MixerInput)>,
     gone: Producer<MixerInput>,
 }
 
-/// How long an heir that sounds waits for its sender's clock, which comes within the first reports if at all.
+/// Timeout for the sender's clock once a pending stream has sound; the first reports contain it, if
+/// any do.
 const PATIENCE: Span = Span::from_secs(1);
 
 impl Succession {
@@ -43,19 +42,16 @@ impl Succession {
         self.waiting > 0
     }
 
-    /// The heirs by place, or nothing where there are none.
     #[inline]
     pub(crate) fn heirs(&mut self) -> &mut [Option<PendingStream>] {
         if self.waiting == 0 { &mut [] } else { &mut self.heirs }
     }
 
-    /// Whether the sound of this place crosses over to its heir.
     pub(crate) fn is_crossing(&self, index: usize) -> bool {
         let heir = || self.heirs.get(index).and_then(Option::as_ref);
         self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
     }
 
-    /// Puts heirs to whom the sound crossed over in their places, and takes in new ones. Between blocks.
     #[inline]
     pub(crate) fn settle(&mut self, inputs: &mut [MixerInput]) {
         if self.waiting > 0 {
@@ -66,7 +62,7 @@ impl Succession {
         }
     }
 
-    /// Takes in new heirs. Not inlined: other periods would touch 15 kB of stack.
+    /// Adds new pending streams. Not inlined, because other periods would touch 15 kB of stack.
     #[cold]
     #[inline(never)]
     fn take_in(&mut self) {
@@ -90,12 +86,12 @@ impl Succession {
             let over = input.volume.current() == Gain::SILENCE && !self.gone.is_full();
             if let Some(mut heir) = slot.take_if(|heir| heir.crossing && over) {
                 self.waiting -= 1;
-                // The ear stays with the place.
+                // The measurement stays with the place.
                 input.tell_tap();
                 heir.input.tell_tap();
                 core::mem::swap(&mut heir.input.tap, &mut input.tap);
                 heir.input.gate = input.gate;
-                // There is room: asked for above.
+                // Checked for room above.
                 let _ = self.gone.push(core::mem::replace(input, heir.input));
             }
         }
@@ -116,12 +112,11 @@ impl PendingStream {
         }
     }
 
-    /// Gives the block that it has pulled the volume that it has by now.
     pub(crate) fn shape(&mut self, block: &mut [f32], times: PullTimes, gate: Gain) {
         let input = &mut self.input;
         let basis = input.receiver.placement().due(times.meets).map(|due| due.basis);
         let waited = !self.sounds_since.is_never() && times.now - self.sounds_since > PATIENCE;
-        // As the other does: both begin with the same block.
+        // The other stream does the same, so both begin with the same block.
         let gain = if self.crossing { input.target() } else { Gain::SILENCE };
         input.shape(block, gate, gain);
         self.crossing |= input.alive && (basis == Some(Basis::Clock) || waited);

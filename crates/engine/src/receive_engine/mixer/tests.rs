@@ -1,4 +1,4 @@
-//! The mixer on links that a test feeds, by a clock that the test is.
+//! Tests of the mixer with links that the test feeds and a clock that it sets.
 
 mod cost;
 mod senders;
@@ -31,12 +31,10 @@ use tautline_proto::wire::rtp::{HEADER_BYTES, Header, PACK, RtpUnpack};
 const PACKET: usize = 48;
 const TICK: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// The frames of a cross-fade.
 const FADE: f32 = 48.0;
 
 type Queue = Arc<Mutex<VecDeque<(Vec<u8>, LocalTime)>>>;
 
-/// A link whose datagrams a test puts into a queue.
 struct Fed(Queue, LinkCounters);
 
 impl Link for Fed {
@@ -61,7 +59,6 @@ impl Link for Fed {
     }
 }
 
-/// Streams of one channel, each of one level throughout, on one mixer.
 struct World {
     mixer: Mixer,
     queues: Vec<Queue>,
@@ -122,7 +119,6 @@ impl World {
         Self { mixer, queues, coming, gone, levels: levels.into(), tick: 0, played: Vec::new() }
     }
 
-    /// Another stream of this level is to take the place of the one at `index`; its number.
     fn bequeath(&mut self, index: usize, level: f32) -> usize {
         let queue = Queue::default();
         let mut heir = incoming(&queue);
@@ -134,7 +130,6 @@ impl World {
         self.queues.len() - 1
     }
 
-    /// Plays `ticks` blocks, while these streams send.
     fn play(&mut self, ticks: u32, sending: &[usize]) -> &[f32] {
         let from = self.played.len();
         for _ in 0..ticks {
@@ -143,7 +138,7 @@ impl World {
                 self.send(*stream, now);
             }
             let mut block = [0.0; PACKET];
-            // The packet that has just come is due.
+            // The newest packet is due.
             let meets = now + LATENCY - TICK;
             let samples = &mut block;
             let mut side = Side { samples, meets, uncertainty: Span::ZERO, skipped: Frames::ZERO };
@@ -171,7 +166,6 @@ impl World {
         self.queues[stream].lock().unwrap().push_back((datagram, now));
     }
 
-    /// The loudest step from one frame to the next.
     fn steepest(&self) -> f32 {
         self.played.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f32::max)
     }
@@ -247,7 +241,7 @@ fn jitter_is_told_in_frames() {
     let (status, mut told) = RingBuffer::new(1);
     world.mixer.inputs[0].status = status;
     for tick in 0..200 {
-        // Every second packet is half a millisecond quicker: RFC 3550 A.8 finds all of that.
+        // Every second packet is half a millisecond faster: RFC 3550 A.8 finds all of that jitter.
         let now = LocalTime::ZERO + TICK.times(tick + 1);
         world.send(0, if tick % 2 == 0 { now } else { now - TICK.half() });
         world.play(1, &[]);
@@ -281,11 +275,10 @@ fn two_streams_add_up_with_their_gains() {
 
 #[test]
 fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_theirs() {
-    // More streams than repairers wait.
     let mut world = World::new(Select::Mix, &[0.0; 6]);
     let waiting = world.mixer.spares.left();
     assert!(waiting < 6);
-    // At the latency of the others a packet is due with the block that it comes with.
+    // At the others' latency, a packet is due with the block that it arrives with.
     world.mixer.inputs[3].receiver.set_link_offset(LATENCY.times(2));
     let mut sender = Packetizer::new(PacketizerConfig {
         wire: PACK,
@@ -302,7 +295,7 @@ fn a_stream_whose_packets_carry_others_keeps_a_repairer_and_the_others_leave_the
         let times = BlockTimes { capture: now - TICK, taken: now, now };
         let queue = &world.queues[3];
         sender.push(&[0.5; PACKET], times, |packet| {
-            // The first packet that carries another carries one that was lost.
+            // The first packet with redundancy carries a lost one.
             if ![1, 7].contains(&tick) {
                 queue.lock().unwrap().push_back((packet.datagram.to_vec(), now));
             }
@@ -358,8 +351,7 @@ fn priority_falls_back_in_time_and_returns_at_once_without_a_click() {
     assert_eq!(ends(world.play(patience - 1, &[1])), 0.0);
     assert_eq!(ends(world.play(3, &[1])), -0.5);
     assert_eq!(ends(world.play(3, &[0, 1])), 0.5);
-    // Two crossing ramps of a block, half as steep again as straight ones, are the steepest that
-    // there is.
+    // Maximum slope of two crossing ramps of a block, each half as steep again as a straight one.
     let allowed = 0.5 * core::f32::consts::FRAC_PI_2 / FADE + 1.5 / PACKET as f32;
     assert!(world.steepest() <= allowed, "{} is a click", world.steepest());
 }
@@ -400,7 +392,6 @@ fn a_block_longer_than_the_room_is_filled_in_pieces() {
     assert!(samples.iter().all(|sample| *sample == 0.5));
 }
 
-/// Longer than an heir waits for its sender's clock, in ticks.
 const WAITED: u32 = 1_200;
 
 fn numbers(gone: &mut Consumer<MixerInput>) -> Vec<usize> {
@@ -413,7 +404,6 @@ fn an_heir_takes_over_without_a_gap_or_a_click() {
     world.play(20, &[0]);
     let heir = world.bequeath(0, 0.5);
     let heard = world.play(WAITED, &[0, heir]);
-    // What fades in as the other fades out is of the same sound here: nothing is heard of it.
     assert!(heard.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
     assert_eq!(numbers(&mut world.gone), [0]);
     assert_eq!(world.mixer.inputs[0].number, heir);
@@ -472,7 +462,7 @@ fn a_change_of_gain_makes_no_click() {
     assert_eq!(ends(world.play(20, &[0])), 0.5);
     let bend = |three: &[f32]| (three[0] - 2.0 * three[1] + three[2]).abs();
     let sharpest = world.played[from..].windows(3).map(bend).fold(0.0, f32::max);
-    // Two ramps at once, each bent by 6/n² at most and as steep as 1.5/n.
+    // Two simultaneous ramps, each with a curvature of at most 6/n² and a slope of at most 1.5/n.
     let n = VOLUME_RAMP as f32;
     assert!(sharpest < 0.5 * (2.0 * 6.0 + 2.0 * 1.5 * 1.5) / (n * n) + 1e-6, "{sharpest}");
 }

@@ -1,4 +1,4 @@
-//! What is known of packets, and by whose word.
+//! Tests of latency, its source and its uncertainty.
 
 use super::*;
 use tautline_proto::time::{LocalTime, MediaTime};
@@ -10,7 +10,6 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// A packet that was played so long after it was captured, if that is known.
 fn passage(total: Option<Span>) -> PacketTrace {
     let (arrival, dac) = (at(1_000), at(1_010));
     let capture = total.map(|total| dac - total);
@@ -28,7 +27,6 @@ fn passage(total: Option<Span>) -> PacketTrace {
     }
 }
 
-/// A packet is played, and measured if it is one of those that are.
 fn play(statistics: &mut Statistics, passage: &PacketTrace) {
     if statistics.probe(passage) {
         statistics.promise(passage);
@@ -42,7 +40,6 @@ fn what_packets_were_placed_by_is_known_of_those_that_nobody_measured() {
         play(&mut statistics, &passage(None));
         assert_eq!(statistics.basis(), Some(Basis::Arrival));
         play(&mut statistics, &passage(Some(Span::from_millis(20))));
-        // At the end the sender is gone, and its clock is not known any more.
         let mut status = status(990);
         status.stream.basis = Some(Basis::Arrival);
         statistics.status = Some(status);
@@ -60,7 +57,6 @@ fn a_clock_that_was_known_while_packets_were_played_stays_known_of_them() {
     };
     statistics.status = with(Basis::Clock);
     play(&mut statistics, &passage(Some(Span::from_millis(20))));
-    // The sender is gone, and in ten seconds its clock is as good as unknown.
     statistics.status = with(Basis::Arrival);
     assert_eq!(statistics.basis(), Some(Basis::Clock));
 }
@@ -104,7 +100,7 @@ fn who_looks_sees_a_whole_second_also_of_a_device_that_plays_what_it_took_long_b
     statistics.observed.look(at(0), true, || true);
     for millis in (1_000..5_000).step_by(10) {
         let (written, dac) = (at(millis), at(millis + 1_500));
-        // It waited for as long in the buffer of the stream.
+        // It waited that long in the stream's buffer.
         let arrival = at(millis - 300);
         let passage = PacketTrace { arrival, read: arrival, written, dac, ..passage(None) };
         play(&mut statistics, &passage);

@@ -1,4 +1,4 @@
-//! Whose fault it was, as a report tells it.
+//! Tests of the attribution of faults in a report.
 
 use super::*;
 use crate::monitor::levels::levels;
@@ -33,7 +33,6 @@ fn format() -> StreamFormat {
     }
 }
 
-/// A stream as of an instant, of which nothing went wrong.
 pub(crate) fn status(millis: i64) -> RxStatus {
     let receiver = JitterBuffer::without_repairer(JitterBufferConfig::new(
         RtpUnpack::usual(),
@@ -48,7 +47,6 @@ pub(crate) fn status(millis: i64) -> RxStatus {
     }
 }
 
-/// The same 10 ms later, all that went wrong meanwhile told from when to when.
 fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
     let mut status = *before;
     status.stream.at += Span::from_millis(10);
@@ -63,7 +61,6 @@ fn later(before: &RxStatus, faults: &[(i64, i64, Harm)]) -> RxStatus {
     status
 }
 
-/// A packet that was under way from one instant to the other, and late.
 fn late(from: i64, to: i64) -> PacketTrace {
     let (capture, arrival) = (at(from), at(to));
     PacketTrace {
@@ -80,7 +77,6 @@ fn late(from: i64, to: i64) -> PacketTrace {
     }
 }
 
-/// Two cores that stalled together.
 fn stalled(from: i64, to: i64) -> StallLog {
     let mut log = StallLog::new(2);
     let stall = Stall { from: at(from), to: at(to) };
@@ -89,7 +85,6 @@ fn stalled(from: i64, to: i64) -> StallLog {
     log
 }
 
-/// What the ordinary thread knows of a stream.
 struct Told {
     config: JitterBufferConfig,
     statistics: Statistics,
@@ -119,7 +114,6 @@ impl Told {
         self.arrivals.stand((&status.stream).into(), |from, to| stalls.overlaps(from, to));
     }
 
-    /// What is told in the end.
     fn report(mut self, stalls: &StallLog) -> StreamReport {
         self.arrivals.finish(|from, to| stalls.overlaps(from, to));
         let received = ReportSource {
@@ -145,7 +139,6 @@ impl Told {
     }
 }
 
-/// What is the host's of these faults, by these stalls.
 fn judged(faults: &[(i64, i64, Harm)], stalls: &StallLog) -> u64 {
     let (mut told, begun) = (Told::new(), status(990));
     told.look(begun, stalls);
@@ -167,7 +160,7 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
     told.arrivals.enter(&late(992, 999));
     let next = later(&begun, &[(960, 970, ours), (992, 999, all)]);
     told.look(next, &stalls);
-    // One that was lost comes late after all.
+    // A lost packet arrives late after all.
     told.arrivals.enter(&late(993, 1_005));
     let mut last = later(&next, &[(993, 1_005, Harm { late: 1, ..Harm::default() })]);
     last.stream.counters.lost -= 1;
@@ -183,7 +176,6 @@ fn the_doors_and_the_counters_tell_one_figure_for_the_host() {
 fn faults_in_a_stall_of_all_cores_are_the_hosts() {
     let faults = [(980, 1_000, Harm { late: 0, lost: 3, unheard: 2, starved: 1 })];
     assert_eq!(judged(&faults, &stalled(991, 999)), 6);
-    // Nothing else went wrong, and no gap is its fault.
     let starved = [(980, 1_000, Harm { starved: 4, ..Harm::default() })];
     assert_eq!(judged(&starved, &stalled(991, 999)), 4);
     assert_eq!(judged(&starved, &stalled(901, 909)), 0);
@@ -198,7 +190,7 @@ fn a_packet_that_was_under_way_in_a_stall_is_the_hosts_and_one_that_was_not_is_n
 
 #[test]
 fn a_stall_answers_for_the_faults_that_it_overlaps_and_for_no_other_of_their_window() {
-    // Packets that were lost all the time, and two that were under way in a stall of 5 ms.
+    // Continuous losses, and two packets that were on their way during a stall of 5 ms.
     let faults = [(900, 920, 40), (930, 950, 2), (955, 975, 40), (980, 1_000, 18)]
         .map(|(from, to, count)| (from, to, lost(count)));
     assert_eq!(judged(&faults, &stalled(945, 950)), 2);
@@ -251,7 +243,7 @@ fn of_a_talker_whose_clock_is_not_to_be_relied_upon_no_figure_is_called_sure() {
             late: false,
             ..late(981, 982)
         };
-        // Of few packets no median is told.
+        // Few packets have no median.
         (0..100).for_each(|_| told.statistics.promise(&played));
         let report = told.report(&StallLog::new(1));
         assert_eq!(report.counters.uncertain, uncertain);

@@ -1,4 +1,4 @@
-//! What is told of a stream that is sent: to those who look while it runs, and when its run ends.
+//! Snapshots of a sent stream while it runs, and its report at the end.
 
 use tautline_io::clock::now;
 use tautline_io::link::LinkCounters;
@@ -51,7 +51,7 @@ impl SentStream {
                 .into_iter()
                 .zip(&self.stages)
                 .filter(|_| self.config.probes != Probes::Off)
-                // There is no such stage where nothing is launched.
+                // Without launch times there is no such stage.
                 .filter(|(stage, spans)| *stage != Stage::Launch || spans.count() > 0)
                 .map(|(stage, spans)| StageSummary {
                     name: stage.name().into(),
@@ -61,7 +61,7 @@ impl SentStream {
                 .collect(),
             counters: self.counters(),
             xruns: self.xruns.0.clone(),
-            // A packet that missed its launch was handed over too late by this program.
+            // A packet that missed its launch time was handed over too late by this program.
             gaps: self.config.pacing.as_ref().filter(|paced| paced.launch.is_some()).map(|_| {
                 GapReport { late_sender: self.last.link.unlaunched, ..GapReport::default() }
             }),
@@ -78,7 +78,6 @@ impl SentStream {
         }
     }
 
-    /// Tells those who look how it stands, of a run that began at `began`. Once a beat.
     pub(crate) fn tell_observers(&mut self, observers: &Observers, began: LocalTime) {
         let (now, here, counters) = (now(), observers.are_here(), self.counters());
         let commands = &mut self.commands;
@@ -133,7 +132,8 @@ impl SentStream {
                 .collect(),
         };
         self.observed.tell(now, way, &mut snapshot);
-        // Of what is sent nobody here says what is lost; receivers do, of what was due at them so far.
+        // A sender does not know its losses. Receivers report them, of all packets due there so
+        // far.
         snapshot.second.loss_share = None;
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
             let expected = losses.tally.expected.saturating_add(losses.tally.beyond);
@@ -143,7 +143,7 @@ impl SentStream {
         snapshot
     }
 
-    /// Packets so far, but for those that were to go nowhere, as while a lost address is claimed anew.
+    /// Packets sent so far, without those dropped while there was no destination.
     pub(super) fn sent(&self) -> u64 {
         self.last.state.packets.saturating_sub(self.last.link.let_go)
     }
@@ -176,7 +176,7 @@ impl SentStream {
     }
 }
 
-/// What of these counts is told in words at the end; `ledger` where one is written.
+/// Note on unlaunched packets for the end of the run; `ledger` is `true` if one is written.
 pub(super) fn dropped<'a>(address: &'a str, link: &LinkCounters, ledger: bool) -> Option<Note<'a>> {
     let LinkCounters { sent: of, unlaunched: dropped, unnamed, .. } = *link;
     let unnamed = if ledger { unnamed } else { 0 };
@@ -208,7 +208,7 @@ fn remote(
         silent_ns: known.silence(ended).as_nanos(),
         times_lost: known.times_lost(),
         asked_ns: known.ask.longest().filter(|_| as_needed).map(Span::as_nanos),
-        // The standard report takes off what came twice, as it does over two networks.
+        // The standard report subtracts duplicates, which two networks always produce.
         lost: known.losses.map_or(standard, |LossReport { tally, .. }| {
             i64::try_from(tally.missing.saturating_add(tally.beyond)).unwrap_or(i64::MAX)
         }),
@@ -279,7 +279,6 @@ mod tests {
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
         let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
-        // It is not taken back when the receiver leaves.
         for event in [Event::Losses(2, losses), Event::Left(2)] {
             policy.hear(Host::UNKNOWN, &event, LocalTime::ZERO);
             let told =

@@ -1,4 +1,4 @@
-//! The transmitter on a link that a test reads, by a clock that the test is.
+//! Tests of the transmitter with a link that records packets and a clock that the test sets.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,6 @@ struct Sent {
     stamps: Vec<TransmitStamp>,
 }
 
-/// A link that keeps what is sent.
 struct Kept(Arc<Mutex<Sent>>);
 
 const NOTES: &str = "a test takes notes";
@@ -66,14 +65,13 @@ struct World {
     captured: i64,
 }
 
-/// The frame `index` as it is captured: two channels that differ, exact in every coding.
+/// Returns captured frame `index`: two different channels, exact in every coding.
 fn frame(index: i64) -> [f32; 2] {
     let value = (index % 8000 + 1) as f32 / 16_384.0;
     [value, -value / 2.0]
 }
 
 impl World {
-    /// Two channels are captured, and these are sent.
     fn new(map: ChannelMap) -> Self {
         let sample = SampleFormat::F32;
         let sender = Packetizer::new(PacketizerConfig {
@@ -118,12 +116,11 @@ impl World {
         Self { transmitter, sent, commands, status, stamps, captured: 0 }
     }
 
-    /// The card lost so many frames, then captured so many.
     fn period(&mut self, skipped: i64, frames: i64) {
         self.period_after(0, skipped, frames);
     }
 
-    /// The same after so many xruns; when the device woke.
+    /// Does the same after `xruns` xruns; returns the time at which the device woke.
     fn period_after(&mut self, xruns: u32, skipped: i64, frames: i64) -> LocalTime {
         self.captured += skipped;
         let mut samples: Vec<f32> =
@@ -137,7 +134,6 @@ impl World {
         now
     }
 
-    /// Media time and samples of each packet that left so far.
     fn packets(&self) -> Vec<(u32, Vec<f32>)> {
         let sent = self.sent.lock().unwrap();
         assert!(sent.queued.is_empty(), "a packet waits for the next period");
@@ -158,7 +154,6 @@ fn the_end_of_a_stream_is_sent_and_silence_after_it() {
     world.transmitter.finish();
     let sound = (0..32).flat_map(frame).chain([0.0; 32]).collect();
     assert_eq!(world.packets(), [(0, sound)]);
-    // Where nothing is open, nothing is added.
     world.transmitter.finish();
     assert_eq!(world.packets().len(), 1);
 }

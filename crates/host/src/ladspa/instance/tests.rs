@@ -7,7 +7,6 @@ use tautline_trial::{Lack, skipped};
 use super::*;
 use crate::ladspa::library::LoadError;
 
-/// A plugin of `ladspa-sdk`, or nothing where that is not installed.
 fn library(file: &str) -> Option<Arc<PluginLibrary>> {
     let path = Path::new("/usr/lib/ladspa").join(file);
     match PluginLibrary::load(&path) {
@@ -46,7 +45,6 @@ fn a_plugin_runs_on_blocks_of_any_length() {
 fn what_is_heard_before_an_activation_is_forgotten_after_it() {
     let Some(library) = library("delay.so") else { return };
     let mut delay = PluginInstance::new(&library, "delay_5s", 8000, 80).unwrap();
-    // A hundredth of a second, wet alone.
     delay.set_control(0, 0.01);
     delay.set_control(1, 1.0);
     let heard = |delay: &mut PluginInstance, sample: f32| {

@@ -1,5 +1,5 @@
-//! The `ptp4l` that run on this host: in which domain they answer, and where, by their command lines and
-//! configurations.
+//! Finds running `ptp4l` processes, with their domain and sockets from command line and
+//! configuration.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -28,8 +28,8 @@ pub(super) fn running(processes: &Path) -> Vec<RunningPtp4l> {
 }
 
 fn told(process: &Path) -> Option<RunningPtp4l> {
-    // Any user can name a program so: only those of root and this user count.
-    // SAFETY: it has no arguments and cannot fail.
+    // Any user can run a program of this name: only those of root and this user count. SAFETY: no
+    // arguments, and it cannot fail.
     let trusted = [0, unsafe { libc::geteuid() }];
     if !trusted.contains(&fs::metadata(process).ok()?.uid()) {
         return None;
@@ -40,20 +40,19 @@ fn told(process: &Path) -> Option<RunningPtp4l> {
     let line = text_of(&process.join("cmdline"))?;
     let options = Options::of(line.split('\0').skip(1));
     let configured = match options.file {
-        // A path that begins where the daemon was started; one that begins at the top stands for itself.
+        // A relative path starts at the daemon's working directory; `join` keeps an absolute one.
         Some(file) => text_of(&process.join("cwd").join(file)),
         None => Some(String::new()),
     };
     let known = configured.is_some();
     let mut settings = Ptp4lSettings::default();
     settings.read(configured.as_deref().unwrap_or_default());
-    // The command line has the last word.
     options.long.iter().for_each(|(key, value)| settings.set(key, value));
     let Ptp4lSettings { domain, sockets } = settings;
     Some(RunningPtp4l { domain: (known || options.tells_domain()).then_some(domain), sockets })
 }
 
-/// The text of a file, up to a length; `None` of one that waits for a writer.
+/// Text of a regular file, up to `MOST_BYTES`; `None` for pipes and other files.
 fn text_of(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     let at_once = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -77,7 +76,7 @@ impl<'a> Options<'a> {
                 let pair = long.split_once('=').or_else(|| Some((long, words.next()?)));
                 found.long.extend(pair);
             } else if let Some(letters) = word.strip_prefix('-') {
-                // The first letter that takes a value takes the rest of the word, or the next one.
+                // The first letter that takes a value takes the rest of the word, or the next word.
                 let Some(at) = letters.find(|letter| WITH_VALUE.contains(letter)) else { continue };
                 let (letter, rest) = letters[at..].split_at(1);
                 let value = if rest.is_empty() { words.next() } else { Some(rest) };
@@ -105,7 +104,7 @@ impl Default for Ptp4lSettings {
 }
 
 impl Ptp4lSettings {
-    /// Reads the settings of all ports: those under `[global]`, or before any section.
+    /// Reads settings of all ports: those under `[global]` or before any section.
     fn read(&mut self, configuration: &str) {
         let mut global = true;
         for line in configuration.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
@@ -141,7 +140,6 @@ fn number(text: &str) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// A folder as `/proc` is.
     struct Processes(PathBuf);
 
     impl Processes {

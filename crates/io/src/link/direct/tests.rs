@@ -1,5 +1,6 @@
-//! What comes back by the error queues. A machine without a queue that heeds launch times has nothing dropped, so
-//! transmit stamps stand for it there, and reports are laid out as the kernel does.
+//! Reports from the error queues. On machines without a queue that heeds launch times nothing is
+//! dropped; transmit timestamps replace the reports there, or the tests build reports as the kernel
+//! does.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -35,7 +36,7 @@ fn receiver() -> UdpSocket {
     socket
 }
 
-/// A link by two networks, both of this host, and a receiver on each.
+/// A link via two networks, both on this host, and a receiver on each.
 fn by_two_networks() -> (DirectLink, [UdpSocket; 2]) {
     let receivers = [receiver(), receiver()];
     let [first, second] = receivers.each_ref().map(|receiver| {
@@ -46,7 +47,8 @@ fn by_two_networks() -> (DirectLink, [UdpSocket; 2]) {
     (DirectLink::open(&options).expect("a link"), receivers)
 }
 
-/// A link whose first packet alone is sampled, and that takes more than any UDP datagram holds; and a receiver.
+/// A link that samples only its first packet and accepts more than a UDP datagram holds; and a
+/// receiver.
 fn with_samples_far_apart() -> (DirectLink, UdpSocket) {
     let receiver = receiver();
     let options = UdpOptions {
@@ -74,7 +76,6 @@ fn send(link: &mut impl Link, media: i64) {
     link.flush();
 }
 
-/// Whether anything waits on the error queue.
 fn has_errors(fd: &impl AsRawFd) -> bool {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: one element, and no wait.
@@ -102,7 +103,6 @@ fn a_wire_thread_reads_what_comes_back_from_the_second_network_alone() {
     let mut ringed = ThreadedLink::start(link, WIRE).expect("a wire thread");
     send(&mut ringed, 0);
     receivers.iter().for_each(|receiver| assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4));
-    // Nothing else happens that would wake it.
     let until = now() + Span::from_secs(10);
     while has_errors(&second) {
         assert!(now() < until, "nobody reads it");
@@ -119,12 +119,11 @@ fn a_packet_that_queues_dropped_is_counted_once_and_named() {
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..4).map(|number| launcher.time(&packet(6 * number))).collect();
     let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
-    // By both networks.
     assert!(tally.dropped_with(times[1], |dropped| {
         [0, 1, 1].map(|of| dropped(times[of])).into_iter().for_each(drop)
     }));
     assert!(!tally.dropped_with(times[2], |dropped| dropped(times[0])));
-    // More than there is room to name, and one that nobody knows.
+    // One beyond the room for names, and one unknown.
     tally.dropped(times[2]);
     tally.dropped(7);
     let counted = link.counters();
@@ -142,7 +141,6 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     let launcher = launcher.as_mut().expect("packets are launched");
     let times: Vec<u64> = (0..3).map(|number| launcher.time(&packet(6 * number))).collect();
     let mut tally = DropTally { launcher: Some(launcher), counters, teller: teller.as_mut() };
-    // Too late when it was handed over, and too late when its turn came.
     for (time, code, errno) in [(times[2], 1, libc::EINVAL), (times[0], 2, libc::ECANCELED)] {
         let report = reported::dropped(time, code, errno);
         let report = reported::told(libc::SOL_PACKET, PACKET_TX_TIMESTAMP, report);
@@ -156,7 +154,6 @@ fn the_report_of_an_etf_names_the_packet_that_it_dropped() {
     assert_eq!(named, [12, 0].map(|media| LinkEvent::Unlaunched(MediaTime::from_frames(media))));
 }
 
-/// A link and how often it was asked for what came.
 struct Counted(DirectLink, Arc<AtomicU64>);
 
 impl Link for Counted {
@@ -239,7 +236,7 @@ fn a_stamp_that_comes_after_a_refusal_leaves_nothing_to_be_read() {
     link.flush();
     assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 4);
     assert_eq!((link.counters().send_errors, has_errors(&link.outlet.socket.as_fd())), (1, true));
-    // Samples began anew, so that none is waited for: each poll would return at once.
+    // Sampling restarted, so no timestamp is awaited; an unread one would end every poll at once.
     link.read_errors(&mut |_| ());
     assert!(!has_errors(&link.outlet.socket.as_fd()));
 }

@@ -1,4 +1,5 @@
-//! The receiving half: RTP goes to its own thread, RTCP to the control channels.
+//! The halves of a muxed link. The receiving half delivers RTP itself and passes RTCP to the
+//! control channels.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,7 +36,8 @@ impl TransportCall {
 
     pub(super) fn ring(&self) {
         self.bell.wake();
-        // After it, so that a bell that was heard is silenced: until then its hearer comes again.
+        // After `wake`, so that `heed` silences the bell; until then its poll returns at once
+        // again.
         self.rung.store(true, Ordering::Release);
     }
 
@@ -57,7 +59,7 @@ pub(super) struct Outbox {
     pub(super) bell: Arc<EventDescriptor>,
 }
 
-/// The link at which packets arrive. It sends nothing.
+/// The receiving link. It sends nothing.
 pub struct MuxedReceiver {
     pub(super) line: Held<ReceivingTransport>,
     pub(super) call: Arc<TransportCall>,
@@ -113,7 +115,7 @@ impl Sorting {
         if matches!(hears, Hears::Peer(_)) {
             return there;
         }
-        // If another thread writes just now, the next datagram sets it.
+        // If another thread is writing now, the next datagram sets it.
         if self.newest.is(datagram.bytes) && !there {
             peer.set(source);
         }
@@ -122,7 +124,7 @@ impl Sorting {
 }
 
 impl MuxedReceiver {
-    /// Takes the newest line, after delivering what came by the one before.
+    /// Switches to the newest transport, after delivering datagrams of the old one.
     fn turn(&mut self, deliver: &mut dyn FnMut(Datagram<'_>)) {
         self.call.heed();
         let Self { line, watched, sorting, before, .. } = self;
@@ -159,7 +161,7 @@ impl Link for MuxedReceiver {
         Some(self.watched.as_fd())
     }
 
-    /// Of the packets alone; reports without room count as ring drops.
+    /// Counts packets only; reports without room count as ring drops.
     fn counters(&self) -> LinkCounters {
         let counters = self.line.get().map(|line| line.link.counters()).unwrap_or_default();
         let mut counters = self.before.plus(&counters);
@@ -187,7 +189,8 @@ impl Pollable for MuxedReceiver {
     }
 }
 
-/// Carries the reports of one session. Everything goes to the line's far end, wherever it is said to go.
+/// Carries the reports of one session. Everything goes to the transport's far end, whatever
+/// destination is passed.
 pub struct MuxedControl {
     pub(super) line: Held<ReportTransport>,
     pub(super) inbox: Consumer<SetAside>,
@@ -233,18 +236,18 @@ impl Control for MuxedControl {
     }
 }
 
-/// The link by which packets leave. It delivers nothing; without a line what is sent is let go.
+/// The sending link. It delivers nothing; without a transport it drops packets.
 pub struct MuxedSender {
     pub(super) line: Held<SendingTransport>,
     pub(super) bell: Arc<EventDescriptor>,
     pub(super) datagram_bytes: usize,
     pub(super) teller: Option<EventSender>,
-    /// Of earlier lines, and of none.
+    /// Counters of earlier transports, and of the time without one.
     pub(super) before: LinkCounters,
 }
 
 impl MuxedSender {
-    /// Takes the newest line, and the far end's address.
+    /// Switches to the newest transport, and updates the far end's address.
     fn turn(&mut self) {
         let Self { line, teller, before, bell, .. } = self;
         while line.turn(|old, next| {
@@ -347,7 +350,6 @@ impl Pollable for MuxedSender {
     }
 }
 
-/// Readable while one of those that it follows is.
 pub(super) struct WatchedDescriptors {
     set: Waiter,
     followed: Option<i32>,
@@ -379,7 +381,7 @@ impl WatchedDescriptors {
         if self.followed == Some(descriptor.as_raw_fd()) {
             self.followed = None;
             let _permit = permit("nobody else uses the set, so the call waits for nothing");
-            // Nothing is left to do with one that is refused.
+            // An error needs no handling.
             let _ = self.set.remove(&descriptor);
         }
     }

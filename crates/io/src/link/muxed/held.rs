@@ -1,4 +1,4 @@
-//! A value that one thread uses and another exchanges meanwhile.
+//! A value that one thread uses while another exchanges it.
 
 use core::ptr::null_mut;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ impl<T> GivenSlot<T> {
     fn exchange(&self, next: Option<Box<T>>) -> Option<Box<T>> {
         let next = next.map_or(null_mut(), Box::into_raw);
         let last = self.0.swap(next, Ordering::AcqRel);
-        // SAFETY: only boxes are put there, and whoever swaps one out owns it alone.
+        // SAFETY: the slot only ever holds pointers from boxes, and a swapped-out one has a single
+        // owner: this thread.
         (!last.is_null()).then(|| unsafe { Box::from_raw(last) })
     }
 
@@ -55,8 +56,8 @@ impl<T> Held<T> {
         self.now.as_deref()
     }
 
-    /// Takes the newest that was given, after `turn` saw both, and sends back its predecessor. Wait-free. Whether it
-    /// took one.
+    /// Takes the newest value, after `turn` saw both, and returns its predecessor to the giver.
+    /// Wait-free. Returns whether there was a new value.
     pub(crate) fn turn(&mut self, turn: impl FnOnce(Option<&mut T>, &mut T)) -> bool {
         if self.next.is_empty() {
             return false;
@@ -65,7 +66,8 @@ impl<T> Held<T> {
         turn(self.now.as_deref_mut(), &mut next);
         let old = self.now.replace(next);
         if let Some(Err(PushError::Full(old))) = old.map(|old| self.old.push(old)) {
-            // There is room for all that were given. A leak would be a fault; freeing here a worse one.
+            // Unreachable, as the ring has room for all values. A leak is better than freeing
+            // memory on this thread.
             core::mem::forget(old);
         }
         true
@@ -96,7 +98,6 @@ mod tests {
             assert!(user.turn(|_, _| ()));
             assert!(!user.turn(|_, _| ()));
         }
-        // The one before last waits to be collected.
         assert_eq!(Arc::strong_count(&all[18]), 2);
         giver.collect();
         assert!(all[..19].iter().all(|one| Arc::strong_count(one) == 1));

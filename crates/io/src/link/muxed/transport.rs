@@ -1,4 +1,5 @@
-//! A transport for RTP and RTCP together, in the parts that the halves of a [muxed](super) link use.
+//! A transport for RTP and RTCP together, split into the parts that the halves of a [muxed](super)
+//! link use.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ pub(crate) trait Half: Pollable {
         None
     }
 
-    /// Whether it has ended: its descriptor would be readable for ever.
+    /// Whether the transport has ended: its descriptor would stay readable.
     fn is_over(&self) -> bool {
         false
     }
@@ -24,28 +25,29 @@ pub(crate) trait Speak: Send {
     fn speak(&mut self, report: &[u8], to: Option<SocketAddr>) -> io::Result<()>;
 }
 
-/// What seals and opens on a line: each is one thread's own. `None` leaves datagrams as they are.
+/// Encrypts and decrypts on a transport; each seal is used by a single thread. `None` leaves
+/// datagrams unchanged.
 #[derive(Default)]
 pub struct Seals {
-    /// Seals the packets that the sending link sends.
+    /// Encrypts packets of the sending link.
     pub sending: Option<Box<dyn Seal>>,
-    /// Opens packets and reports alike.
+    /// Decrypts packets and reports.
     pub receiving: Option<Box<dyn Seal>>,
-    /// Seals the reports that each control channel sends.
+    /// Encrypts reports of each control channel.
     pub reports: [Option<Box<dyn Seal>>; 2],
 }
 
-/// Where the far end of a UDP line is.
+/// Address of a UDP transport's far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FarAddress {
-    /// There: what comes from elsewhere is foreign.
+    /// A fixed address: datagrams from elsewhere are foreign.
     At(SocketAddr),
-    /// Where the newest datagram came from that the seal opened, for a far end behind a NAT; nowhere before the first.
-    /// Unsealed, one packet from anywhere takes the stream over.
+    /// The source of the newest authenticated datagram, for a far end behind a NAT; none before the
+    /// first. Without encryption, one packet from anywhere takes over the stream.
     Newest,
 }
 
-/// A transport that carries RTP and RTCP together (RFC 5761), and what seals them.
+/// A transport that carries RTP and RTCP together (RFC 5761), with its encryption.
 pub struct MuxedTransport {
     pub(crate) sending: SendingTransport,
     pub(crate) receiving: ReceivingTransport,
@@ -55,7 +57,7 @@ pub struct MuxedTransport {
 
 pub(crate) struct SendingTransport {
     pub(crate) link: Box<dyn Half>,
-    /// The far end's address and the version last seen; `None` if the transport knows it by itself.
+    /// The far end's address and the version last seen; `None` if the transport itself knows it.
     pub(crate) peer: Option<Arc<PeerAddress>>,
     pub(crate) seen: u64,
 }

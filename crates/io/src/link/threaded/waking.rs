@@ -1,4 +1,4 @@
-//! When a wire thread wakes up: by its own timer if it expects something, else by a bell.
+//! Wakes a wire thread: by its own timer if it expects packets, else by a bell.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -7,10 +7,9 @@ use tautline_proto::time::{LocalTime, Span};
 
 use crate::thread::halt::EventDescriptor;
 
-/// Wakes a thread without waiting.
 pub(super) struct Bell {
     event: EventDescriptor,
-    /// Whether the thread waits for nothing else; otherwise it needs no ring.
+    /// Whether the thread waits for the bell alone; otherwise no ring is needed.
     awaited: AtomicBool,
     stop: AtomicBool,
 }
@@ -35,16 +34,17 @@ impl Bell {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Reports that something was put into a ring; a thread that wakes up by itself finds it then.
+    /// Signals a new entry in a ring; a thread that wakes up by itself finds it then.
     pub(super) fn ring(&self) {
-        // Either the thread that next awaits the bell sees what was put, or `awaited` is seen here.
+        // Either the thread sees the entry when it next calls `wait_for`, or `awaited` is seen
+        // here.
         fence(Ordering::SeqCst);
         if self.awaited.swap(false, Ordering::SeqCst) {
             self.event.wake();
         }
     }
 
-    /// From now on a ring wakes the thread, which must look first whether something is there already.
+    /// Enables wake-ups by rings; the thread must then check for existing entries.
     pub(super) fn wait_for(&self) {
         self.awaited.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -60,8 +60,8 @@ impl Bell {
     }
 }
 
-/// Predicts when the next packets come, so that the wire thread wakes up once per period to hand them over, and not
-/// also to learn that they are there.
+/// Predicts the next packets, so that the wire thread wakes up once per period to hand them over,
+/// without another wake-up when they are queued.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rhythm {
     last: LocalTime,
@@ -70,7 +70,7 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Further apart nothing is gained.
+    /// Prediction gains nothing for longer intervals.
     const LONGEST: Span = Span::from_millis(20);
 
     pub(super) const fn new() -> Self {

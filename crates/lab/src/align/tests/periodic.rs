@@ -1,4 +1,4 @@
-//! Periodic sounds: what an onset, an ending or an envelope proves, and what stays ambiguous.
+//! Periodic sounds: delays that an onset, an ending or an envelope proves, and ambiguous ones.
 
 use core::f64::consts::TAU;
 
@@ -6,7 +6,7 @@ use tautline_trial::snapshot;
 
 use super::*;
 
-/// Two seconds and a half, of which the sound takes the second from 0.9 s on.
+/// Two and a half seconds; the sound lasts one second from 0.9 s on.
 const FRAMES: usize = 120_000;
 const ONSET: f64 = 43_200.0;
 const LENGTH: f64 = 48_000.0;
@@ -22,7 +22,7 @@ fn sampled(frames: usize, wave: &Wave) -> Vec<f64> {
     (0..frames).map(|at| wave(at as f64)).collect()
 }
 
-/// Silent before and after, and band-limited.
+/// Band-limited, with silence before and after.
 fn burst(wave: &Wave) -> Vec<f64> {
     let sample = |at: usize| {
         let at = at as f64 - ONSET;
@@ -31,7 +31,7 @@ fn burst(wave: &Wave) -> Vec<f64> {
     low_passed(&(0..FRAMES).map(sample).collect::<Vec<_>>(), 20_000.0)
 }
 
-/// What two taps have of a sound, with noise 40 dB below it.
+/// Compares two taps of a sound, with noise 40 dB below it.
 fn heard(sound: &[f64], way: &Way) -> TapDelays {
     heard_with(sound, way, &options())
 }
@@ -46,7 +46,6 @@ fn noisy(first: &[f64], second: &[f64]) -> [Vec<f32>; 2] {
     [first, second].map(|tap| with_noise(tap, 40.0, &mut rng))
 }
 
-/// All windows that have sound have this delay and gain.
 fn is_proven(told: &TapDelays, way: &Way, period: f64) {
     assert!(told.found().count() >= 2, "{way:?}: {told:?}");
     assert_eq!(told.steps, [], "{way:?}: {told:?}");
@@ -55,7 +54,7 @@ fn is_proven(told: &TapDelays, way: &Way, period: f64) {
         assert!(off < 0.1 + 0.001 * period, "{way:?}: {at:?} {found:?}\n{told:?}");
         assert!((found.gain / way.gain - 1.0).abs() < 0.05, "{way:?}: {at:?} {found:?}");
     }
-    // Of noise, or of the beginning of a fade.
+    // Windows with noise only, or with the beginning of a fade.
     let is_void =
         |void: &Void| matches!(void, Void::Unlike | Void::PastEnd | Void::Ambiguous { .. });
     assert!(voids(told).into_iter().all(is_void), "{way:?}: {told:?}");
@@ -76,7 +75,7 @@ fn onset_proves_the_delay_and_polarity_of_a_sine() {
 fn envelopes_prove_the_delays_of_periodic_sounds() {
     let square: Wave = Box::new(|at| if at.rem_euclid(PERIOD) < PERIOD / 2.0 { 0.4 } else { -0.4 });
     let two: Wave = Box::new(|at| 0.5 * (sine(300.0)(at) + sine(440.0)(at)));
-    // 10 ms of each quarter of a second.
+    // 10 ms in each quarter of a second.
     let bursts: Wave =
         Box::new(|at| if at.rem_euclid(12_000.0) < 480.0 { sine(1000.0)(at) } else { 0.0 });
     let fade: Wave = Box::new(|at| (at / 24_000.0).min(1.0) * sine(300.0)(at));
@@ -214,7 +213,7 @@ fn dropouts_of_a_sine_leave_its_delay() {
 fn step_within_a_sine_is_told_modulo_its_period() {
     let sound = burst(&sine(300.0));
     let whole = Way { delay: 480.0, drift: 0.0, gain: 0.5 }.second(&sound);
-    // The second tap ends within the sound, so that nothing proves how much was dropped.
+    // The second tap ends within the sound, so nothing proves how much was dropped.
     let second: Vec<_> = whole[..60_000].iter().chain(&whole[60_100..80_000]).copied().collect();
     let [first, second] = noisy(&sound, &second);
     let options = BetweenOptions { window: Frames::new(4800), ..options() };

@@ -1,10 +1,10 @@
-//! Sounds, and what two taps have of them.
+//! Sounds, and two taps of them.
 
 use core::f64::consts::{PI, TAU};
 
 use fastrand::Rng;
 
-/// Frames on each side that a sound between frames is summed from: −92 dB up to 20 kHz of 48.
+/// Frames on each side that interpolation sums: −92 dB error up to 20 kHz at 48 kHz.
 const HALF: i64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,6 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 4] = [Self::White, Self::Pink, Self::Music, Self::Narrow];
 
-    /// So many frames of it at 48 kHz.
     pub(super) fn sound(self, frames: usize, rng: &mut Rng) -> Vec<f64> {
         match self {
             Self::White => low_passed(&noise(frames, rng), 20_000.0),
@@ -30,12 +29,10 @@ impl Kind {
     }
 }
 
-/// Two taps of one sound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
-    /// Of the second, at the first frame of the first, in frames.
     pub(super) delay: f64,
-    /// Frames that it grows by with each.
+    /// Growth of the delay per frame.
     pub(super) drift: f64,
     pub(super) gain: f64,
 }
@@ -51,7 +48,6 @@ impl Way {
     }
 }
 
-/// A sound with noise so many dB below it.
 pub(super) fn with_noise(sound: &[f64], below_db: f64, rng: &mut Rng) -> Vec<f32> {
     let power = sound.iter().map(|sample| sample * sample).sum::<f64>() / sound.len() as f64;
     let level = power.sqrt() * 10.0_f64.powf(-below_db / 20.0);
@@ -59,12 +55,10 @@ pub(super) fn with_noise(sound: &[f64], below_db: f64, rng: &mut Rng) -> Vec<f32
     sound.iter().zip(noise).map(|(sample, noise)| (sample + level * noise) as f32).collect()
 }
 
-/// Normal noise of variance 1.
 fn noise(frames: usize, rng: &mut Rng) -> Vec<f64> {
     (0..frames).map(|_| (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()).collect()
 }
 
-/// The sound between two frames.
 fn between(sound: &[f64], place: f64) -> f64 {
     let whole = place.floor();
     let part = place - whole;
@@ -87,7 +81,7 @@ fn sinc(at: f64, cut: f64) -> f64 {
     if at == 0.0 { cut } else { (PI * cut * at).sin() / (PI * at) }
 }
 
-/// Blackman's and Harris's, from −1 to 1.
+/// Blackman-Harris window over −1 to 1.
 fn window(at: f64) -> f64 {
     if at.abs() >= 1.0 {
         return 0.0;
@@ -113,7 +107,7 @@ pub(super) fn low_passed(sound: &[f64], hertz: f64) -> Vec<f64> {
     (0..sound.len()).map(value).collect()
 }
 
-/// Paul Kellet's filter: −3 dB to an octave.
+/// Paul Kellet's filter: −3 dB per octave.
 fn pink(white: &[f64]) -> Vec<f64> {
     let mut state = [0.0; 3];
     white
@@ -131,7 +125,7 @@ fn pink(white: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Notes of many harmonics that begin every 50 ms or so and die away, with a drum.
+/// Notes with many harmonics that begin about every 50 ms and decay, with a drum.
 fn music(frames: usize, rng: &mut Rng) -> Vec<f64> {
     let mut all = vec![0.0; frames];
     let mut at = 0;

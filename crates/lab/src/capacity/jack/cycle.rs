@@ -1,4 +1,4 @@
-//! What a JACK server calls once a cycle: the host's period, and what is counted of it.
+//! Callback of a JACK server, once a cycle: runs the host's period and counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -11,12 +11,12 @@ use tautline_proto::time::{LocalTime, Span};
 use super::JackClient;
 use crate::capacity::master::{MasterLog, MasterPace, MasterTime, PeriodCycle, PeriodDue, SETTLES};
 
-/// Periods before any that counts, and after: what a server tells of xruns comes by another thread, later than the cycle
-/// that it is of.
+/// Uncounted periods before and after: the server reports xruns on another thread, after their
+/// cycle.
 const AROUND: u64 = SETTLES.unsigned_abs();
 
 pub(super) struct JackCycle<C> {
-    /// `None` once it was handed back.
+    /// `None` after it was handed back.
     job: Option<JackJob<C>>,
     back: Sender<JackJob<C>>,
 }
@@ -24,15 +24,13 @@ pub(super) struct JackCycle<C> {
 pub(super) struct JackJob<C> {
     pub(super) cycle: C,
     pub(super) log: MasterLog,
-    /// How the server's thread is scheduled, once it called.
     pub(super) runs_as: Option<Scheduler>,
     pace: MasterPace,
     grid: PeriodGrid,
-    /// Periods so far, those before any that counts among them.
+    /// Periods so far, including those before counting.
     passed: u64,
-    /// When the first that counts was due.
+    /// Due time of the first counted period.
     counting: Option<CountingSince>,
-    /// Xruns by the server's word, and when its driver woke for the cycle.
     xruns: Arc<AtomicU32>,
     woke_ns: Arc<AtomicI64>,
 }
@@ -44,7 +42,7 @@ struct CountingSince {
 }
 
 impl<C: PeriodCycle> JackCycle<C> {
-    /// At this pace, which is the server's; handed back there when it is finished.
+    /// Runs at the server's pace; `back` gets the job at the end.
     pub(super) fn new(
         pace: MasterPace,
         cycle: C,
@@ -67,20 +65,18 @@ impl<C: PeriodCycle> Process for JackCycle<C> {
 
     fn finish(&mut self) {
         if let Some(job) = self.job.take() {
-            // Nobody listens only where nobody wants it.
             let _ = self.back.send(job);
         }
     }
 }
 
 impl<C: PeriodCycle> JackJob<C> {
-    /// The server calls. No allocation, lock or blocking call, but for the plugins' own time and the wait that was asked
-    /// for.
+    /// Called by the server. Must not allocate, lock or block, except for the plugins' own time and
+    /// the configured wait.
     fn called(&mut self) -> Flow {
         self.runs_as.get_or_insert_with(Scheduler::current);
         let due = LocalTime::from_nanos(self.woke_ns.load(Ordering::Relaxed));
         let lost = self.grid.pass(due);
-        // No more of them than are still to be counted matter.
         let ends = AROUND + self.pace.periods_due();
         for back in (1..=lost.min(ends)).rev() {
             self.period(PeriodDue::Lost(due - self.pace.period.times(back.cast_signed())), ends);
@@ -94,7 +90,7 @@ impl<C: PeriodCycle> JackJob<C> {
         self.passed += 1;
         if number < AROUND {
             if let PeriodDue::Now(due) = due {
-                // What is noted finds no room, and nobody misses it.
+                // The log has no room: these periods do not count.
                 self.cycle.run(due, &mut MasterLog::default());
             }
         } else if number < ends {
@@ -114,7 +110,6 @@ impl<C: PeriodCycle> JackJob<C> {
     }
 }
 
-/// Periods that a server left out, by when its cycles began.
 #[derive(Debug, Clone, Copy)]
 struct PeriodGrid {
     period: Span,
@@ -122,8 +117,8 @@ struct PeriodGrid {
 }
 
 impl PeriodGrid {
-    /// How many were lost since the cycle before this one. A server that was late begins anew from there, so less than
-    /// half a period more is none.
+    /// Number of periods lost since the previous cycle. A late server restarts its grid there, so
+    /// less than half a period more is no loss.
     fn pass(&mut self, began: LocalTime) -> u64 {
         let period = self.period.as_nanos().max(1);
         let since = self.last.map_or(period, |last| (began - last).as_nanos());
@@ -144,7 +139,6 @@ mod tests {
 
     const PERIOD: Span = Span::from_millis(2);
 
-    /// How many were lost before each of the cycles that began then.
     fn lost(began: &[i64]) -> Vec<u64> {
         let mut grid = PeriodGrid { period: PERIOD, last: None };
         let pass = |micros: &i64| grid.pass(LocalTime::ZERO + Span::from_micros(*micros));
@@ -157,7 +151,7 @@ mod tests {
         assert_eq!(lost(&[10_000, 14_100, 16_100, 24_000]), [0, 1, 0, 3]);
     }
 
-    /// Counts its runs; the server tells an xrun in each.
+    /// Counts its runs; the server reports an xrun in each.
     struct Counts(u64, Arc<AtomicU32>);
 
     impl PeriodCycle for Counts {
@@ -171,7 +165,6 @@ mod tests {
         }
     }
 
-    /// Only what it says is used.
     struct NoDevice;
 
     impl Device for NoDevice {
@@ -184,7 +177,6 @@ mod tests {
         }
     }
 
-    /// What comes of these cycles of the server, by their numbers.
     fn called(cycles: impl Iterator<Item = i64>) -> (Flow, JackJob<Counts>) {
         let (xruns, woke_ns) = (Arc::<AtomicU32>::default(), Arc::<AtomicI64>::default());
         let client = JackClient {
@@ -196,7 +188,6 @@ mod tests {
         let pace = MasterPace { period, duration, scheduler: Scheduler::Other };
         let (back, given) = channel();
         let mut process = JackCycle::new(pace, Counts(0, xruns), &client, back);
-        // No call outlasts a period that is to come yet.
         let begins = now() + Span::from_secs(60);
         let mut flow = Flow::Continue;
         for number in cycles {
@@ -224,7 +215,6 @@ mod tests {
     fn periods_that_the_server_left_out_were_due_and_are_missed() {
         let (_, job) = called((0..20).chain(23..52));
         assert_eq!((job.log.due, job.log.missed.len(), job.cycle.0), (20, 3, 33));
-        // Nor is there room for more than were due.
         let (flow, job) = called((0..30).chain(1000..1020));
         assert_eq!((flow, job.log.due, job.log.missed.len()), (Flow::Finished, 20, 6));
     }

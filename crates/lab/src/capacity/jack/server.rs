@@ -1,4 +1,4 @@
-//! `jackd` without a card, started for an experiment under a name of its own and ended with it.
+//! A `jackd` without a card, under a name of its own, started and ended with an experiment.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,14 @@ use super::{JackClient, JackPace, OpenJackClient};
 use crate::signals::interrupt;
 
 const PROGRAM: &str = "jackd";
-/// How often one that does not come up is started: servers of one user share a data base, in which two that start at
-/// once can fail each other.
+/// Maximum number of starts: servers of one user share a database, and two concurrent starts may
+/// make each other fail.
 const TRIES: u32 = 4;
-/// How long one is waited for that comes up, or that was asked to end: either takes tens of milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
-/// The server's own thread runs so much above its clients' (JACK 2).
+/// Priority of the server's own thread above its clients' (JACK 2).
 const ABOVE_CLIENTS: u8 = 5;
-/// So that it has one (sched(7)).
+/// Maximum client priority (sched(7)).
 const MOST: u8 = 99 - ABOVE_CLIENTS;
 
 pub(super) fn version() -> Result<String, String> {
@@ -44,8 +43,9 @@ pub(super) struct DummyServer {
 pub(super) struct DummyOptions {
     pub(super) pace: JackPace,
     pub(super) scheduler: Scheduler,
-    /// Whether it is to be told to wait for its client in each cycle, as JACK 1 always does. JACK 2 by itself goes on, and
-    /// of the cycles that a client does not end in time it tells the first alone (`JackEngine::ProcessCurrent`).
+    /// Whether the server waits for its client in each cycle, as JACK 1 always does. By default
+    /// JACK 2 goes on, and reports only the first of consecutive cycles that a client does not end
+    /// in time (`JackEngine::ProcessCurrent`).
     pub(super) synchronous: bool,
 }
 
@@ -103,7 +103,8 @@ impl JackProgram {
     fn start(words: &[String]) -> Result<Self, String> {
         let mut command = Command::new(PROGRAM);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // A group of its own: what a terminal says to end this program does not reach it before its client is closed.
+        // Own process group: a terminal's Ctrl-C must not end the server before its client is
+        // closed.
         let child = command.process_group(0).spawn();
         child.map(Self).map_err(|error| format!("starting {PROGRAM}: {error}"))
     }
@@ -117,7 +118,7 @@ impl Drop for JackProgram {
     fn drop(&mut self) {
         interrupt(&mut self.0);
         let until = Instant::now() + PATIENCE;
-        // One that is killed stays in that data base, which has room for eight.
+        // A killed server stays in the database, which has room for eight.
         while self.runs() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }

@@ -1,5 +1,5 @@
-//! Workers that are threads of this program: the same thread as a worker's process has, with a plugin that does
-//! nothing but take its time.
+//! Workers as threads of this program, each like a worker process's thread, with a plugin that only
+//! takes time.
 
 use std::net::Ipv4Addr;
 use std::thread::JoinHandle;
@@ -88,7 +88,6 @@ impl Drop for WorkerHere {
     fn drop(&mut self) {
         self.halt.request();
         if let Some(thread) = self.thread.take() {
-            // What went wrong in it has been said by its panic.
             let _ = thread.join();
         }
     }
@@ -106,7 +105,7 @@ impl Work for WastingWork {
         let place = |leg, block: Option<usize>| self.blocks.place(leg, block?, turn.frames);
         let mut controls = [0.0; 2];
         if let Some(bytes) = place(BlockLeg::There, self.set.controls_in()) {
-            // What the master's host rearranged is rearranged by the worker's machine.
+            // The master sends native byte order; the worker's machine converts.
             get_f32(&input[bytes.start..bytes.start + 8], &mut controls, ByteOrder::NATIVE);
         }
         let cost = Span::from_nanos((f64::from(controls[0]) * 1000.0) as i64);

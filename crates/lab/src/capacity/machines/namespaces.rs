@@ -1,4 +1,4 @@
-//! Machines made of network namespaces: the master's, and one for each worker, joined by a cable of their own.
+//! Machines made of network namespaces: one for the master and one per worker, connected by cables.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -7,20 +7,21 @@ use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where addresses are taken from: 198.18.0.0/15 is for measuring (RFC 2544, appendix C.2.2). Each worker has a
-/// network of its own, in which the master is 1 and the worker 2; behind a switch all are of one network.
+/// Addresses: 198.18.0.0/15 is reserved for benchmarks (RFC 2544, appendix C.2.2). Each worker has
+/// a network of its own, with the master as 1 and the worker as 2; with a switch, all share one
+/// network.
 fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, number as u8, host)
 }
 
 const MASTER: u8 = 255;
 
-/// The master's network, in which this thread is until it is dropped, and that of each worker.
+/// The master's namespace, in which this thread runs until drop, and one per worker.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     master: String,
     workers: Vec<String>,
-    /// A network that all are joined to, by links of that rate in bits per second.
+    /// Namespace of a switch for all, and the rate of its links in bits per second.
     switch: Option<(String, u64)>,
     before: File,
 }
@@ -28,13 +29,13 @@ pub(super) struct Namespaces {
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
 impl Namespaces {
-    /// Without a worker yet. What is opened from now on, and what this thread starts, is in the master's network. With
-    /// a rate all are joined by a switch, to which each has a link of so many bits per second each way, the master too;
-    /// without one each worker has a cable to the master that carries whatever comes.
+    /// Creates the master's namespace, without workers. Sockets and children of this thread are in
+    /// it from now on. With `rate`, all, including the master, connect to a switch by links of this
+    /// rate in each direction; otherwise each worker has an unlimited cable to the master.
     pub(super) fn make(rate: Option<u64>) -> Result<Self, String> {
         let before = File::open(CURRENT).map_err(|error| format!("reading {CURRENT}: {error}"))?;
         let master = format!("taut-capacity-{}", std::process::id());
-        // Dropped on every way out: what was made is removed again.
+        // Created first, so that its drop cleans up after errors.
         let switch = rate.map(|rate| (format!("{master}-switch"), rate));
         let made = Self { master, workers: Vec::new(), switch, before };
         ip(&format!("netns add {}", made.master))?;
@@ -88,7 +89,6 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // Fails for what could not be made, or entered.
         let _ = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
         let switch = self.switch.iter().map(|(name, _)| name);
         for name in self.workers.iter().chain(switch).chain([&self.master]) {
@@ -99,10 +99,11 @@ impl Drop for Namespaces {
 
 const MEND: &str = "run it as root with iproute2 installed, or use --local";
 
-/// What the bridge is called in its network. (No interface can be called "all", which sysctl(8) means another thing by.)
+/// Name of the bridge in its network. (Not "all", which has another meaning in sysctl(8).)
 const SWITCH: &str = "switch";
 
-/// Joins a network, or else this thread's, to a switch by a link of that rate, under this name at the switch.
+/// Connects a namespace, or by default this thread's, to a switch by a link of this rate; `port` is
+/// its name at the switch.
 fn plug(
     switch: &str,
     port: &str,
@@ -113,7 +114,7 @@ fn plug(
     let netns = network.map_or_else(String::new, |name| format!(" netns {name}"));
     ip(&format!("-n {switch} link add name {port} type veth peer name eth0{netns}"))?;
     if network.is_none() {
-        // It was made beside the other end.
+        // It was created next to the other end.
         let own = std::process::id();
         ip(&format!("-n {switch} link set eth0 netns {own}"))?;
     }
@@ -121,7 +122,7 @@ fn plug(
     ip(&format!("{within}address add {address}/16 dev eth0"))?;
     for (within, end) in [(format!("-n {switch} "), port), (within, "eth0")] {
         ip(&format!("{within}link set dev {end} up"))?;
-        // One frame at a time (tc-tbf(8)): a token bucket no larger than the longest.
+        // One frame at a time (tc-tbf(8)): the bucket is no larger than the longest frame.
         tc(&format!(
             "{within}qdisc add dev {end} root tbf rate {rate}bit burst 1600 latency 10ms"
         ))?;

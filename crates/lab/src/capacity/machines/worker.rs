@@ -1,4 +1,4 @@
-//! Workers as anybody has them: `taut work`, asked over its API and reached by sealed datagrams.
+//! Workers as users run them: `taut work`, driven via its API and reached by encrypted datagrams.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,11 +32,10 @@ pub(super) struct StreamAsked<'a> {
     pub(super) cleartext: bool,
 }
 
-/// How long a call may take: a stream's program is started meanwhile.
+/// Timeout of a call, during which the program of a stream starts.
 const CALL: Duration = Duration::from_secs(20);
 
 impl TautWorker {
-    /// Starts it by this command, and waits until it says where it listens.
     pub(super) fn start(command: Command, trust: Option<Arc<TrustStore>>) -> Result<Self, String> {
         let mut program = WorkerProgram::start(command)?;
         let said = program.says("where it listens")?;
@@ -78,7 +77,6 @@ impl TautWorker {
     }
 }
 
-/// A stream of a worker; closed when it is dropped.
 #[derive(Debug)]
 pub(super) struct StreamOpened {
     client: WorkerClient,
@@ -89,7 +87,6 @@ pub(super) struct StreamOpened {
 impl OpenedWorker for StreamOpened {
     fn pids(&self) -> Vec<u32> {
         let mut all = vec![self.root];
-        // Each of those may have started others.
         let mut known = 0;
         while let Some(parent) = all.get(known).copied() {
             known += 1;
@@ -101,25 +98,24 @@ impl OpenedWorker for StreamOpened {
 
 impl Drop for StreamOpened {
     fn drop(&mut self) {
-        // A worker that no longer answers is ended in a moment.
+        // A worker that no longer answers is ended soon.
         let _ = self.client.close(self.stream);
     }
 }
 
-/// The programs that this one started and that run (proc_pid_stat(5)).
+/// Running children of a program (proc_pid_stat(5)).
 fn children_of(parent: u32) -> Vec<u32> {
     let Ok(listed) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name, which may hold anything, then the state and the parent.
+        // After the name, which may contain anything: the state and the parent.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         fields.split_whitespace().nth(1).and_then(|field| field.parse().ok()) == Some(parent)
     })
     .collect()
 }
 
-/// It is asked to end when it is dropped, and ended if it does not.
 #[derive(Debug)]
 pub(super) struct WorkerProgram {
     child: Child,

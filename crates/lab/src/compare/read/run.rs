@@ -1,4 +1,4 @@
-//! Reports of one run, as `taut send`, `recv`, `call` and `serve` write them: a row for each stream.
+//! Reports of one run, as `taut send`, `recv`, `call` and `serve` write them: one row per stream.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{ReadReport, ReadRow};
 use crate::report::{ReportRow, bounded};
 use crate::statistics::Missed;
 
-/// The counters by name: a report of another version has others.
+/// Counters by name: other versions have other counters.
 #[derive(Deserialize)]
 struct CountedRun {
     #[serde(default, deserialize_with = "bounded::rows")]
@@ -68,7 +68,7 @@ fn row(
     ReadRow { row, whole_run: true, counters }
 }
 
-/// Of a receiver, packets that were not played; of a sender, packets that did not leave.
+/// At a receiver, packets not played; at a sender, packets that did not leave.
 fn missed(counted: &Counters) -> Option<Missed> {
     let Counters { sent, received, lost, late, unheard, duplicate, send_errors, overdue, .. } =
         *counted;

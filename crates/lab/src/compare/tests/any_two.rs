@@ -1,4 +1,4 @@
-//! Any two reports, and how much each stage differs.
+//! Any two reports, and the differences of each stage.
 
 use tautline_trial::snapshot;
 
@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::super::{ComparedOutcome, ComparedStage, ComparedVerdict};
 use super::{compared, report};
 
-/// Stages of these medians, in microseconds.
 fn stages(medians: &[(&str, i64)]) -> Value {
     let stage = |(name, median): &(&str, i64)| {
         let summary = json!({ "count": 60_000, "p50_ns": median * 1000, "p99_ns": null });
@@ -16,7 +15,6 @@ fn stages(medians: &[(&str, i64)]) -> Value {
     medians.iter().map(stage).collect()
 }
 
-/// A report of an experiment whose judged figures are the same, with these stages.
 fn of_stages(seed: u64, medians: &[(&str, i64)]) -> Value {
     let mut report = report(&[20_000], seed);
     report["rows"][0]["stages"] = stages(medians);
@@ -24,7 +22,6 @@ fn of_stages(seed: u64, medians: &[(&str, i64)]) -> Value {
     report
 }
 
-/// A report of `taut recv` with this median latency and these stages.
 fn of_run(address: &str, (latency_us, lost): (i64, u64), medians: &[(&str, i64)]) -> Value {
     json!({
         "schema": 1, "role": "recv", "duration_ns": 1, "host": { "cpus": 2 }, "notes": [],
@@ -137,7 +134,7 @@ fn a_run_is_compared_with_the_row_of_an_experiment() {
     assert_eq!(differences(&there.rows[0].stages), [("wire", Some(9_000_000), true)]);
     assert_eq!(there.rows[0].figures[0].verdict, ComparedVerdict::None, "{there}");
     assert!(there.notes[0].contains("the first is a report of stages, the second of recv"));
-    // Rows of no common name of two experiments are no regression of either.
+    // Two experiments without a common row name are no regression.
     let mut two = report(&[5_000, 5_000], 1);
     two["experiment"] = json!("kernel");
     two["rows"][0]["name"] = json!("another");

@@ -1,4 +1,4 @@
-//! Reports of simulated streams: how often two of the same are told to differ, and whether what is worse is
+//! Reports of simulated streams: how often equal ones seem to differ, and whether regressions are
 //! found.
 
 use tautline_trial::snapshot;
@@ -11,21 +11,17 @@ use super::super::{
 };
 use super::{compared, names};
 
-/// What a stream is like.
 #[derive(Clone)]
 struct Simulated {
-    /// Of the two cards, another one each run.
+    /// Phase between the two cards; different in each run.
     phase_us: f64,
-    /// Added to the median and to the tail of the network.
     wire_us: [f64; 2],
-    /// Added to how late the receiver's thread woke.
     woke_us: f64,
-    /// How much of one second's tail is in the next.
+    /// Correlation of a second's tail with the next.
     alike: f64,
     missed: f64,
-    /// Packets that a burst takes, and how many bursts there are a second.
+    /// Packets per burst, and bursts per second.
     bursts: (u32, f64),
-    /// Seconds with an xrun of the receiver.
     xruns: f64,
     seconds: u32,
     latency_ns: i64,
@@ -56,7 +52,7 @@ impl Simulated {
     }
 
     fn row(&self, row: usize, random: &mut Rng) -> Value {
-        // Median and tail in microseconds, and how far each second's scatter.
+        // Median and tail in microseconds, and the scatter per second.
         let parts = [
             ("capture", 1_010.0, 1_030.0, 5.0),
             ("pack", 2.0, 4.0, 1.0),
@@ -80,7 +76,7 @@ impl Simulated {
             .map(|(name, middle, tail, scatter)| {
                 let [p50, p99] = [middle, tail].map(|at| self.seconds_of(at, scatter, random));
                 let max: Vec<i64> = p99.iter().map(|p99| p99 + 10_000).collect();
-                // Of 999 packets there is none.
+                // 999 packets have no p99.
                 let p99: Vec<Option<i64>> =
                     (0..).zip(p99).map(|(at, p99)| (!is_lost(at)).then_some(p99)).collect();
                 json!({ "name": name, "p50_ns": p50, "p99_ns": p99, "max_ns": max })
@@ -106,7 +102,6 @@ impl Simulated {
         })
     }
 
-    /// Around this, never below nothing; each as much like the one before as is said.
     fn seconds_of(&self, middle: f64, scatter: f64, random: &mut Rng) -> Vec<i64> {
         let mut last = 0.0;
         let each = (0..self.seconds).map(|_| {
@@ -128,7 +123,6 @@ impl Simulated {
     }
 }
 
-/// Of [`PAIRS`], how many are told to differ in any way.
 fn told(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
     let mut random = Rng::with_seed(seed);
     let mut one = || {
@@ -139,7 +133,6 @@ fn told(seed: u64, like: impl Fn(&mut Simulated)) -> usize {
     (0..PAIRS).filter(|_| compared(&one(), &one()).outcome != ComparedOutcome::Same).count()
 }
 
-/// Of 20 pairs, in how many the second is worse in this.
 fn found(figure: &str, like: impl Fn(&mut Simulated), worse: impl Fn(&mut Simulated)) -> usize {
     let mut random = Rng::with_seed(11);
     (0..20)
@@ -160,9 +153,9 @@ fn found(figure: &str, like: impl Fn(&mut Simulated), worse: impl Fn(&mut Simula
         .count()
 }
 
-/// Enough that a procedure which errs in 15 of 100 pairs fails in 98 of 100 runs.
+/// A procedure that errs in 15 of 100 pairs fails in 98 of 100 runs.
 const PAIRS: usize = 60;
-/// Of these: 5 of 100 are stated.
+/// Allowed errors: the stated 5 of 100.
 const STATED: usize = PAIRS / 20;
 
 type Change = fn(&mut Simulated);
@@ -173,7 +166,7 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
         |_| {},
         |one| (one.seconds, one.rows) = (20, 4),
         |one| one.seconds = 10,
-        // Losses in bursts, and seconds that are like those before.
+        // Losses in bursts, and correlated seconds.
         |one| (one.missed, one.bursts) = (0.01, (200, 0.2)),
         |one| (one.alike, one.seconds) = (0.6, 60),
     ];
@@ -186,12 +179,12 @@ fn of_pairs_of_the_same_at_most_one_in_twenty_is_told_to_differ() {
 #[test]
 fn what_is_worse_is_found() {
     let cases: [(&str, Change, Change); 7] = [
-        // Each second's is off by 25 us as a rule.
+        // Usual error of a second: 25 us.
         ("wire p99", |_| {}, |one| one.wire_us = [0.0, 50.0]),
-        // Of many rows, too, and of few seconds that leave no doubt.
+        // Also with many rows, and with few but clear seconds.
         ("wire p99", |one| one.rows = 6, |one| one.wire_us = [0.0, 50.0]),
         ("wire p50", |one| one.seconds = 10, |one| one.wire_us = [150.0, 150.0]),
-        // Though the cards are at another phase.
+        // Despite another phase of the cards.
         ("receiver woke late, p50", |_| {}, |one| one.woke_us = 100.0),
         ("missed", |one| one.missed = 0.01, |one| one.missed = 0.02),
         ("lost", |one| one.bursts.1 = 0.0, |one| one.bursts.1 = 0.6),
@@ -223,7 +216,7 @@ fn xruns_without_instants_are_after_those_that_have_them() {
     let one = Simulated { xruns: 0.0, ..Simulated::usual(&mut random) };
     let first = one.report(&mut random);
     let mut second = first.clone();
-    // A thousand in ten seconds, and then it is not known.
+    // A thousand in ten seconds; later ones are not listed.
     let told: Vec<(i64, u32)> = (0..10).map(|second| (second * 1_000_000_000, 100)).collect();
     second["rows"][0]["events"][0]["values"] = json!(told);
     second["rows"][0]["events"][0]["untold"] = json!(500);
@@ -234,7 +227,6 @@ fn xruns_without_instants_are_after_those_that_have_them() {
     assert_eq!(xruns.verdict, ComparedVerdict::More);
 }
 
-/// Two reports of one row each.
 fn pair(change: impl Fn(&mut Simulated)) -> [Value; 2] {
     let mut random = Rng::with_seed(7);
     let mut one = Simulated::usual(&mut random);
@@ -257,7 +249,7 @@ fn one_stream_each_is_compared_however_it_is_configured_but_for_the_latency() {
     assert_eq!(figure(row, "latency p50").verdict, ComparedVerdict::Follows);
     assert_eq!(figure(row, "wire p50").verdict, ComparedVerdict::More);
     assert_eq!(there.outcome, ComparedOutcome::Worse, "{there}");
-    // With nothing worse it is left open.
+    // Without a regression it is undecided.
     let [first, second] = pair(|one| one.latency_ns = 10_000_000);
     let there = compared(&first, &second);
     assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
@@ -323,7 +315,7 @@ fn a_tail_is_seen_in_the_seconds_that_lost_something() {
     let one = Simulated { bursts: (20, 0.0), ..Simulated::usual(&mut random) };
     let first = one.report(&mut random);
     let mut second = one.report(&mut random);
-    // Of two in three seconds one packet was lost, and one came late.
+    // In two of three seconds one packet was lost, and one came late.
     let lossy = || (0..30).filter(|second| second % 3 > 0);
     let stream = &mut second["rows"][0]["stream"];
     stream["lost"] = json!(lossy().map(|second| [second, 1]).collect::<Vec<_>>());

@@ -1,20 +1,20 @@
-//! Delays that are known, of cards whose clocks and words err, found again.
+//! Known delays, between cards with wrong clocks and wrong reported times, must be found again.
 
 use fastrand::Rng;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
 use super::*;
 
-/// A card in time that is made up: its clock, and how far its word is off.
+/// A card in simulated time, with clock error and time report error.
 struct ErringCard {
-    /// When its first frame met its converter.
+    /// Time when its first frame met its converter.
     begin: f64,
     ppm: f64,
     period: usize,
-    /// It says that its word is off by no more than this; and by how much it is.
+    /// The uncertainty it reports; `off` is the actual error.
     uncertainty: Span,
     off: f64,
-    /// Each period's word is off by up to this more, either way.
+    /// Further random error of each period's time, up to this in either direction.
     jitter: f64,
 }
 
@@ -53,12 +53,10 @@ impl ErringCard {
     }
 }
 
-/// What a card hears of what another plays, so many seconds later.
 fn heard(played: &[f32], output: &ErringCard, input: &ErringCard, delay: f64) -> Vec<f32> {
     let place = (input.begin - delay - output.begin) * output.rate();
     let mut resampler = Resampler::new(Quality::Balanced, 1, played.len());
     let half = resampler.half();
-    // Silence before the first frame, as long as is needed.
     let before = half + (-place).max(0.0).ceil() as usize;
     let first = (place + before as f64).floor();
     let sound: Vec<f32> = core::iter::repeat_n(0.0, before).chain(played.iter().copied()).collect();
@@ -80,7 +78,6 @@ pub(super) fn cycle<'a>(capture: Side<'a>, playback: Side<'a>) -> Cycle<'a> {
     Cycle { now: LocalTime::ZERO, capture, playback, xruns: 0, clock: None }
 }
 
-/// Plays marks for so many frames and finds them again.
 fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> MeasuredDelay {
     let [output, input] = cards;
     let run = RunNumber::new(rng.u32(..));
@@ -107,11 +104,9 @@ fn measured(cards: [&ErringCard; 2], delay: f64, rng: &mut Rng, noise: f64) -> M
     MeasuredDelay::new(settings, None, judge.finish(end))
 }
 
-/// How far a known delay was off, and by how much it might be 95 times of 100; in nanoseconds.
 fn off(seed: u64, unsure: f64, jitter: f64) -> (f64, f64) {
     let mut rng = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut cards = [0; 2].map(|_| ErringCard::random(&mut rng, unsure, jitter));
-    // The ear is there first.
     cards[1].begin -= 0.02;
     let delay = 0.1 * rng.f64();
     let noise = 0.01 * rng.f64();

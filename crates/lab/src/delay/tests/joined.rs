@@ -1,4 +1,4 @@
-//! Logs of two hosts, their clocks apart as planted.
+//! Logs of two hosts with a simulated clock offset.
 
 use tautline_trial::snapshot;
 
@@ -11,18 +11,15 @@ use super::*;
 use crate::hosts::HostTimeline;
 use crate::report::LabReport;
 
-/// Both hosts began then, by the clock of whoever measures.
+/// Start of both hosts, in the measuring host's clock.
 const BEGUN: LocalTime = LocalTime::from_nanos(900_000_000_000);
 const DELAY: Span = Span::from_micros(12_345);
 
-/// A host whose clock is ahead, and jumps in the middle of the run.
 #[derive(Clone, Copy, Default)]
 struct FarHost {
     ahead: Span,
     jump: Span,
-    /// The whole way to it and back.
     round_trip: Span,
-    /// All of which is waited on the way back, and not on the way there.
     waits_back: bool,
 }
 
@@ -32,7 +29,7 @@ impl FarHost {
         at + self.ahead + jump
     }
 
-    /// As exchanges tell, all of which wait on one way alone.
+    /// Timeline from clock exchanges whose delay is all in one direction.
     fn timeline(&self) -> HostTimeline {
         let mut timeline = HostTimeline::Exchanged(Box::default());
         for count in -10..40 {
@@ -51,7 +48,7 @@ impl FarHost {
     }
 }
 
-/// Six seconds of marks that were played at one host and heard at the other, through their own words.
+/// Six seconds of marks, played at one host and heard at the other, in their own clocks.
 fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
     let log = |host: &FarHost| DeviceLog {
         begun: host.shows(BEGUN),
@@ -72,7 +69,6 @@ fn logs([player, hearer]: [FarHost; 2]) -> [DeviceLog; 2] {
     [plays, hears].map(written)
 }
 
-/// As it comes from a host: written there and read here.
 fn written(log: DeviceLog) -> DeviceLog {
     DeviceLog::read(&text(&log)).unwrap()
 }
@@ -129,11 +125,11 @@ fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
         let error = row.measured.unwrap().p50_ns.unwrap() - DELAY.as_nanos();
         let unsure = row.uncertainty.unwrap().as_nanos();
         assert!(error.abs() <= unsure, "{error} {report}");
-        // Twice half of a round trip, and the words of both devices.
+        // Twice half a round trip, plus the devices' uncertainties.
         assert!((126_000..200_000).contains(&unsure), "{report}");
         let bound = figure(&report, "uncertainty_95_ns").as_i64().unwrap();
         assert!(bound >= error.abs() && bound > 60_000, "{error} {report}");
-        // Those that count: four seconds of marks, after one.
+        // Counted marks: four seconds, after one second of settling.
         assert_eq!(figure(&report, "marks_played"), 400, "{report}");
         assert_eq!(figure(&report, "marks_missed"), 0, "{report}");
         assert_eq!(figure(&report, "clock_source"), "agents", "{report}");
@@ -142,7 +138,7 @@ fn marks_of_two_hosts_are_measured_to_within_what_their_clocks_are_known_to() {
 
 #[test]
 fn what_two_clocks_leave_unsure_is_in_the_bound_in_full_beside_what_varies() {
-    // Each is read as wrong as it can be, one early and one late, in every run on such a network.
+    // Each clock is wrong by the maximum, one early and one late, in every run on such a network.
     for hosts in
         [[NEAR, FarHost { waits_back: true, ..FAR }], [FarHost { waits_back: true, ..FAR }, NEAR]]
     {
@@ -157,7 +153,7 @@ fn what_two_clocks_leave_unsure_is_in_the_bound_in_full_beside_what_varies() {
         let bound = figure(&report, "uncertainty_95_ns").as_i64().unwrap();
         let clocks = 120_000;
         assert!(error.abs() <= bound, "{error} {report}");
-        // Of 400 marks the median is known to some 40 us by what varies; the rest is the clocks'.
+        // The scatter of 400 marks leaves some 40 us; the rest is due to the clocks.
         assert!((clocks + 15_000..clocks + 90_000).contains(&bound), "{error} {report}");
     }
 }
@@ -201,8 +197,8 @@ fn marks_that_no_exchange_was_near_to_are_not_compared() {
 
 #[test]
 fn a_clock_that_is_off_by_more_than_any_delay_is_within_what_is_said_of_it() {
-    // All of the way there, 60 ms: a clock that is read 30 ms off, and marks that seem to be heard before they
-    // were played.
+    // All 60 ms are in one direction: the clock is 30 ms off, and marks seem to be heard before
+    // they were played.
     let slow = FarHost { round_trip: Span::from_millis(60), ..FAR };
     let here = FarHost::default();
     for hosts in [[here, slow], [slow, here]] {

@@ -26,7 +26,7 @@ fn a_delay_is_a_report_as_those_of_other_experiments_are() {
     assert!((measured - 5_000_000).abs() <= row["uncertainty_ns"].as_i64().unwrap(), "{row:#}");
     assert_eq!((&row["missed"]["missed"], &row["bit_exact"]), (&0.into(), &true.into()));
     assert_eq!(row["xruns"], serde_json::json!([0, 0]));
-    // What the page draws: one value for each mark, how often each came, and second by second.
+    // Data for the charts: one value per mark, a histogram, and one interval per second.
     let points = &report.rows[0].points[0].values;
     assert_eq!(points.len() as u64, row["measured"]["count"].as_u64().unwrap());
     assert!(!report.rows[0].histogram.is_empty() && report.rows[0].intervals.len() >= 4);
@@ -70,7 +70,7 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..20 {
             let (played, mut heard) = at(mark, 1000);
-            // The last is as the fewer are.
+            // The last mark belongs to the minority.
             let is_turned = if turned > 10 { mark < turned } else { mark >= 20 - turned };
             heard.gain *= if is_turned { -1.0 } else { 1.0 };
             judge.played(played);
@@ -84,7 +84,6 @@ fn the_polarity_is_that_of_three_marks_of_four_or_unsure() {
 
 #[test]
 fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
-    // 2000 marks of 7.5 words each, of which so many words did not come whole after the first half.
     let told = |lost: u64, xruns: [u64; 2], skipped: [i64; 2]| {
         let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO);
         for mark in 0..2000 {
@@ -103,11 +102,11 @@ fn samples_that_xruns_alone_changed_are_told_as_that_and_others_are_not() {
         (found.marks.bit_exact(), found.marks.exactness.and_then(Exactness::name))
     };
     assert_eq!(told(0, [3, 3], [0, 0]), (Some(true), None), "of xruns before, say");
-    // Three each, of which the devices skipped 20 words, and which cut two each.
+    // Three xruns each: the devices skipped 20 words, and each xrun cuts two more.
     assert_eq!(told(32, [3, 3], [0, 1280]), (Some(false), Some("xruns")));
     assert_eq!(told(36, [3, 3], [0, 1280]), (Some(false), Some("other")));
     assert_eq!(told(32, [0, 0], [0, 0]), (Some(false), Some("other")), "nobody skipped any");
-    // Where no word comes nothing says that xruns alone did it, whatever they skipped.
+    // If no word comes, xruns cannot be the only cause, however much they skipped.
     assert_eq!(told(u64::MAX, [3, 3], [0, 1 << 30]), (Some(false), Some("other")));
 }
 
@@ -120,9 +119,8 @@ fn a_bound_is_wider_where_groups_that_follow_each_other_are_alike() {
             .collect();
         bound::bound_95(&values, &[], Span::ZERO).unwrap().as_nanos() as f64
     };
-    // The same groups, in order and out of it.
+    // The same groups, in order and shuffled.
     let (alike, mixed) = (bound(|group| group), bound(|group| group * 7 % 20));
-    // Of the mean of 20 groups, and of 0 to 95 microseconds in steps of 5 of them.
     assert!((mixed - 13_849.0).abs() < 10.0, "{mixed}");
     assert!(alike > 3.0 * mixed, "{alike} {mixed}");
 }

@@ -5,22 +5,20 @@ use tautline_trial::snapshot;
 use super::cases::cycle;
 use super::*;
 
-/// Sweeps that are played: a median is told of twenty and more.
 const SWEEPS: usize = 24;
 const BLOCK: usize = 48;
 
-/// What a card whose first frame met its converter a second ago says of a block.
+/// A block's timing as reported by a card whose first frame met its converter at one second.
 fn side(block: usize, samples: &mut [f32]) -> Side<'_> {
     let meets = instant(LocalTime::from_nanos(1_000_000_000), block * BLOCK);
     Side { samples, meets, uncertainty: UNSURE, skipped: Frames::ZERO }
 }
 
-/// Plays sweeps, and hears them so many frames later, and what a room does to them; both channels alike.
 fn measured(frames: usize, spoil: fn(&mut Vec<f32>)) -> MeasuredDelay {
     measured_without(0..0, frames, spoil)
 }
 
-/// As above; the ear's card skips these blocks.
+/// Like [`measured`]; the recorder's card skips these blocks.
 fn measured_without(
     skipped: core::ops::Range<usize>,
     frames: usize,
@@ -57,7 +55,6 @@ fn measured_without(
     found
 }
 
-/// The delay is as it is known, to what is stated and a twentieth of a frame beside the devices' word.
 fn is_found(found: &MeasuredDelay, frames: usize) {
     let row = &found.marks;
     let known = SETTINGS.rate.span_of(Frames::from_len(frames)).as_nanos();
@@ -70,7 +67,8 @@ fn is_found(found: &MeasuredDelay, frames: usize) {
 
 fn with_noise(sound: &mut [f32]) {
     let mut random = fastrand::Rng::with_seed(9);
-    // A sweep of this peak under a raised cosine has a mean square of 3/16 of it; noise in both channels.
+    // A sweep under a raised cosine has a mean square of 3/16 of its squared peak; noise in both
+    // channels.
     let peak = 10_f64.powf(Marker::LEVEL_DB / 20.0);
     let most = peak * (3.0_f64 / 16.0).sqrt() * 3.0_f64.sqrt();
     sound.iter_mut().for_each(|sample| *sample += (most * (2.0 * random.f64() - 1.0)) as f32);
@@ -136,7 +134,6 @@ fn spacing() -> usize {
     sweep::spacing(SETTINGS.rate)
 }
 
-/// A sweep that was played, and heard a millisecond later.
 fn swept(mark: u32) -> (Played, HeardMark) {
     let (played, heard) = at(mark, 1000);
     let frame = i64::from(mark) * spacing() as i64;
@@ -156,7 +153,7 @@ fn a_sweep_that_was_missed_is_counted_though_one_was_heard_that_was_not_due() {
             judge.heard(swept(mark).1);
         }
     }
-    // Sound ends a spacing after the last sweep: that was heard, and was not due.
+    // The sound ends one spacing after the last sweep: it was heard, but was not due.
     let end = swept(10).0.at + Span::from_micros(1001);
     let outcome = judge.finish(end);
     assert_eq!((outcome.played, outcome.missed, outcome.delay.count()), (9, 1, 9));
@@ -225,7 +222,7 @@ fn a_delay_of_400_ms_is_read_back_at_96_khz_and_the_report_says_what_is_added_to
 
 #[test]
 fn a_sweep_that_came_whole_before_frames_were_skipped_is_heard() {
-    // From the silence after a sweep to the silence after the next, which is lost.
+    // From the silence after one sweep to the silence after the next, which is lost.
     let blocks = |frame: usize| (9 * spacing() + 17_000 + frame) / BLOCK;
     let found = measured_without(blocks(0)..blocks(spacing()), 0, |_| {});
     let Outcome { missed, dropped_frames, .. } = found.marks;
@@ -248,7 +245,7 @@ fn a_second_of_sweeps_is_played_on_until_they_are_found_and_what_is_played_then_
     let two = SETTINGS.rate.span_of(Frames::from_len(2 * spacing()));
     let ends = options.ends(LocalTime::ZERO, SETTINGS.rate);
     assert_eq!(ends - LocalTime::ZERO, Span::from_secs(1) + two);
-    // Of three seconds, in the time of the cards; the first sweep is played before the measurement begins.
+    // Three seconds of card time; the first sweep is played before the measurement begins.
     let (output, input) = Loop { frames: 240, blocks: 3000, ..Loop::default() }.cards();
     let found = measure(output, input, &options, &Stop::default()).unwrap();
     let (measured, Outcome { played, missed, .. }) = (found.marks.measured(), &found.marks);

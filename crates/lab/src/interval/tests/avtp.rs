@@ -1,8 +1,6 @@
-//! AVTP in captures.
-
 use super::*;
 
-/// A packet of AAF: 6 frames of 16 bits and two channels at 48 kHz, as ALSA's plugin `aaf` writes it.
+/// An AAF packet: 6 frames of 16 bits and two channels at 48 kHz, as ALSA's plugin `aaf` writes it.
 #[derive(Clone)]
 struct Aaf {
     number: u8,
@@ -25,7 +23,7 @@ impl Aaf {
         let mut frame = vec![0x91, 0xe0, 0xf0, 0, 0xfe, 1, 2, 2, 2, 2, 2, 2];
         frame.extend([0x81, 0, 0x60, 2, 0x22, 0xf0]);
         frame.extend(self.packet());
-        // Filled up to the shortest frame.
+        // Padded to the minimum frame size.
         frame.resize(frame.len().max(68), 0);
         frame
     }
@@ -41,13 +39,11 @@ impl Aaf {
 
 const STEP: u64 = 125_000;
 
-/// The nth packet of class A; its presentation time wraps after 100 packets.
 fn nth(n: u64) -> Aaf {
     let presented = (u32::MAX - 12_500_000).wrapping_add((STEP * n) as u32);
     Aaf { number: n as u8, presented: Some(presented), sparse: false }
 }
 
-/// A capture of these packets, each when it was sent; every tenth is 2 µs late.
 fn captured(numbers: impl IntoIterator<Item = u64>, frame: impl Fn(u64) -> Vec<u8>) -> Vec<u8> {
     let at = |n: u64| TODAY + STEP * n + if n % 10 == 5 { 2000 } else { 0 };
     let all: Vec<_> = numbers.into_iter().map(|n| (at(n), frame(n))).collect();
@@ -85,7 +81,7 @@ fn loss_longer_than_eight_bits_count_is_counted_by_presentation_times() {
 
 #[test]
 fn packets_without_a_presentation_time_count_by_their_numbers() {
-    // Sparse: a time in every eighth packet alone.
+    // Sparse: only every eighth packet has a time.
     let sparse = |n: u64| {
         let timed = nth(n);
         let presented = timed.presented.filter(|_| n.is_multiple_of(8));

@@ -2,12 +2,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// A frame of Ethernet.
 fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &kind.to_be_bytes(), payload].concat()
 }
 
-/// UDP by IPv4 from 10.0.0.1 and port 40000.
 fn udp(to: [u8; 4], port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u16;
     let mut packet = vec![0x45, 0];
@@ -21,13 +19,11 @@ fn udp(to: [u8; 4], port: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     ethernet(0x0800, &packet)
 }
 
-/// 192 bytes of sound behind a header of RTP with this number and source.
 fn rtp(number: u16, ssrc: u32) -> Vec<u8> {
     let head = [&[0x80, 96][..], &number.to_be_bytes(), &[0; 4], &ssrc.to_be_bytes()].concat();
     [head, vec![0; 192]].concat()
 }
 
-/// A capture of frames at these microseconds, of which the first 64 bytes are kept.
 fn pcap(frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let word = |word: u32| word.to_le_bytes();
     let mut file =
@@ -43,7 +39,7 @@ fn pcap(frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
 
 const GROUP: [u8; 4] = [239, 1, 2, 3];
 
-/// Two seconds and a half: a stream of RTP in the first, the rest of a network in the second.
+/// Two and a half seconds: an RTP stream in the first, other traffic in the second.
 fn network() -> Vec<(u32, Vec<u8>)> {
     let mut frames: Vec<_> =
         (0..100).map(|at| (at * 10_000, udp(GROUP, 5004, 0, &rtp(at as u16, 7)))).collect();
@@ -67,7 +63,6 @@ fn figure(row: &ReportRow, key: &str) -> f64 {
     found.and_then(|figure| figure.value.as_f64()).unwrap_or_else(|| panic!("{key}: {row:?}"))
 }
 
-/// The rows whose names go on like this after that of the capture, by the rest of them.
 fn parts<'a>(report: &'a LabReport, kind: &str) -> BTreeMap<&'a str, &'a ReportRow> {
     let begin = format!("ambient: capture, all interfaces{kind}");
     let parts = report.rows.iter().filter_map(|row| Some((row.name.strip_prefix(&*begin)?, row)));
@@ -84,7 +79,7 @@ fn capture_has_each_protocol_and_kind_of_address_with_its_share() {
         ("ARP", 1.0),
         ("AVTP", 1.0),
         ("PTP", 1.0),
-        // All but the first of a stream are known by the one before.
+        // All but the first packet of a stream are recognized by the one before.
         ("RTP", 100.0),
         ("STP", 1.0),
         ("mDNS", 2.0),
@@ -107,7 +102,7 @@ fn rates_are_means_of_the_capture_and_of_its_busiest_second() {
     let report = of_capture(&pcap(&network())[..]);
     let all = &report.rows[0];
     assert_eq!(all.name, "ambient: capture, all interfaces");
-    // 246 bytes of each packet, though only 64 of them were kept.
+    // 246 bytes of each packet, though only 64 were kept.
     let [frames, others] = [101.0 * 246.0, 2.0 * 142.0 + 60.0 + 60.0 + 86.0 + 94.0 + 2.0 * 246.0];
     let close = |key, value: f64| assert!((figure(all, key) / value - 1.0).abs() < 1e-9, "{key}");
     close("packets", 109.0);
@@ -115,7 +110,7 @@ fn rates_are_means_of_the_capture_and_of_its_busiest_second() {
     close("mbit_per_s", (frames + others) * 8.0 / 2.5 / 1e6);
     close("busiest_packets_per_s", 100.0);
     close("busiest_mbit_per_s", 100.0 * 246.0 * 8.0 / 1e6);
-    // The second half of the third second is not there.
+    // The third second is incomplete.
     let [bits, packets] = &all.meanwhile[..] else { panic!("{all:?}") };
     assert_eq!(packets.values, [(1_000_000_000, 100.0), (2_000_000_000, 8.0)]);
     assert_eq!(bits.values[0], (1_000_000_000, 0.1968));
@@ -126,7 +121,7 @@ fn rates_are_means_of_the_capture_and_of_its_busiest_second() {
 #[test]
 fn parts_of_a_long_packet_are_of_its_protocol() {
     let first = |number| udp(GROUP, 5004, 0x2000, &rtp(number, 7));
-    // Behind its own head it has sound alone, which is no head of UDP.
+    // A fragment contains only sound, which is not a UDP header.
     let later = udp(GROUP, 0xffff, 24, &[0xff; 100]);
     let frames: Vec<_> = [first(1), later.clone(), first(2), later]
         .into_iter()
@@ -136,7 +131,7 @@ fn parts_of_a_long_packet_are_of_its_protocol() {
     let report = of_capture(&pcap(&frames)[..]);
     let packets: Vec<_> =
         parts(&report, ": ").iter().map(|(name, row)| (*name, figure(row, "packets"))).collect();
-    // The second part of the first belongs to a packet that was not known as RTP yet.
+    // The first fragmented packet was not yet known as RTP.
     assert_eq!(packets, [("RTP", 2.0), ("other UDP", 2.0)], "{report}");
 }
 

@@ -1,29 +1,28 @@
-//! Two runs by the ranks of all their values together, and by how far apart they are for what wanders in each.
+//! Compares two runs by ranks and, for wandering values, by their distance.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked {
-    /// Of chance alone ranking them as differently, if they were of one kind.
+    /// Probability of such ranks by chance.
     pub p: f64,
-    /// Cliff's delta: −1 if all of the second lie below all of the first, 1 above.
+    /// Cliff's delta: −1 if all of the second lie below all of the first, 1 if above.
     pub delta: f64,
 }
 
-/// Up to so many values every partition is counted: the normal curve is too wide for so few.
+/// Up to this many values every partition is counted: the normal approximation is too wide.
 const FEW: usize = 40;
-/// Correlation, times the root of the count, that chance exceeds in 5 of 100 runs (Anderson 1942).
+/// Correlation times the square root of the count that chance exceeds in 5 % of runs (Anderson
+/// 1942).
 const CLEAR: f64 = 1.645;
-/// No correlation of values is taken for more.
 const MOST_ALIKE: f64 = 0.99;
 
-/// Ranks two runs, of however few values.
 pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     if first.is_empty() || second.is_empty() {
         return Ranked { p: 1.0, delta: 0.0 };
     }
     let (n, m) = (first.len() as f64, second.len() as f64);
-    // Twice the rank, so that ties have whole numbers, too.
+    // Twice the rank keeps ties whole.
     let (doubled, ties) = doubled_ranks(first, second);
     let (of_first, of_second) = doubled.split_at(first.len());
     let sum: u64 = of_second.iter().sum();
@@ -31,7 +30,7 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     let delta = 2.0 * above / (n * m) - 1.0;
     let all = n + m;
     let variance = n * m / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)));
-    // Half a rank is for the steps of what the smooth curve stands for.
+    // Continuity correction of half a rank.
     let away = ((above - n * m / 2.0).abs() - 0.5).max(0.0);
     let smooth = |variance: f64| match variance > 0.0 {
         true => (2.0 * Normal::standard().sf(away / variance.sqrt())).min(1.0),
@@ -43,8 +42,8 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     };
     let alike = correlation([of_first, of_second], |rank| *rank as f64);
     let p = match alike > CLEAR / all.sqrt() {
-        // Ranks do not say how far apart two runs are, and where seconds are alike they count for so few that no
-        // order of them says anything. The more certain of the two counts twice.
+        // Ranks do not show the distance of two runs, and correlated seconds count for so few that
+        // no order of them is significant. The lower probability counts, doubled.
         true => {
             let by_ranks = smooth(variance * (1.0 + alike) / (1.0 - alike));
             independent.max(by_ranks.min(2.0 * wandered(first, second)))
@@ -54,7 +53,7 @@ pub fn ranked(first: &[f64], second: &[f64]) -> Ranked {
     Ranked { p, delta }
 }
 
-/// Of each value, in the order in which they are given, and the sum of t³ − t over all ties of t values.
+/// Doubled ranks in the order of the values, and the sum of t³ − t over all groups of t ties.
 fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -69,10 +68,10 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> (Vec<u64>, f64) {
     (ranks, ties)
 }
 
-/// The share of all ways to take so many ranks whose sum is at least as far from the middle.
+/// Share of all selections of this many ranks whose sum is at least as far from the middle.
 fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
     let most: usize = doubled.iter().sum::<u64>() as usize;
-    // How many ways lead to each sum, by how many were taken.
+    // Number of ways to each sum, by number of ranks taken.
     let mut ways = vec![vec![0.0_f64; most + 1]; taken + 1];
     ways[0][0] = 1.0;
     let (mut reach, mut seen) = (0, 0);
@@ -93,13 +92,13 @@ fn exact(doubled: &[u64], taken: usize, sum: u64) -> f64 {
     (far.map(|(_, ways)| ways).sum::<f64>() / all).min(1.0)
 }
 
-/// Of chance alone bringing the means of two runs as far apart, if each is a value that goes on from the one before
-/// with noise, and nothing else moves it (a process of first order, of whose noise the difference is Student's t).
+/// Probability by chance that the means of two runs differ this much, if each is a first-order
+/// autoregressive process (then the difference has Student's t distribution).
 ///
-/// Of so few values a correlation is found too small by (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
+/// The correlation of few values is biased low by (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
 fn wandered(first: &[f64], second: &[f64]) -> f64 {
     let [n, m] = [first, second].map(|run| run.len() as f64);
-    // Two means, the correlation, and the first value of each, which goes on from none.
+    // Two means, the correlation, and the first value of each run, which has no predecessor.
     let free = n + m - 5.0;
     if free < 1.0 {
         return 1.0;
@@ -113,7 +112,7 @@ fn wandered(first: &[f64], second: &[f64]) -> f64 {
         steps.map(|step| step.powi(2)).sum::<f64>()
     };
     let variance = (noise(first) + noise(second)) / free / (1.0 - alike.powi(2));
-    // The mean of values that are alike is as unsure as that of fewer, and as one of them at the most.
+    // The mean of correlated values is as uncertain as that of fewer, at most as that of one.
     let of_mean = |count: f64| variance * ((1.0 + alike) / (1.0 - alike) / count).min(1.0);
     let apart = (mean(first) - mean(second)).abs();
     let t = apart / (of_mean(n) + of_mean(m)).sqrt();
@@ -123,7 +122,7 @@ fn wandered(first: &[f64], second: &[f64]) -> f64 {
     }
 }
 
-/// Of each value and the next one of its run, beside the mean of that run.
+/// Lag-1 correlation relative to each run's mean.
 fn correlation<T>(runs: [&[T]; 2], value: impl Fn(&T) -> f64) -> f64 {
     let (mut together, mut alone) = (0.0, 0.0);
     for run in runs {

@@ -18,7 +18,6 @@ fn ethernet(kind: u16, packet: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &kind.to_be_bytes(), packet].concat()
 }
 
-/// IPv4 of this protocol, to 10.0.0.2 or whoever is named.
 fn ipv4_to(to: [u8; 4], protocol: u8, flags: u16, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + payload.len() as u16).to_be_bytes());
@@ -34,7 +33,6 @@ fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     ipv4_to([10, 0, 0, 2], protocol, 0x4000, payload)
 }
 
-/// IPv6 from fd00::1 to fd00::2, of this next header.
 fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend((payload.len() as u16).to_be_bytes());
@@ -51,7 +49,7 @@ fn udp(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     [&from[..], &to, &(8 + payload.len() as u16).to_be_bytes(), &[0, 0], payload].concat()
 }
 
-/// A packet of `taut`: 28 bytes of extensions, and so much sound.
+/// A packet of `taut`: 28 bytes of extensions, then sound.
 fn rtp(sound: usize) -> Vec<u8> {
     let mut packet = vec![0x90, 96];
     packet.extend([0; 10]);
@@ -61,7 +59,7 @@ fn rtp(sound: usize) -> Vec<u8> {
     packet
 }
 
-/// As a tap has it.
+/// Only the first 128 bytes, like a tap.
 fn tapped(link: TapLink, segment: Option<u16>, frame: &[u8]) -> ReadFrame {
     read_frame(link, frame.len(), segment, &frame[..frame.len().min(128)])
 }
@@ -80,7 +78,7 @@ fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
     let layers =
         LayerBytes { link: 274, ip: 260, transport: 240, payload: 232, rtp_payload: 192, ..PLAIN };
     assert_eq!(read.layers, layers);
-    // Without the extensions: with its checksum 250, as table 3.2 has it.
+    // Without the extensions: 250 with its checksum, as in table 3.2.
     let plain = [&[0x80, 96][..], &[0; 10 + 192]].concat();
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &plain)));
     let read = tapped(TapLink::Ethernet, None, &frame);
@@ -89,8 +87,8 @@ fn a_packet_of_sound_has_the_bytes_of_each_layer_that_the_thesis_counts() {
 
 #[test]
 fn extension_heads_of_ipv6_that_are_cut_short_are_not_read_beyond_their_end() {
-    // Options for the destination, behind which there is to be each of them and is not; then the same cut
-    // anywhere within it.
+    // Destination options, after which each header type is announced but missing; then truncated
+    // anywhere within.
     for next in [0, 43, 44, 51, 60] {
         let whole = ipv6(60, &[next, 0, 1, 4, 0, 0, 0, 0, 17, 1, 0, 0, 0, 0, 0, 0]);
         for length in 40..whole.len() {
@@ -98,7 +96,7 @@ fn extension_heads_of_ipv6_that_are_cut_short_are_not_read_beyond_their_end() {
             assert_eq!((read.layers.frames, read.part), (1, FramePart::Whole), "{next} {length}");
         }
     }
-    // What is whole before the one that is cut is read.
+    // Headers before the truncated one are read.
     let head = [44, 0, 1, 4, 0, 0, 0, 0, 43, 0, 0, 1, 0, 0, 0, 9, 17, 9];
     let parted = tapped(TapLink::Bare, None, &ipv6(60, &head)).part;
     assert!(matches!(parted, FramePart::First(Parted { identification: 9, .. })), "{parted:?}");
@@ -116,7 +114,7 @@ fn tags_and_extension_heads_of_ipv6_are_heads_of_their_layers() {
     let ip = 40 + 8 + 16 + 108;
     let layers = LayerBytes { link: 14 + 8 + ip, ip, transport: 108, payload: 100, ..PLAIN };
     assert_eq!((read.kind, read.layers), (TrafficKind::Udp, layers));
-    // The same without a link, and by the loopback, whose head nobody counts.
+    // The same without a link, and on loopback, whose header does not count.
     let bare = tapped(TapLink::Bare, None, &inner);
     assert_eq!(bare.layers, LayerBytes { link: ip, ..layers });
     let local = tapped(TapLink::Loopback, None, &ethernet(0x86dd, &inner));
@@ -141,7 +139,7 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
     assert!(read[1..].iter().all(|part| part.part == FramePart::Later(parted)));
     let mut all = LayerBytes::default();
     read.iter().for_each(|part| all += part.layers);
-    // Table 3.2: of 3840 bytes of sound 3974 are carried, by three frames; here 28 more, without checksums.
+    // Table 3.2: 3840 bytes of sound take 3974, in three frames; here 28 more, without checksums.
     let expected = LayerBytes {
         frames: 3,
         packets: 3,
@@ -153,7 +151,7 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
         rtp_payload: 3840,
     };
     assert_eq!(all, expected);
-    // The same of IPv6, by its extension head.
+    // The same for IPv6, with its fragment header.
     let head = |offset: u16, more: u16| {
         [&[17, 0][..], &(offset | more).to_be_bytes(), &9_u32.to_be_bytes()].concat()
     };
@@ -167,7 +165,7 @@ fn the_parts_of_a_packet_say_of_which_they_are_and_all_its_bytes_are_counted() {
 
 #[test]
 fn what_goes_as_one_frame_is_counted_as_the_packets_that_it_becomes() {
-    // Three of 232 bytes by UDP_SEGMENT.
+    // Three of 232 bytes with UDP_SEGMENT.
     let three = [rtp(192), rtp(192), rtp(192)].concat();
     let frame = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &three)));
     let one = ethernet(0x0800, &ipv4(17, &udp([40_000, 5004], &rtp(192))));
@@ -233,7 +231,7 @@ fn ports_ether_types_and_addresses_tell_protocols() {
         (sent_to(one, 53), (Protocol::Dns, unicast)),
         (sent_to(one, 17_220), (Protocol::Avtp, unicast)),
         (sent_to(one, 40_001), (Protocol::OtherUdp, unicast)),
-        // Answers come from the port of their service.
+        // Answers come from the service's port.
         (v4(one, 17, &udp([53, 40_000], &[0; 40])), (Protocol::Dns, unicast)),
         (v4(one, 17, &udp([9, 9], &[0x80, 200, 0, 6])), (Protocol::Rtcp, unicast)),
         (v4(one, 6, &[1, 187, 156, 64]), (Protocol::Https, unicast)),
@@ -251,7 +249,7 @@ fn ports_ether_types_and_addresses_tell_protocols() {
     for (at, (read, expected)) in expected.into_iter().enumerate() {
         assert_eq!(read, expected, "{at}");
     }
-    // In a VLAN, and to all hosts of a network whose own address for that is unknown.
+    // In a VLAN, and as a directed broadcast of an unknown network.
     let tagged = ethernet(0x8100, &[&[0, 5, 0x88, 0xf7][..], &[0; 46]].concat());
     assert_eq!(of(&tagged), (Protocol::Ptp, Cast::NoIp));
     let all =

@@ -1,19 +1,18 @@
 use super::*;
 
-/// TAI less the local clock at the start.
 const OFFSET: Span = Span::from_secs(1_800_000_000);
 const KEPT: Keeping = Keeping { source: ClockSource::Ptp, uncertainty: Span::from_micros(3) };
 
-/// A host whose clock runs `rate` slow, in the hands of the machine.
+/// A host whose clock runs `rate` slow.
 struct Host {
     clock: TaiClock,
     now: LocalTime,
     truth: f64,
     rate: f64,
-    /// The worst that the mapping was off by beyond what it said, and the most that it moved by at once.
+    /// Maximum mapping error beyond the reported uncertainty, and the maximum jump.
     beyond: Span,
     jumped: Span,
-    /// The largest rate at which it ran beside its own rate.
+    /// Maximum rate difference from its own rate.
     slewed: f64,
 }
 
@@ -35,20 +34,20 @@ impl Host {
         WallTime::of_local(self.now, OFFSET + Span::from_nanos(self.truth as i64))
     }
 
-    /// How far the mapping is off.
+    /// Error of the mapping.
     fn error(&self) -> Span {
         let mapping = self.clock.mapping().expect("something was read");
         mapping.wall(self.now) - self.tai()
     }
 
-    /// Reads the clock every second, `set` off what it should be.
+    /// Reads the clock every second, with an additional error of `set`.
     fn pass(&mut self, seconds: i64, kept: Option<Keeping>, set: Span) {
         for _ in 0..seconds {
             let before = self.clock.mapping();
             let was = before.map(|before| (self.now, before.wall(self.now)));
             self.now += Span::from_secs(1);
             self.truth += self.rate * 1e9;
-            // As far beside as readings are: now this way, now that.
+            // Typical reading error, in alternating directions.
             let beside = Span::from_nanos((self.now.as_nanos() / 1_000_000_000 * 7919 % 201) - 100);
             let reading = TaiReading {
                 local: self.now,
@@ -81,7 +80,6 @@ fn a_grandmaster_that_is_gone_for_a_minute_leaves_tai_within_what_is_said_and_re
         assert_eq!(host.clock.state().name(), "locked");
         assert!(host.error().abs() < Span::from_nanos(200), "{}", host.error());
         let lost = host.now;
-        // The room warms up.
         host.rate += 5e-6;
         host.pass(60, None, Span::from_secs(7));
         assert_eq!(host.clock.state(), TaiState::Holdover(ClockSource::Ptp, lost));
@@ -141,7 +139,7 @@ fn a_system_clock_that_ptp_left_is_held_over_until_something_keeps_it_better() {
     let mut host = Host::new(0.0);
     host.pass(20, Some(KEPT), Span::ZERO);
     for second in 1..10 {
-        // The kernel's own count.
+        // The kernel's own estimate.
         host.pass(1, system(500 * second), Span::ZERO);
         assert_eq!(host.clock.state().name(), "holdover");
     }

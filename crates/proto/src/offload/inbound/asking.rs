@@ -1,28 +1,25 @@
-//! When blocks that are missing are asked for, and which.
+//! Decides when to request which missing blocks.
 
 use core::ops::Range;
 
 use crate::time::{LocalTime, Span};
 
-/// How long an answer is waited for before asking again: a way there and back on a local network, and the period
-/// after which a host's thread looks again, at rates and block sizes in use (1024 frames at 48 kHz take 21 ms, and
-/// then the second question is one too many, which costs a datagram).
+/// Wait before the first retry: a local round trip plus the period of the host's thread. 1024
+/// frames at 48 kHz (21 ms) cost a superfluous datagram.
 const FIRST_WAIT: Span = Span::from_millis(5);
-/// The longest while the sender is heard, after questions without an answer.
+/// Maximum wait after unanswered requests while the sender is active.
 const LONGEST_WAIT: Span = Span::from_millis(40);
-/// The longest while it is silent: it may be gone for ever, and its stream stays open.
+/// Maximum wait while the sender is silent: it may be gone for ever, and its stream stays open.
 const LONGEST_SILENT: Span = Span::from_secs(4);
 
-/// What was asked for, and when it is to be asked for again.
 #[derive(Debug, Clone)]
 pub(super) struct BlockAsking {
-    /// By place in the ring, which block was asked for.
+    /// Requested block per place of the ring.
     asked: Box<[u64]>,
     wait: Span,
     again: LocalTime,
 }
 
-/// No block has this number.
 const NOTHING: u64 = u64::MAX;
 
 impl BlockAsking {
@@ -42,7 +39,7 @@ impl BlockAsking {
         self.wait
     }
 
-    /// Whatever was asked for is here, or not waited for now.
+    /// Resets: no requested block is missing or waited for.
     pub(super) fn nothing_is_missing(&mut self) {
         if !self.again.is_never() {
             self.asked.fill(NOTHING);
@@ -50,7 +47,8 @@ impl BlockAsking {
         (self.wait, self.again) = (FIRST_WAIT, LocalTime::NEVER);
     }
 
-    /// Something came of the sender. After a silence the next question is due as if it had been heard all the time.
+    /// Records a datagram of the sender. After a silence the next request is due as if there had
+    /// been none.
     pub(super) fn heard(&mut self) {
         if self.wait > LONGEST_WAIT {
             if !self.again.is_never() {
@@ -64,8 +62,8 @@ impl BlockAsking {
         self.wait = FIRST_WAIT;
     }
 
-    /// Which blocks of `among` are to be asked for now. `missing` says which are; if the end of `among` is `open`, there
-    /// are more behind it that will be within reach later, and few of them are not worth a question of their own.
+    /// Returns the blocks of `among` to request now. If `open`, more will follow: a few at the end
+    /// are not worth a request.
     pub(super) fn next(
         &mut self,
         among: Range<u64>,
@@ -104,7 +102,8 @@ mod tests {
         LocalTime::ZERO + Span::from_millis(millis)
     }
 
-    /// The instants of questions for one missing block, looked for each millisecond; the sender is heard at some.
+    /// Times of requests for one missing block, polled every millisecond; `hears` returns whether
+    /// the sender is active.
     fn questions(
         asking: &mut BlockAsking,
         looks: Range<i64>,

@@ -1,4 +1,4 @@
-//! Blocks that are being put together.
+//! Reassembly of blocks.
 
 use super::{Handled, InboundConfig};
 use crate::offload::OffloadError;
@@ -7,30 +7,26 @@ use crate::offload::datagram::{Flags, Head, InvalidBlock, PartCut, most_parts};
 use crate::offload::slots::SlotBytes;
 use crate::time::LocalTime;
 
-/// No block has this number.
 const NOTHING: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct AssemblySlot {
-    /// Which; [`NOTHING`] where there is none.
+    /// Block number, or [`NOTHING`].
     block: u64,
     whole: Whole,
     parts: u16,
     missing: u16,
 }
 
-/// What is known of a block that is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Whole {
     pub(super) position: u64,
     pub(super) frames: u32,
     pub(super) flags: Flags,
     pub(super) latency: u32,
-    /// When its last part came.
     pub(super) came: LocalTime,
 }
 
-/// A ring of blocks that are being put together, each at the place that its number has.
 #[derive(Debug, Clone)]
 pub(super) struct Assembly {
     set: BlockSet,
@@ -73,7 +69,7 @@ impl Assembly {
         (block % self.hold()) as usize
     }
 
-    /// Takes a part in; its block lies within the ring, as whoever calls this knows.
+    /// Takes a part; the caller ensures that its block is within the ring.
     pub(super) fn take(&mut self, head: &Head, body: &[u8], now: LocalTime) -> Handled {
         if head.frames > self.set.most_frames() {
             return Handled::Invalid(InvalidBlock::Frames(head.frames));

@@ -10,38 +10,38 @@ use crate::offload::counters::InboundCounters;
 use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
 use crate::time::LocalTime;
 
-/// Whether what runs has seen every block of the epoch, in order.
+/// Whether the plugin processed every block of the epoch, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PluginState {
-    /// It has, or what it has not it does not remember any more.
+    /// It did, or no longer remembers the gap.
     Clean,
-    /// It has not.
+    /// It did not, since this position.
     Dirty(u64),
 }
 
-/// A block whose turn it is.
+/// Block to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockTurn {
-    /// The activation.
+    /// Number of the activation.
     pub epoch: u32,
-    /// Counts blocks since the epoch began.
+    /// Block number in the epoch.
     pub block: u64,
-    /// Frames before it in the epoch.
+    /// Frames before the block in the epoch.
     pub position: u64,
-    /// Frames of it.
+    /// Frames in the block.
     pub frames: u32,
-    /// What is said of it.
+    /// Flags of the block.
     pub flags: Flags,
-    /// Frames by which its sound lags already.
+    /// Latency of its sound so far, in frames.
     pub latency: u32,
-    /// It is the first of its epoch to run: what runs is to be reset before.
+    /// First block of the epoch to run: reset the plugin before.
     pub restart: bool,
-    /// Whether what runs has seen all there was before, and that was made by what had.
+    /// Whether this plugin, and those before it, processed all earlier blocks.
     pub clean: bool,
 }
 
-/// Blocks in order: none has its turn before the one before it, unless that is kept by nobody any more. Follows the
-/// newest epoch that it hears of.
+/// Runs blocks in order. Skips one only if its sender no longer keeps it. Follows the newest epoch
+/// received.
 #[derive(Debug, Clone)]
 pub(crate) struct OrderedInbound {
     assembly: Assembly,
@@ -49,29 +49,28 @@ pub(crate) struct OrderedInbound {
     stream: u32,
     memory: Option<u64>,
     epoch: Option<u32>,
-    /// The one that is waited for, or runs.
     next: u64,
-    /// Where it is to begin.
     position: u64,
-    /// As many from it on are complete.
+    /// Complete blocks from `next` on.
     complete: u64,
-    /// The one after the highest that was heard of.
+    /// End of the known blocks.
     heard: u64,
     heard_at: LocalTime,
-    /// The last that was beyond reach.
+    /// Last block number beyond reach.
     far: Option<u64>,
-    /// Those before that are not here are kept no more.
+    /// Missing blocks before this one are no longer kept.
     gone: u64,
     turn: Option<BlockTurn>,
     restart: bool,
     state: PluginState,
-    /// Frames that ran since it became dirty.
+    /// Frames run since the plugin became dirty.
     since: u64,
     counters: InboundCounters,
 }
 
 impl OrderedInbound {
-    /// Nothing has come yet; what runs remembers `memory` frames, if anybody knows. Allocates; nothing later does.
+    /// Creates an empty state for a plugin that remembers `memory` frames, if known. Only this
+    /// allocates.
     pub(crate) fn new(config: &InboundConfig, memory: Option<u64>) -> Result<Self, OffloadError> {
         let assembly = Assembly::new(config)?;
         Ok(Self {
@@ -103,12 +102,10 @@ impl OrderedInbound {
         self.counters
     }
 
-    /// Blocks that were heard of and have not run.
     pub(crate) const fn behind(&self) -> u64 {
         self.heard.saturating_sub(self.next)
     }
 
-    /// Takes a datagram in that came at `now`.
     pub(crate) fn handle(&mut self, datagram: &[u8], now: LocalTime) -> Handled {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
@@ -116,7 +113,7 @@ impl OrderedInbound {
             Err(handled) => handled,
             Ok(SortedDatagram::Block(head, body)) => self.handle_block(&head, body, now),
             Ok(SortedDatagram::Gone { epoch, first }) if self.epoch == Some(epoch) => {
-                // What was not heard of yet is a later block's matter, or a lie.
+                // Blocks not known yet are up to later notices, or the number is bogus.
                 self.gone = self.gone.max(first.min(self.heard));
                 Handled::Gone(first)
             }
@@ -127,7 +124,7 @@ impl OrderedInbound {
         handled
     }
 
-    /// Takes a question for what leaves here as that stream in that epoch.
+    /// Takes a request for the answers, which are sent as `stream` in `epoch`.
     pub(in crate::offload) fn handle_ask(
         &mut self,
         datagram: &[u8],
@@ -160,8 +157,8 @@ impl OrderedInbound {
             return if again { Handled::Again(head.block) } else { Handled::Duplicate };
         }
         if head.block - self.next >= self.assembly.hold() {
-            // A number that no other is near to is none that blocks have reached. Who begins in the middle of an epoch has
-            // no other yet.
+            // A distant number counts only with a second one near it, or for a worker that starts
+            // in the middle of an epoch.
             let far = self.far.replace(head.block);
             if self.heard == 0
                 || far.is_some_and(|far| far.abs_diff(head.block) < self.assembly.hold())
@@ -200,7 +197,7 @@ impl OrderedInbound {
         self.counters.epochs += 1;
     }
 
-    /// The block whose turn it is, if it has come and the one before is finished.
+    /// Begins the turn of the next block, if it has arrived and the one before is finished.
     pub(crate) fn next_turn(&mut self) -> Option<BlockTurn> {
         let epoch = self.epoch.filter(|_| self.turn.is_none())?;
         if self.assembly.whole(self.next).is_none() {
@@ -229,7 +226,7 @@ impl OrderedInbound {
         Some(turn)
     }
 
-    /// What is waited for is kept no more: goes on with what there is.
+    /// Skips awaited blocks that are no longer kept.
     fn skip_gone(&mut self) {
         if self.next >= self.gone {
             return;
@@ -237,7 +234,7 @@ impl OrderedInbound {
         let reach = self.gone.min(self.next + self.assembly.hold());
         let next = (self.next..reach).find(|block| self.assembly.whole(*block).is_some());
         let next = next.unwrap_or(self.gone);
-        // What was before the first that it runs, another may have run: it died, perhaps.
+        // Blocks before the first run may have been run by a predecessor that died.
         self.counters.gone += if self.restart { 0 } else { next - self.next };
         self.next = next;
         self.soil();
@@ -250,7 +247,6 @@ impl OrderedInbound {
         self.since = 0;
     }
 
-    /// The bytes of the block whose turn it is; none between turns.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.turn.map_or(&[], |turn| self.assembly.bytes(turn.block, turn.frames))
     }
@@ -266,7 +262,6 @@ impl OrderedInbound {
         self.turn.as_ref()
     }
 
-    /// The block whose turn it was has run.
     pub(crate) fn finish(&mut self) -> Option<BlockTurn> {
         let turn = self.turn.take()?;
         self.next = turn.block + 1;
@@ -278,7 +273,7 @@ impl OrderedInbound {
         Some(turn)
     }
 
-    /// The blocks that are to be asked for now, if there are any; may be called until there are none.
+    /// Returns a range of blocks to request now; call until `None`.
     pub(crate) fn wanted(&mut self, now: LocalTime) -> Option<(u64, u64)> {
         let (among, open) = self.reach(now);
         if among.end - among.start <= self.complete {
@@ -292,7 +287,7 @@ impl OrderedInbound {
         Some((asked.start, asked.end))
     }
 
-    /// The same, as a datagram; `room` has as many bytes as the smallest datagram at least.
+    /// Writes a request datagram; `room` has at least the minimum datagram size.
     pub(crate) fn poll_ask(&mut self, now: LocalTime, room: &mut [u8]) -> Option<usize> {
         let epoch = self.epoch?;
         let (from, until) = self.wanted(now)?;
@@ -302,7 +297,7 @@ impl OrderedInbound {
         Head::beside(DatagramKind::Ask, self.stream, epoch, from).with_body(&body, room)
     }
 
-    /// The blocks that could be here, and whether there are more behind them.
+    /// Range of blocks that could have arrived, and whether more follow.
     fn reach(&self, now: LocalTime) -> (Range<u64>, bool) {
         let limit = self.next + self.assembly.hold();
         let mut end = self.heard;
@@ -312,13 +307,13 @@ impl OrderedInbound {
         (self.next..end.min(limit).max(self.next), end > limit)
     }
 
-    /// Whether some of the newest has come, part by part, and not all.
+    /// Whether the newest block has arrived in part.
     fn newest_is_under_way(&self) -> bool {
         (self.next + 1..=self.next + self.assembly.hold()).contains(&self.heard)
             && self.assembly.whole(self.heard - 1).is_none()
     }
 
-    /// When [`Self::wanted`] is to be called again, if nothing comes before.
+    /// Time to call [`Self::wanted`] again, if nothing arrives before.
     pub(crate) fn deadline(&self) -> LocalTime {
         if self.asking.again().is_never() && self.newest_is_under_way() {
             self.heard_at + self.asking.wait()

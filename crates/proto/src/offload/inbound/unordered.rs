@@ -1,4 +1,4 @@
-//! Blocks in whatever order they come.
+//! Blocks in any order.
 
 use super::assembly::Assembly;
 use super::{Handled, InboundConfig, SortedDatagram, sort};
@@ -7,40 +7,39 @@ use crate::offload::counters::InboundCounters;
 use crate::offload::datagram::{DatagramKind, Flags, Head, InvalidBlock};
 use crate::time::LocalTime;
 
-/// A block that is complete.
+/// A complete block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrivedBlock<'a> {
-    /// Its bytes.
+    /// Content.
     pub bytes: &'a [u8],
-    /// Frames before it in the epoch.
+    /// Frames before the block in the epoch.
     pub position: u64,
-    /// Frames of it.
+    /// Frames in the block.
     pub frames: u32,
-    /// What is said of it.
+    /// Flags of the block.
     pub flags: Flags,
-    /// Frames by which its sound lags for what it was made by.
+    /// Latency of the sound against the input, in frames.
     pub latency: u32,
-    /// When its last part came.
+    /// Arrival of the last part.
     pub came: LocalTime,
 }
 
-/// Blocks that are taken when their turn comes, complete or not. Those of one epoch only, which it is told.
+/// Blocks that are taken at their turn, complete or not, of the epoch set by the caller.
 #[derive(Debug, Clone)]
 pub(crate) struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
-    /// As which the blocks left that are asked for again: another worker's where several stand in a row.
+    /// Stream under which blocks are requested from here: the first worker's, in a chain.
     asked: u32,
     epoch: u32,
-    /// Those before are over.
+    /// Blocks before this one are over.
     from: u64,
-    /// The one after the highest that is complete.
+    /// End of the complete blocks.
     newest: u64,
     counters: InboundCounters,
 }
 
 impl UnorderedInbound {
-    /// Nothing has come yet. Allocates; nothing later does.
     pub(crate) fn new(config: &InboundConfig) -> Result<Self, OffloadError> {
         Ok(Self {
             assembly: Assembly::new(config)?,
@@ -53,14 +52,13 @@ impl UnorderedInbound {
         })
     }
 
-    /// A new epoch: nothing of the old one counts.
     pub(crate) fn begin(&mut self, epoch: u32) {
         self.assembly.clear();
         (self.epoch, self.from, self.newest) = (epoch, 0, 0);
         self.counters.epochs += 1;
     }
 
-    /// The same blocks come as another stream, and are asked for as that one.
+    /// Switches to another stream, and to another one in requests.
     pub(crate) fn retarget(&mut self, stream: u32, asked: u32) {
         (self.stream, self.asked) = (stream, asked);
     }
@@ -73,8 +71,8 @@ impl UnorderedInbound {
         self.counters
     }
 
-    /// Takes a datagram in that came at `now`. `expected` says where a block lies and how long it is, as far as the
-    /// caller still knows.
+    /// Takes a datagram that arrived at `now`. `expected` returns position and frames of a block,
+    /// if the caller still knows it.
     pub(crate) fn handle(
         &mut self,
         datagram: &[u8],
@@ -122,7 +120,6 @@ impl UnorderedInbound {
         self.assembly.take(head, body, now)
     }
 
-    /// A block, if all of it has come and it is not over.
     pub(crate) fn get(&self, block: u64) -> Option<ArrivedBlock<'_>> {
         let whole = self.assembly.whole(block).filter(|_| block >= self.from)?;
         Some(ArrivedBlock {
@@ -135,7 +132,7 @@ impl UnorderedInbound {
         })
     }
 
-    /// Blocks before this one are over: what still comes of them is late.
+    /// Releases blocks before this one: later parts are late.
     pub(crate) fn release(&mut self, before: u64) {
         self.from = self.from.max(before);
     }

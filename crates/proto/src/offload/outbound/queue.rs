@@ -1,27 +1,27 @@
-//! What is to leave, and in which order.
+//! Send queue.
 
 use core::ops::Range;
 
 use crate::offload::datagram::Flags;
 
-/// Numbers of blocks that are to leave. What they are, the history knows.
+/// Numbers of blocks to send; their data is in the history.
 #[derive(Debug, Clone)]
 pub(super) struct OutboundQueue {
     copies: u64,
-    /// As many of those that are asked for leave at once, at most.
+    /// Maximum requested blocks sent at once.
     replays: u32,
-    /// What is being cut up: the block, the next part, and what is said beside its own.
+    /// Block being sent, its next part, and additional flags.
     current: Option<(u64, u16, Flags)>,
     new: Range<u64>,
-    /// The first of those that were new together.
+    /// First of the consecutive new blocks.
     first_new: u64,
     copied: Range<u64>,
-    /// As many are asked for, none before the first.
+    /// Number of requested blocks; none is before `asked_from`.
     asked: usize,
     asked_from: u64,
-    /// As many of them may leave now.
+    /// Requested blocks that may be sent now.
     allowed: u32,
-    /// From where on what is kept no more was asked for.
+    /// First requested block that is no longer kept.
     gone: Option<u64>,
     gone_from: u64,
 }
@@ -53,7 +53,8 @@ impl OutboundQueue {
         }
     }
 
-    /// A block was committed; the next will have this number. Of blocks as long, so many may leave once more.
+    /// Records a commit; `next` is the number after it. `replays` is the limit of repeated blocks
+    /// at this length.
     pub(super) fn committed(&mut self, next: u64, replays: u32) {
         self.replays = replays;
         if self.new.is_empty() {
@@ -65,7 +66,6 @@ impl OutboundQueue {
         self.allow();
     }
 
-    /// More of what is asked for may leave.
     pub(super) fn allow(&mut self) {
         self.allowed = self.replays;
     }
@@ -79,7 +79,7 @@ impl OutboundQueue {
         self.gone = Some(self.gone.map_or(from, |gone| gone.min(from)));
     }
 
-    /// As many of those that were asked for are kept no more.
+    /// Removes requested blocks that are no longer kept, or were sent.
     pub(super) fn answered(&mut self, count: usize) {
         self.asked = self.asked.saturating_sub(count);
     }
@@ -92,7 +92,7 @@ impl OutboundQueue {
         self.current
     }
 
-    /// A part of the current block leaves, which has so many.
+    /// Advances to the next of the block's `parts` parts.
     pub(super) fn advance(&mut self, parts: u16) {
         self.current = self.current.and_then(|(block, part, flags)| {
             (part + 1 < parts).then_some((block, part + 1, flags))
@@ -113,7 +113,7 @@ impl OutboundQueue {
         self.send(block, Flags::REPLAY);
     }
 
-    /// Whether a notice is to leave; only between blocks, and after what is new.
+    /// Whether to send a notice now: only between blocks, and after new ones.
     pub(super) fn take_gone(&mut self) -> bool {
         if !self.new.is_empty() {
             return false;
@@ -136,7 +136,7 @@ impl OutboundQueue {
         self.copied.next()
     }
 
-    /// The next number below `end` that may have been asked for.
+    /// Next number below `end` that may have been requested.
     pub(super) fn next_asked(&mut self, end: u64) -> Option<u64> {
         if self.asked == 0 || self.allowed == 0 || self.asked_from >= end {
             return None;

@@ -1,24 +1,24 @@
-//! The damage ledger: every frame that was stood in for, or made by what had not seen all, with the cause.
+//! Damage ledger: every frame that was concealed, or made by a plugin that missed blocks, with the
+//! cause.
 
 use core::ops::Range;
 
 use super::StandIn;
 use super::entries::{Cause, Damage, DamageRing};
 
-/// Entries that wait to be told, at most.
+/// Maximum unread entries.
 const MOST_ENTRIES: usize = 1024;
 
-/// A bounded ledger, in order of position.
 #[derive(Debug, Clone)]
 pub(super) struct DamageLedger {
     entries: DamageRing,
     epoch: u32,
     rate: u32,
-    /// Frames before this one were given out.
+    /// Position of the next frame to play.
     turn: u64,
-    /// Those before are noted already.
+    /// Frames before this position are already logged.
     noted: u64,
-    /// So many entries from the front are settled, whatever is to come.
+    /// Number of entries at the front that are settled unconditionally.
     settled: usize,
     overflow: u64,
 }
@@ -43,7 +43,7 @@ impl DamageLedger {
         self.turn = turn;
     }
 
-    /// Whatever happens to frames before this one now is noted already.
+    /// Ignores further damage before this position, which is already logged.
     pub(super) fn noted_until(&mut self, position: u64) {
         self.noted = self.noted.max(position);
     }
@@ -64,7 +64,7 @@ impl DamageLedger {
         let open = count > self.settled;
         let last = count.checked_sub(1).and_then(|last| Some((last, self.entries.get(last)?)));
         match last {
-            // Whoever reads it is to hear of a long one while it lasts.
+            // Limits the length, so that a long gap is reported while it lasts.
             Some((at, last)) if open && last.goes_on_in(&entry) && last.frames < self.rate => {
                 self.entries.set(at, Damage { frames: last.frames + frames, ..last });
             }
@@ -78,7 +78,7 @@ impl DamageLedger {
         }
     }
 
-    /// These came after their turn: what was lost is late.
+    /// Changes lost frames to late ones, since they arrived after their turn.
     pub(super) fn came_late(&mut self, range: Range<u64>) {
         let mut at = self.settled;
         while let Some(entry) = self.entries.get(at) {
@@ -93,7 +93,7 @@ impl DamageLedger {
         }
     }
 
-    /// Part of an entry is late: returns in how many entries it ends.
+    /// Splits an entry around late frames. Returns the number of resulting entries.
     fn split(&mut self, at: usize, entry: Damage, late: Range<u64>) -> usize {
         let part = |range: Range<u64>, cause| Damage {
             from: range.start,

@@ -1,38 +1,38 @@
-//! What the damage ledger has of a stretch, and a ring of such entries that never grows, into the middle of which one may
-//! be put.
+//! Entries of the damage ledger, and a ring of them with fixed size that supports insertion in the
+//! middle.
 
 use super::StandIn;
 
-/// Why frames are not as they should be.
+/// Cause of damaged frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// They came back after their turn.
+    /// Returned late.
     Late,
-    /// They never came back.
+    /// Never returned.
     Lost,
-    /// They came from a plugin that had not seen all before, and were played.
+    /// Made by a plugin that missed earlier blocks, and played.
     Dirty,
-    /// What is given out was to lag by more from there on.
+    /// The output delay was raised.
     Grown,
     /// There was no worker.
     NoWorker,
-    /// They came back, and were cross-faded with what stood in before them.
+    /// Returned, but cross-faded with the concealment before.
     Faded,
 }
 
-/// A run of frames that are not as they should be.
+/// A run of damaged frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
-    /// Counts the epochs since [`Returns`](super::Returns) was made, from 1.
+    /// Number of the epoch since [`Returns`](super::Returns) was created, from 1.
     pub epoch: u32,
-    /// The first of them, in frames handed out before it in the epoch: what was made of it is given out by the delay, and
-    /// what the plugin itself lags, later.
+    /// Input position of the first frame in the epoch, in frames. Its output plays later by the
+    /// delay and the plugin's latency.
     pub from: u64,
-    /// How many.
+    /// Number of frames.
     pub frames: u32,
-    /// Why.
+    /// Cause of the damage.
     pub cause: Cause,
-    /// What stood in for them, if anything had to.
+    /// Configured sound for missing frames.
     pub stand_in: StandIn,
 }
 
@@ -41,14 +41,14 @@ impl Damage {
         self.from + u64::from(self.frames)
     }
 
-    /// Whether `next` is more of the same.
     pub(super) fn goes_on_in(&self, next: &Self) -> bool {
         (self.epoch, self.cause, self.end()) == (next.epoch, next.cause, next.from)
             && self.frames.checked_add(next.frames).is_some()
     }
 }
 
-/// Room for a fixed number of entries, laid out once: one that grows asks for memory, if only by its code.
+/// Ring of entries with fixed capacity: a growing collection contains allocating code, even if it
+/// is not called.
 #[derive(Debug, Clone)]
 pub(super) struct DamageRing {
     slots: Box<[Option<Damage>]>,
@@ -77,7 +77,7 @@ impl DamageRing {
         if index < self.len { self.slots[self.slot(index)] } else { None }
     }
 
-    /// Puts another in the place of the one at `index`, which is there.
+    /// Replaces the entry at `index`, which exists.
     pub(super) fn set(&mut self, index: usize, entry: Damage) {
         if index < self.len {
             let slot = self.slot(index);
@@ -85,7 +85,7 @@ impl DamageRing {
         }
     }
 
-    /// Puts one before the one at `index`; false if there is no room.
+    /// Inserts an entry before the one at `index`. Returns `false` if there is no room.
     pub(super) fn insert(&mut self, index: usize, entry: Damage) -> bool {
         if self.is_full() || index > self.len {
             return false;

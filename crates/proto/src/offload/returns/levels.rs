@@ -1,13 +1,12 @@
-//! How loud a plugin played lately, and its input at that level: what stands in for it is never louder.
+//! Recent loudness of a plugin, and its input at that level, so that concealment is never louder.
 
-/// Peak and energy of a stretch of sound.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loudness {
     peak: f32,
     energy: f32,
 }
 
-/// Sums that do not depend on one another, so that a processor adds several at once.
+/// Independent sums, for SIMD.
 const LANES: usize = 8;
 
 impl Loudness {
@@ -33,7 +32,7 @@ impl Loudness {
     }
 }
 
-/// Output and input of a plugin in the present stretch of time, and in the one before.
+/// Output and input of a plugin in the current and the previous stretch of time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stretch {
     wet: [Loudness; 2],
@@ -54,39 +53,38 @@ impl Stretch {
         self.dry[0].and(self.dry[1])
     }
 
-    /// By how much the plugin is louder than its input, on average; silent where there was no input.
+    /// Average gain of the plugin, at most 1; 0 without input.
     fn gain(&self) -> f32 {
         let gain = (self.wet().energy / self.dry().energy).sqrt();
         if gain.is_finite() { gain.min(1.0) } else { 0.0 }
     }
 }
 
-/// A channel of the plugin's output, and of the input that belongs to it.
+/// Levels of an output channel and its input.
 #[derive(Debug, Clone, Copy, Default)]
 struct ChannelLevels {
-    /// Of half a second each, for the level; of a twentieth, for what was just turned down.
+    /// `long`: half a second, for the level; `short`: a twentieth, for recent reductions.
     long: Stretch,
     short: Stretch,
-    /// What the input is multiplied by while it stands in, where that goes to, and by how much in a frame.
+    /// Current gain of the concealing input, its goal, and its decrement per frame.
     gain: f32,
     goal: f32,
     step: f32,
     ceiling: f32,
 }
 
-/// The levels of the last half second to second.
+/// Levels of the last half to full second.
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     channels: Box<[ChannelLevels]>,
-    /// Frames of a stretch of each kind, and of the present ones.
+    /// Frames per stretch of each kind, and frames in the current ones.
     spans: [usize; 2],
     frames: [usize; 2],
-    /// Frames for which a change of the gain takes.
     fade: usize,
 }
 
-/// Input that lately had less than this part of the energy of a stretch ten times as long, which is 30 dB below its level,
-/// tells nothing of a gain: a gate is closed then.
+/// Recent input 30 dB below the level of a ten times longer stretch is ignored: a gate is probably
+/// closed.
 const TELLING: f32 = 1e-4;
 
 impl Levels {
@@ -101,7 +99,7 @@ impl Levels {
         self.frames = [0; 2];
     }
 
-    /// The plugin made this channel's `wet` of `dry`; each lies in two pieces.
+    /// Adds a channel's plugin output `wet` and input `dry`, each in two pieces.
     pub(super) fn hear(&mut self, channel: usize, wet: [&[f32]; 2], dry: [&[f32]; 2]) {
         let levels = &mut self.channels[channel];
         let [mut of_wet, mut of_dry] = [Loudness::default(); 2];
@@ -113,7 +111,6 @@ impl Levels {
         }
     }
 
-    /// So many frames of all channels were heard.
     pub(super) fn advance(&mut self, frames: usize) {
         for (kind, (passed, span)) in self.frames.iter_mut().zip(self.spans).enumerate() {
             *passed += frames;
@@ -127,8 +124,8 @@ impl Levels {
         }
     }
 
-    /// From now on the input stands in: as loud as the plugin was on average, and not louder than its peak. Where nothing
-    /// was heard of the plugin, that is silence: nobody knows how loud it would be.
+    /// Begins concealment: input at the plugin's average level, below its peak; silence if the
+    /// level is unknown.
     pub(super) fn begin_hole(&mut self) {
         for levels in &mut self.channels {
             let ChannelLevels { long, short, .. } = levels;
@@ -139,7 +136,8 @@ impl Levels {
         }
     }
 
-    /// Brings a channel's input to that level. What would be over the plugin's peak lowers the gain until the hole ends.
+    /// Scales a channel's input to that level. Samples above the plugin's peak lower the gain until
+    /// the gap ends.
     pub(super) fn play(&mut self, channel: usize, samples: &mut [f32]) {
         let levels = &mut self.channels[channel];
         let ceiling = levels.ceiling;

@@ -1,4 +1,4 @@
-//! Which frames are there.
+//! State of frames.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -8,7 +8,7 @@ pub(super) enum FrameMark {
     Dirty = 2,
 }
 
-/// A ring of marks by frame position. Those that are not marked are missing.
+/// Ring of marks by frame position; missing by default.
 #[derive(Debug, Clone)]
 pub(super) struct FrameMarks {
     marks: Box<[FrameMark]>,
@@ -27,7 +27,7 @@ impl FrameMarks {
         (position & (self.marks.len() as u64 - 1)) as usize
     }
 
-    /// The two pieces in which these frames lie; as many as the ring has at most.
+    /// The two pieces of these frames, up to the size of the ring.
     fn pieces(&self, position: u64, frames: usize) -> [&[FrameMark]; 2] {
         let at = self.index(position);
         let first = frames.min(self.marks.len() - at);
@@ -51,7 +51,8 @@ impl FrameMarks {
         self.pieces(position, frames).into_iter().all(clean)
     }
 
-    /// How the frame at `position` is there, and how many from it on are the same way, `most` at most, which is 1 at least.
+    /// State of the frame at `position`, and the number of equal ones from there, up to `most` (at
+    /// least 1).
     pub(super) fn run(&self, position: u64, most: usize) -> (FrameMark, usize) {
         let mark = self.marks[self.index(position)];
         let pieces = self.pieces(position, most);

@@ -1,4 +1,4 @@
-//! What is heard for frames that are missing, and how sound comes back.
+//! Concealment of missing frames, and the return to sound.
 
 use core::f64::consts::PI;
 
@@ -11,11 +11,11 @@ use super::rings::ChannelRing;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PlayingState {
     Wet,
-    /// Since so many frames something stands in.
+    /// Concealed for `age` frames.
     Hole {
         age: usize,
     },
-    /// It stood in for `age` frames and is faded out; sound came back `risen` frames ago.
+    /// Concealed for `age` frames, now fading out; sound returned `risen` frames ago.
     Back {
         age: usize,
         risen: usize,
@@ -23,13 +23,11 @@ enum PlayingState {
 }
 
 pub(super) struct RunPiece<'a> {
-    /// Channels one behind the other, each with room for `most` frames.
+    /// Channels, each with room for `most` frames.
     pub(super) run: &'a mut [f32],
     pub(super) most: usize,
-    /// Where the piece lies in the run.
     pub(super) at: usize,
     pub(super) len: usize,
-    /// Where it lies in the epoch.
     pub(super) position: u64,
 }
 
@@ -43,24 +41,23 @@ impl RunPiece<'_> {
 pub(super) struct StoodIn {
     kind: StandIn,
     state: PlayingState,
-    /// Share of what fades in, frame by frame.
+    /// Fade-in gain per frame.
     rise: Box<[f32]>,
-    /// Level of what is repeated, frame by frame.
     fall: Box<[f32]>,
-    /// The last frame before the hole.
+    /// Last frame before the gap.
     held: Box<[f32]>,
-    /// The last frames before it, newest first, a channel behind the other.
+    /// Last frames before the gap, newest first, channel after channel.
     last: Box<[f32]>,
     last_frames: usize,
     concealer: Option<Concealer>,
     levels: Option<Levels>,
-    /// Frames before this one the concealer has been told of.
+    /// Frames before this one were passed to the concealer.
     told: u64,
     frames: Box<[f32]>,
     other: Box<[f32]>,
 }
 
-/// What was handed out, and by how many frames the plugin lags.
+/// Input, and the plugin's latency in frames.
 type Handed<'a> = (&'a ChannelRing, u32);
 
 impl StoodIn {
@@ -87,7 +84,7 @@ impl StoodIn {
         }
     }
 
-    /// Frames that are to be kept after they were given out.
+    /// Frames to keep after they were played.
     pub(super) fn learns_from(&self) -> usize {
         self.concealer.as_ref().map_or(self.last_frames, Concealer::learns_from)
     }
@@ -107,7 +104,7 @@ impl StoodIn {
             levels.begin();
         }
         if let Some(concealer) = &mut self.concealer {
-            // Nothing of the old epoch is predicted from: silence is.
+            // Silence replaces the history of the old epoch.
             self.frames.fill(0.0);
             let mut left = concealer.learns_from();
             while left > 0 && !self.frames.is_empty() {
@@ -117,7 +114,7 @@ impl StoodIn {
         }
     }
 
-    /// From `position` on sound is missing; what was given out before is in `wet`.
+    /// Begins a gap at `position`; `wet` has the output before.
     pub(super) fn begin_hole(&mut self, position: u64, wet: &ChannelRing) {
         self.state = PlayingState::Hole { age: 0 };
         if let Some(levels) = &mut self.levels {
@@ -137,7 +134,7 @@ impl StoodIn {
         self.tell(position, wet);
     }
 
-    /// These frames of `wet` are what the plugin made: they are heard for their level.
+    /// Measures the level of these frames of `wet`, which the plugin made.
     pub(super) fn hear(
         &mut self,
         position: u64,
@@ -147,7 +144,7 @@ impl StoodIn {
     ) {
         let Some(levels) = &mut self.levels else { return };
         let (dry, latency) = dry;
-        // Before the first frame that was handed out, the plugin plays silence.
+        // Before the first input frame the plugin outputs silence.
         let Some(handed) = position.checked_sub(latency.into()) else { return };
         for channel in 0..wet.channels() {
             let of = if dry.channels() == 1 { 0 } else { channel };
@@ -161,7 +158,7 @@ impl StoodIn {
         levels.advance(frames);
     }
 
-    /// Tells the concealer what was given out since it was told last.
+    /// Passes the output since the last call to the concealer.
     fn tell(&mut self, until: u64, wet: &ChannelRing) {
         let Some(concealer) = &mut self.concealer else { return };
         let (channels, most) = (wet.channels(), self.other.len());
@@ -181,7 +178,7 @@ impl StoodIn {
         self.told = until;
     }
 
-    /// This piece is missing: makes what stands in for it, and keeps it in `wet` as what was given out.
+    /// Conceals a missing piece, and stores the result in `wet` as played.
     pub(super) fn stand_in(
         &mut self,
         piece: &mut RunPiece<'_>,
@@ -213,7 +210,8 @@ impl StoodIn {
         }
     }
 
-    /// This piece is there: it passes, cross-faded at first if something stood in before. Returns how many frames were.
+    /// Passes a received piece, cross-faded after concealment. Returns the number of cross-faded
+    /// frames.
     pub(super) fn come_back(
         &mut self,
         piece: &mut RunPiece<'_>,
@@ -271,7 +269,7 @@ impl StoodIn {
         }
     }
 
-    /// Makes what stands in for a channel's frames from `position` on, if no concealer does.
+    /// Makes the concealment of a channel from `position` on, unless the concealer does.
     fn make(
         &mut self,
         channel: usize,
@@ -291,7 +289,6 @@ impl StoodIn {
         }
     }
 
-    /// The last frames before the hole, backward and forward.
     fn repeat(&self, channel: usize, age: usize, out: &mut [f32]) {
         let last = &self.last[channel * self.last_frames..][..self.last_frames];
         for (ahead, sample) in out.iter_mut().enumerate() {
@@ -304,7 +301,7 @@ impl StoodIn {
     }
 }
 
-/// What was handed out for these frames. A channel that has none of its own has that of the only one, or silence.
+/// Input of these frames. Channels without input use the only one, or silence.
 fn handed((dry, latency): Handed<'_>, channel: usize, position: u64, out: &mut [f32]) {
     let channel = if dry.channels() == 1 { 0 } else { channel };
     let before = u64::from(latency).saturating_sub(position).min(out.len() as u64) as usize;
@@ -317,7 +314,6 @@ fn handed((dry, latency): Handed<'_>, channel: usize, position: u64, out: &mut [
     }
 }
 
-/// Interleaved frames to the channels of a piece.
 fn spread(frames: &[f32], piece: &mut RunPiece<'_>, channels: usize) {
     for channel in 0..channels {
         let out = piece.channel(channel);
@@ -327,7 +323,6 @@ fn spread(frames: &[f32], piece: &mut RunPiece<'_>, channels: usize) {
     }
 }
 
-/// The first frames of a piece, interleaved.
 fn gather(frames: &mut [f32], piece: &mut RunPiece<'_>, channels: usize) {
     for channel in 0..channels {
         let from = piece.channel(channel);
@@ -337,7 +332,7 @@ fn gather(frames: &mut [f32], piece: &mut RunPiece<'_>, channels: usize) {
     }
 }
 
-/// Half a cosine from nearly 1 to nearly 0.
+/// Half a cosine, from nearly 1 to nearly 0.
 fn half_cosine(frames: usize) -> impl Iterator<Item = f32> {
     let step = PI / (frames + 1) as f64;
     (1..=frames).map(move |index| (0.5 + 0.5 * (step * index as f64).cos()) as f32)

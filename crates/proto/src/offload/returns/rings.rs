@@ -1,21 +1,20 @@
-//! Samples by frame position, a channel behind the other.
+//! Samples by frame position, channel after channel.
 
 use core::hint::black_box;
 
-/// A ring of so many frames for each channel.
 #[derive(Debug, Clone)]
 pub(super) struct ChannelRing {
     channels: usize,
-    /// Frames; a power of two.
+    /// Frames per channel; a power of two.
     frames: usize,
     samples: Box<[f32]>,
 }
 
 impl ChannelRing {
-    /// Room for `frames` or a few more.
+    /// Creates room for `frames` or a few more.
     pub(super) fn new(channels: usize, frames: usize) -> Self {
         let frames = frames.max(1).next_power_of_two();
-        // Zeros that were written: others the system gives page by page when they are touched for the first time.
+        // Writes the zeros: the system provides untouched zero pages only at first access.
         let mut samples = vec![1.0; channels * frames];
         black_box(&mut samples).fill(0.0);
         Self { channels, frames, samples: samples.into() }
@@ -33,7 +32,7 @@ impl ChannelRing {
         (position & (self.frames as u64 - 1)) as usize
     }
 
-    /// Writes samples from `position` on, as many as there is room for.
+    /// Writes samples from `position` on, up to the size of the ring.
     #[inline]
     pub(super) fn write(&mut self, channel: usize, position: u64, samples: &[f32]) {
         self.write_by(channel, position, samples.len(), |from, piece| {
@@ -41,8 +40,8 @@ impl ChannelRing {
         });
     }
 
-    /// Has `count` samples written from `position` on, or as many as there is room for: in one piece or two, each with how
-    /// many came before it.
+    /// Lets `write` fill `count` samples from `position` on, up to the ring's size, in one or two
+    /// pieces, each with the samples before it.
     #[inline]
     pub(super) fn write_by(
         &mut self,
@@ -66,7 +65,8 @@ impl ChannelRing {
         samples[head.len()..].copy_from_slice(tail);
     }
 
-    /// Where `count` samples from `position` on lie, no more than the ring has: the second piece may be empty.
+    /// Pieces of `count` samples from `position` on, up to the size of the ring; the second may be
+    /// empty.
     #[inline]
     pub(super) fn pieces(&self, channel: usize, position: u64, count: usize) -> [&[f32]; 2] {
         let at = self.index(position);
@@ -75,7 +75,6 @@ impl ChannelRing {
         [&ring[at..at + head], &ring[..count - head]]
     }
 
-    /// The same where they lie, if they do so in one piece.
     #[inline]
     pub(super) fn slice(&self, channel: usize, position: u64, frames: usize) -> Option<&[f32]> {
         let at = self.index(position);

@@ -1,4 +1,4 @@
-//! What breaks the form or what was agreed is counted, and disturbs nothing.
+//! Invalid datagrams are counted and have no effect.
 
 use tautline_trial::snapshot;
 
@@ -155,7 +155,7 @@ fn machines_that_would_keep_too_much_are_refused() {
     assert!(Worker::new(WorkerConfig { hold: usize::MAX, ..worker_config(None) }).is_err());
 }
 
-/// A block of 64 frames as a master sends it, changed by `change`.
+/// Handles a block of 64 frames from a master, modified by `change`.
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Handled {
     let mut road = Road::new(master_config(8), worker_config(None));
     road.hand_out(64);
@@ -165,7 +165,7 @@ fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Handled {
     change(&mut datagram);
     let handled = road.worker.handle(&datagram, road.now);
     let complete = matches!(handled, Handled::Complete(..));
-    // Whatever it was, the block itself is taken after it.
+    // The block itself is still accepted afterwards.
     assert_eq!(
         road.worker.handle(&room[..len], road.now),
         match complete {
@@ -278,7 +278,7 @@ fn a_worker_of_the_other_order_of_bytes_gives_back_the_masters() {
     let mut worker = Worker::new(config).unwrap();
     master.begin();
     let mut room = [0; 600];
-    // As a master of the other order has them in memory.
+    // Memory of a master with the other byte order.
     let written = master.room(2).unwrap();
     put_f32(&mut written[..8], &[1.5, -2.0]);
     put_i16(&mut written[8..], &[1, -2, 300]);

@@ -1,4 +1,4 @@
-//! Whatever a road loses, the worker runs every block, in order, once.
+//! With any losses the worker runs every block once, in order.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ proptest! {
             road.carry();
             road.pass(PERIOD);
         }
-        // Only what comes after a loss tells of it.
+        // A loss shows only with a later block.
         let last = road.hand_out(1);
         while !(road.there.is_good() && road.back.is_good()) {
             road.master.insist(last);
@@ -141,7 +141,7 @@ fn a_block_of_many_parts_is_whole_when_each_part_came_once() {
         road.pass(Span::from_millis(50));
     }
     assert!(road.is_true(0) && road.is_true(1));
-    // 16 388 bytes in parts of 560 at most.
+    // 16 388 bytes in parts of at most 560.
     assert_eq!(road.worker.counters().back.datagrams % 30, 0);
     assert!(road.there.carried >= 60);
 }

@@ -1,4 +1,4 @@
-//! A worker feeds another, and nothing comes home between them.
+//! A worker feeds another directly.
 
 use proptest::prelude::*;
 
@@ -15,8 +15,8 @@ use crate::time::{LocalTime, Span};
 
 const SECOND: u32 = 2;
 
-/// What the first worker sees: a channel, its control, the channel that it makes, and the control of the second, which it
-/// hands on.
+/// Blocks of the first worker: a channel, its control, its output channel, and the second worker's
+/// control, passed on.
 fn first_set() -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![
@@ -28,7 +28,7 @@ fn first_set() -> BlockSet {
     BlockSet::new(blocks, MOST_FRAMES).unwrap()
 }
 
-/// What the master sees: the way there of the first worker, and the way back of the second.
+/// Blocks of the master: input of the first worker, output of the second.
 fn whole_set() -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![

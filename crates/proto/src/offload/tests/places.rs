@@ -1,4 +1,4 @@
-//! Answers by position: what is heard, whatever blocks the host makes and whatever is missing.
+//! Answers by position, with any block sizes and losses.
 
 use proptest::prelude::*;
 
@@ -12,17 +12,16 @@ fn config(delay: u32, stand_in: StandIn) -> ReturnsConfig {
     ReturnsConfig { inputs: 2, outputs: 2, rate: RATE, delay, most_frames: MOST, stand_in }
 }
 
-/// What goes in: loud, and without a value twice.
+/// Input: loud, without repeated values.
 fn dry(channel: usize, frame: u64) -> f32 {
     ((frame * 7919 + channel as u64 * 13) % 10_007) as f32 / 10_007.0 - 0.5
 }
 
-/// What comes back for it.
+/// Output for it.
 fn wet(channel: usize, frame: u64) -> f32 {
     (frame as f32 * 0.01).sin() * 0.5 + channel as f32 / 16.0 + dry(channel, frame) / 64.0
 }
 
-/// A host with a worker.
 struct Heard {
     returns: Returns,
     clock: u64,
@@ -46,7 +45,7 @@ impl Heard {
         self.returns.arrived(position, frames, clean)
     }
 
-    /// A run; what `answers` are there is placed between what goes in and what comes out.
+    /// A run; places `answers` between input and output.
     fn run(&mut self, frames: u32, answers: &[(u64, u32)]) {
         for channel in 0..2 {
             let clock = self.clock;
@@ -87,7 +86,7 @@ proptest! {
         stand_in in stand_ins(),
     ) {
         let mut host = Heard::new(config(delay, stand_in), delay);
-        // Each run is a block, which comes back `lag` runs later, or never.
+        // Each run is a block, which returns `lag` runs later, or never.
         let mut blocks: Vec<(u64, u32, bool)> = Vec::new();
         let mut missing = vec![false; 0];
         for (index, (frames, luck)) in runs.iter().enumerate() {
@@ -109,7 +108,7 @@ proptest! {
         prop_assert_eq!(fade, 48);
         let heard = host.heard[0].len();
         let played = heard.saturating_sub(delay as usize);
-        // The ledger says as much: each missing frame that was to be played, those that are cross-faded, and no other.
+        // The ledger has exactly the missing frames due for playback, and the cross-faded ones.
         host.returns.settle();
         let (mut noted, mut faded) = (vec![false; played], vec![false; played]);
         while let Some(damage) = host.returns.poll_damage() {
@@ -165,7 +164,7 @@ proptest! {
     }
 }
 
-/// Runs of 64 frames, each of which comes back in the next, but for those in `lost`.
+/// Runs of 64 frames; each returns in the next run, except those in `lost`.
 fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> Heard {
     let mut host = Heard::new(config, config.delay);
     for run in 0..count {
@@ -180,7 +179,7 @@ fn with_lost(config: ReturnsConfig, count: u64, lost: core::ops::Range<u64>) -> 
 fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
     let mut host = with_lost(config(64, StandIn::Dry), 40, 10..20);
     let heard = &host.heard[1][64..];
-    // After the fade into it, and until the sound is back.
+    // After the fade, and until the sound returns.
     for (frame, heard) in heard.iter().enumerate().take(20 * 64).skip(10 * 64 + 48) {
         assert_eq!(heard.to_bits(), dry(1, frame as u64).to_bits(), "frame {frame}");
     }
@@ -193,10 +192,9 @@ fn dry_stands_in_at_the_same_delay_and_after_the_plugins_own() {
     }
 }
 
-/// What a plugin makes of its input.
 type Plugin = fn(u64) -> f32;
 
-/// Two seconds of a plugin, and one without it: what was played while it was there, and while it was not.
+/// Output during two seconds with a plugin, and one second without it.
 fn heard_beside(stand_in: StandIn, plugin: Plugin, dry: Plugin) -> (Vec<f32>, Vec<f32>) {
     let mut returns = Returns::new(ReturnsConfig { inputs: 1, outputs: 1, ..config(64, stand_in) });
     returns.begin(64);
@@ -221,7 +219,8 @@ fn level(samples: &[f32]) -> f32 {
     (samples.iter().map(|sample| sample * sample).sum::<f32>() / samples.len() as f32).sqrt()
 }
 
-/// A voice of a second: three quarters of it loud, then a pause; and after two seconds 20 dB louder.
+/// A voice with a period of a second: three quarters loud, then a pause; 20 dB louder after two
+/// seconds.
 fn voice(frame: u64) -> f32 {
     let rises = if frame >= 2 * u64::from(RATE) { 10.0 } else { 1.0 };
     let quiet = if frame % 48_000 >= 36_000 { 0.01 } else { 1.0 };
@@ -248,7 +247,7 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
         assert!(of_input <= of_it * 1.3, "{name}: {of_input} > {of_it}");
         assert!(of_input >= of_it * 0.5, "{name}: {of_input} < {of_it}");
     }
-    // What was muted a tenth of a second before stays so.
+    // Sound muted 100 ms before stays muted.
     let muted: Plugin =
         |frame| if frame < 2 * u64::from(RATE) - 4800 { steady_tone(frame) } else { 0.0 };
     let (_, without) = heard_beside(StandIn::Matched, muted, steady_tone);
@@ -259,7 +258,7 @@ fn what_stands_in_is_never_louder_than_the_plugin_was() {
     let (heard, without) = heard_beside(StandIn::Matched, ticks, steady_tone);
     let ratio = level(&without) / level(&heard);
     assert!((0.8..1.2).contains(&ratio), "{ratio}");
-    // Dry is what its name says.
+    // `Dry` does not scale.
     let (heard, without) = heard_beside(StandIn::Dry, |frame| voice(frame) * 0.01, voice);
     assert!(peak(&without) > 900.0 * peak(&heard));
 }
@@ -274,7 +273,7 @@ fn where_nothing_was_heard_of_a_plugin_silence_stands_in() {
 #[test]
 fn no_stand_in_begins_or_ends_with_a_jump() {
     let sine = |frame: u64| (frame as f32 * core::f32::consts::TAU / 480.0).sin() * 0.5;
-    // Of runs shorter than a fade as of others: 640 frames are missing.
+    // Runs shorter and longer than a fade; 640 frames are missing.
     for (stand_in, run) in [StandIn::Matched, StandIn::Dry, StandIn::Conceal, StandIn::LastGood]
         .into_iter()
         .flat_map(|stand_in| [64, 16].map(|run| (stand_in, run)))
@@ -295,7 +294,8 @@ fn no_stand_in_begins_or_ends_with_a_jump() {
         }
         let steps = host.heard[0].windows(2).map(|pair| (pair[1] - pair[0]).abs());
         let most = steps.fold(0.0, f32::max);
-        // The sine itself steps by 0.0065 at most, and a fade of 48 frames by 1/30 of a difference below 1.
+        // The sine steps by at most 0.0065, and a fade of 48 frames by 1/30 of a difference below
+        // 1.
         assert!(most < 0.045, "{stand_in:?} steps by {most} in runs of {run}");
     }
 }
@@ -316,7 +316,7 @@ fn what_is_no_number_passes_as_it_is() {
     }
     assert_eq!(bits(&host.heard[0][64..128]), bits(&samples));
     assert_eq!(bits(&host.heard[0][19 * 64..]), bits(&samples));
-    // A hole after it is filled with numbers.
+    // A gap afterwards contains finite samples.
     host.run(64, &[]);
     assert!(host.heard[0][20 * 64..].iter().all(|sample| sample.is_finite()));
 }

@@ -1,4 +1,4 @@
-//! What a worker asks for, and when.
+//! Requests of a worker.
 
 use super::road::{Fate, OneWay, Recursive, Road, STREAM, master_config, sound, worker_config};
 use crate::offload::datagram::{DatagramKind, Flags, HEAD_BYTES, Head, LEAST_DATAGRAM_BYTES};
@@ -8,7 +8,7 @@ use crate::offload::outbound::OutboundBlocks;
 use crate::offload::worker::{Worker, WorkerConfig};
 use crate::time::{LocalTime, Span};
 
-/// Hands out so many blocks of 64 frames; those that are `lost` do not arrive.
+/// Sends `count` blocks of 64 frames; those in `lost` do not arrive.
 fn with_losses(count: u64, lost: &[u64], worker: WorkerConfig) -> Road {
     let mut road = Road::new(master_config(64), worker);
     let fates = (0..count).map(|at| if lost.contains(&at) { Fate::Lost } else { Fate::Arrives });
@@ -88,7 +88,7 @@ fn a_worker_that_joins_late_is_given_the_epoch_from_its_beginning() {
         road.hand_out(64);
     });
     road.carry();
-    // The first is gone; another is started in its place.
+    // The first worker is gone; another replaces it.
     (road.worker, road.plugin) = (late, Recursive::default());
     road.turns.clear();
     for _ in 0..12 {
@@ -110,7 +110,7 @@ fn a_worker_that_joins_too_late_is_given_what_is_kept_and_is_dirty() {
         road.hand_out(64);
         road.carry();
     });
-    // No more than a few are replayed with each.
+    // Only a few are replayed with each.
     (0..2).for_each(|_| {
         road.hand_out(64);
         road.carry();
@@ -191,7 +191,7 @@ fn a_worker_that_begins_anew_answers_in_time_after_four_blocks() {
             road.carry();
             road.master.release(road.master.next());
         });
-        // Its process died, and the next one works for the same stream.
+        // Its process died; the next one serves the same stream.
         (road.worker, road.plugin) = (Worker::new(worker()).unwrap(), Recursive::default());
         for _ in 0..4 {
             road.hand_out(64);
@@ -199,7 +199,7 @@ fn a_worker_that_begins_anew_answers_in_time_after_four_blocks() {
             road.pass(Span::from_micros(1333));
         }
         let last = road.turns.last().map(|turn| (turn.block, turn.clean));
-        // One that can hear all does.
+        // A worker that can get all blocks does.
         assert_eq!(last, Some((blocks + 3, !is_dirty)), "of {blocks}");
     }
 }
@@ -252,7 +252,7 @@ fn a_block_that_goes_on_coming_after_it_was_asked_for_is_asked_for_again() {
     assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
     road.worker.handle(&parts[1], road.now);
     assert_eq!(asks(&mut road.worker, road.now), []);
-    // What was asked for is lost on its way too.
+    // The requested block is lost too.
     road.pass(Span::from_millis(40));
     assert_eq!(asks(&mut road.worker, road.now), [(0, 1)]);
 }
@@ -261,7 +261,7 @@ fn a_block_that_goes_on_coming_after_it_was_asked_for_is_asked_for_again() {
 fn of_long_blocks_fewer_are_replayed_at_a_time_but_two() {
     let mut left = Vec::new();
     for frames in [256, 8_000, 20_000, 60_000] {
-        // Whatever was agreed on at most.
+        // Independent of the agreed maximum.
         let config = MasterConfig { set: sound(65_536), datagram_bytes: 9000, ..master_config(80) };
         let mut road = Road::new(config, worker_config(None));
         let mut room = vec![0; 9000];

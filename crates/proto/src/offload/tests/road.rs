@@ -1,4 +1,4 @@
-//! A master, a worker, and a road between them that tests do things to.
+//! A master, a worker, and a path between them that tests control.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::time::{LocalTime, Span};
 pub(super) const STREAM: u32 = 0x7461_7574;
 pub(super) const MOST_FRAMES: u32 = 256;
 
-/// One channel there, a control, and one channel back.
+/// One channel out, a control, and one channel back.
 pub(super) fn sound(most_frames: u32) -> BlockSet {
     let block = |way, length| BlockSpec { element: Element::F32, way, length };
     let blocks = vec![
@@ -52,7 +52,7 @@ pub(super) fn worker_config(memory: Option<u64>) -> WorkerConfig {
     }
 }
 
-/// A plugin that never forgets, scaled by its control.
+/// A plugin with unlimited memory, scaled by its control.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Recursive {
     last: f32,
@@ -67,7 +67,7 @@ impl Recursive {
     }
 }
 
-/// What goes into frame `index` of a channel: every value once, and all of them odd.
+/// Input of frame `index`: unique values.
 pub(super) fn input(index: u64) -> f32 {
     f32::from_bits(0x3f00_0000 | (index as u32).wrapping_mul(2_654_435_761) >> 9)
 }
@@ -86,13 +86,13 @@ pub(super) fn bits(samples: &[f32]) -> Vec<u32> {
     samples.iter().map(|sample| sample.to_bits()).collect()
 }
 
-/// What happens to one datagram.
+/// Fate of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Arrives,
     Lost,
     Twice,
-    /// Arrives after so many others.
+    /// Arrives after this many others.
     Later(u8),
 }
 
@@ -106,7 +106,7 @@ pub(super) fn fates() -> impl Strategy<Value = Vec<Fate>> {
     proptest::collection::vec(fate, 0..200)
 }
 
-/// One way of a road: datagrams meet their fates one after the other, and none when those are used up.
+/// One direction: datagrams meet these fates in turn, then all arrive.
 #[derive(Debug, Default)]
 pub(super) struct OneWay {
     fates: VecDeque<Fate>,
@@ -119,7 +119,7 @@ impl OneWay {
         Self { fates: fates.into(), ..Self::default() }
     }
 
-    /// Whether nothing happens to datagrams any more.
+    /// Whether all further datagrams arrive.
     pub(super) fn is_good(&self) -> bool {
         self.fates.is_empty()
     }
@@ -153,7 +153,7 @@ pub(super) struct Road {
     pub(super) now: LocalTime,
     pub(super) plugin: Recursive,
     pub(super) turns: Vec<BlockTurn>,
-    /// What the master handed out, and what a plugin that missed nothing makes of it.
+    /// Positions of sent blocks, and the output of a plugin that missed none.
     pub(super) truth: Vec<(u64, Vec<f32>)>,
     true_plugin: Recursive,
     room: Vec<u8>,
@@ -177,7 +177,6 @@ impl Road {
         }
     }
 
-    /// Hands out so many frames.
     pub(super) fn hand_out(&mut self, frames: u32) -> u64 {
         let position = self.master.position();
         let block = self.master.next();
@@ -192,7 +191,7 @@ impl Road {
         block
     }
 
-    /// Carries all there is, both ways, until nothing moves at this instant.
+    /// Carries datagrams both ways until none is left.
     pub(super) fn carry(&mut self) {
         let Self { master, worker, there, back, now, room, .. } = self;
         loop {
@@ -220,13 +219,13 @@ impl Road {
         self.now += span;
     }
 
-    /// What came back of a block, as sound, and whether it is clean.
+    /// Answer to a block as sound, and whether it is clean.
     pub(super) fn answer(&self, block: u64) -> Option<(Vec<f32>, bool)> {
         let answer = self.master.answer(block)?;
         Some((floats(answer.bytes), !answer.flags.has(Flags::DIRTY)))
     }
 
-    /// Holds an answer against the truth.
+    /// Whether the answer is correct.
     pub(super) fn is_true(&self, block: u64) -> bool {
         let (position, truth) = &self.truth[block as usize];
         self.master.answer(block).is_some_and(|answer| {
@@ -235,7 +234,7 @@ impl Road {
     }
 }
 
-/// Runs all blocks whose turn it is. Returns how many.
+/// Runs all blocks that are due. Returns their number.
 pub(super) fn run(worker: &mut Worker, plugin: &mut Recursive, turns: &mut Vec<BlockTurn>) -> u32 {
     let mut count = 0;
     while let Some(turn) = worker.next_turn() {

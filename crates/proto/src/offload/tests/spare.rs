@@ -1,4 +1,4 @@
-//! Two workers with the same blocks, and hosts that hurry.
+//! Two workers with the same blocks, and hosts faster than real time.
 
 use crate::offload::datagram::Flags;
 use crate::offload::master::BlockAnswer;
@@ -7,7 +7,6 @@ use crate::offload::pace::{HeldUp, RunPace};
 use crate::time::{LocalTime, Span};
 use crate::units::Rate;
 
-/// What an answer that came then says of its plugin.
 fn answer(came: i64, dirty: bool) -> BlockAnswer<'static> {
     let flags = if dirty { Flags::DIRTY } else { Flags::NONE };
     BlockAnswer {
@@ -42,7 +41,7 @@ fn the_first_clean_answer_is_played_and_a_dirty_one_only_where_there_is_none() {
 struct Runs {
     pace: RunPace,
     now: LocalTime,
-    /// The part of each wait that no answer ended.
+    /// Part of each wait without an answer.
     in_vain: Span,
 }
 
@@ -52,7 +51,8 @@ impl Runs {
         Self { pace, now: LocalTime::ZERO, in_vain: Span::ZERO }
     }
 
-    /// So many runs of 480 frames, which are 10 ms, one each `every`, of which `waited` was our doing.
+    /// `count` runs of 480 frames (10 ms), one each `every`, of which `waited` was waiting for
+    /// answers.
     fn run(&mut self, count: u32, every: Span, waited: Span) -> bool {
         for _ in 0..count {
             self.now += every;
@@ -70,16 +70,16 @@ fn a_host_in_real_time_is_never_taken_for_a_render() {
     assert!(!runs.run(1, Span::from_millis(200), Span::ZERO));
     assert!(!runs.run(20, Span::from_micros(50), Span::ZERO));
     assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
-    // It stood still for 0.9 s and for 8 s, and catches up with all of it.
+    // It stood still for 0.9 s and for 8 s, and catches up fully.
     for (stall, runs_behind) in [(900, 89), (8000, 799)] {
         assert!(!runs.run(1, Span::from_millis(stall), Span::ZERO));
         assert!(!runs.run(runs_behind, Span::from_micros(50), Span::ZERO), "after {stall} ms");
         assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
     }
-    // It catches up slowly, at twice the speed of time.
+    // It catches up at twice real time.
     assert!(!runs.run(1, Span::from_millis(900), Span::ZERO));
     assert!(!runs.run(178, Span::from_millis(5), Span::ZERO));
-    // Its transport stood for a minute.
+    // Its transport stopped for a minute.
     assert!(!runs.run(1, Span::from_secs(60), Span::ZERO));
     assert!(!runs.run(100, Span::from_millis(10), Span::ZERO));
 }
@@ -87,7 +87,7 @@ fn a_host_in_real_time_is_never_taken_for_a_render() {
 #[test]
 fn a_card_that_is_fast_never_makes_a_host_a_render() {
     let mut runs = Runs::new();
-    // 500 ppm, for three hours: five seconds ahead of time.
+    // 500 ppm for three hours: five seconds ahead.
     for _ in 0..1_080_000 {
         assert!(!runs.run(1, Span::from_micros(9_995), Span::ZERO), "at {:?}", runs.now);
     }
@@ -98,7 +98,7 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
     let mut runs = Runs::new();
     runs.run(1000, Span::from_millis(10), Span::ZERO);
     assert!(runs.run(60, Span::from_millis(1), Span::ZERO));
-    // We hold it up: still a render.
+    // Waiting slows it down: still a render.
     assert!(runs.run(1000, Span::from_millis(20), Span::from_millis(19)));
     assert!(!runs.run(60, Span::from_millis(10), Span::ZERO));
 }
@@ -107,7 +107,7 @@ fn a_render_is_found_out_within_a_second_of_sound_and_so_is_its_end() {
 fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
     let mut runs = Runs::new();
     assert_eq!(runs.pace.patience(), Span::ZERO);
-    // 27 runs are 267 ms ahead: a host that fills its buffers, perhaps.
+    // 27 runs are 267 ms ahead: perhaps a host that fills its buffers.
     assert!(runs.run(28, Span::from_micros(100), Span::ZERO));
     let patience = runs.pace.patience();
     assert!((Span::from_millis(200)..Span::from_millis(220)).contains(&patience), "{patience}");
@@ -115,11 +115,11 @@ fn a_host_that_renders_is_held_up_in_vain_as_long_as_it_is_ahead() {
     runs.in_vain = patience;
     runs.run(1, runs.in_vain, runs.in_vain);
     assert!(runs.pace.patience() < Span::from_millis(11), "{}", runs.pace.patience());
-    // Ten seconds of sound later it is no host in real time.
+    // Ten seconds of sound later it is certainly not in real time.
     runs.in_vain = Span::ZERO;
     assert!(runs.run(1000, Span::from_micros(100), Span::ZERO));
     assert!(runs.pace.patience() > Span::from_secs(8), "{}", runs.pace.patience());
-    // Answers that take three times as long as their sound are no reason to wait for less.
+    // Answers that take three times as long as their sound do not shorten the wait.
     assert!(runs.run(1000, Span::from_millis(30), Span::from_millis(29)));
     assert!(runs.pace.patience() > Span::from_secs(16), "{}", runs.pace.patience());
 }

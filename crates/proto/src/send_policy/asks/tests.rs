@@ -1,5 +1,3 @@
-//! Whose word moves a sender, and how far.
-
 use core::net::IpAddr;
 
 use super::*;
@@ -14,12 +12,12 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
 }
 
-/// A host that asks at time zero for so much, where packets go to these.
+/// Requests of a host at time 0, for these destinations.
 fn asks(from: &str, destinations: &[&str], millis: i64) -> Ask {
     let mut ask = Ask::default();
     ask.set_worth(TrustLevel::of(host(from), destinations.iter().copied().map(host)));
     ask.need(Some(Span::from_millis(millis)), at(0));
-    // Every other packet does not reach it.
+    // Every second packet is lost.
     for report in 0..20 {
         let expected = report * 1000;
         let missing = expected / 2;
@@ -36,7 +34,7 @@ fn a_stranger_moves_neither_latency_nor_redundancy() {
     assert_eq!(latency([&stranger], LIMITS.latency(false), at(1)), None);
     assert_eq!(losses([&stranger], at(1)), Losses::UNKNOWN);
     assert_eq!(stranger.longest(), Some(Span::from_secs(2)), "it is told of all the same");
-    // Beside a receiver it changes nothing.
+    // No effect next to a receiver.
     let receiver = asks("10.0.0.3", &to, 30);
     let both = [&stranger, &receiver];
     assert_eq!(latency(both, LIMITS.latency(false), at(1)), Some(Span::from_millis(30)));

@@ -1,15 +1,15 @@
-//! The clock reference format (CRF; IEEE 1722-2016 §10): when the events of a media clock were, in whole times.
+//! Clock reference format (CRF; IEEE 1722-2016 §10): absolute times of media clock events.
 //!
-//! | byte | field | is |
+//! | byte | field | meaning |
 //! |---|---|---|
 //! | 0 | `subtype` | 0x04, CRF |
 //! | 1 | `sv`, `version`, `mr`, `fs`, `tu` | 1 bit, 3 (0), 1, one between, 1, 1 |
 //! | 2 | `sequence_num` | counts packets |
-//! | 3 | `type` | what an event is: 1 AUDIO_SAMPLE |
-//! | 4 | `stream_id` | of the talker: its address and a number of its own, 48 and 16 bits |
-//! | 12 | `pull`, `base_frequency` | 3 bits: what multiplies it, 0 nothing; 29: events in a second, nominally |
+//! | 3 | `type` | kind of event: 1 AUDIO_SAMPLE |
+//! | 4 | `stream_id` | the talker's address and its stream number, 48 and 16 bits |
+//! | 12 | `pull`, `base_frequency` | 3 bits: multiplier, 0 for none; 29: nominal events per second |
 //! | 16 | `crf_data_length` | bytes of times |
-//! | 18 | `timestamp_interval` | events from one time to the next |
+//! | 18 | `timestamp_interval` | events between two times |
 //! | 20 | `crf_data` | times of 64 bits: TAI, ns |
 
 use super::{Encapsulation, MEDIA_RESTART, STREAM_VALID, VERSION};
@@ -19,80 +19,80 @@ use crate::units::Rate;
 
 /// `subtype` (table 6).
 pub const SUBTYPE: u8 = 0x04;
-/// Bytes before the times.
+/// Header bytes.
 pub const CRF_HEADER_BYTES: usize = 20;
-/// `type` of a clock of samples.
+/// `type` of a sample clock.
 const AUDIO_SAMPLE: u8 = 1;
-/// `tu`: the clock of the times is not to be relied upon.
+/// `tu`: the clock of the times is uncertain.
 const TIME_UNCERTAIN: u8 = 1;
-/// Bytes of a time.
 const TIME_BYTES: usize = 8;
-/// Times are no further apart: what is followed is to be told of more often than a card strays.
+/// Maximum interval of times: shorter than the time in which a card drifts noticeably.
 const LONGEST_INTERVAL: Span = Span::from_secs(1);
 
-/// Whether a datagram is of CRF, good or not: a stream's socket may have to hand it to who follows a clock.
+/// Whether a datagram is CRF, valid or not: a stream's socket may have to pass it to a clock
+/// follower.
 pub fn is_crf(encapsulation: Encapsulation, datagram: &[u8]) -> bool {
     encapsulation.split(datagram).is_some_and(|(_, pdu)| pdu.first() == Some(&SUBTYPE))
 }
 
-/// What stands before the times.
+/// Header of a CRF packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrfHead {
-    /// Of the talker.
+    /// Stream id of the talker.
     pub stream: StreamId,
     /// `sequence_num`.
     pub number: u8,
-    /// `mr`: changes where the media clock began anew.
+    /// `mr`: toggles when the media clock restarts.
     pub restarts: bool,
-    /// `tu`: the times are not to be relied upon.
+    /// `tu`: the times are uncertain.
     pub uncertain: bool,
-    /// `base_frequency`: events in a second, nominally.
+    /// `base_frequency`: nominal events per second.
     pub nominal: Rate,
-    /// `timestamp_interval`: events from one time to the next.
+    /// `timestamp_interval`: events between two times.
     pub interval: u16,
 }
 
-/// A packet that tells of a clock of samples.
+/// CRF packet of a sample clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrfPacket<'a> {
-    /// What stands before the times.
+    /// Header.
     pub head: CrfHead,
     times: &'a [[u8; TIME_BYTES]],
 }
 
-/// Why a datagram tells nothing of the clock that is followed.
+/// Reason for rejecting a CRF datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrfInvalid {
-    /// Shorter than what stands before the times.
+    /// Shorter than the header.
     Truncated,
-    /// Another kind of data than CRF.
+    /// Not CRF.
     Subtype,
     /// Not version 0.
     Version,
-    /// `sv` is not set, so that nobody knows whose it is.
+    /// Stream id not valid (`sv`).
     Unnamed,
-    /// Another stream than the one that is followed.
+    /// Another stream than the followed one.
     OtherStream,
-    /// Events that are no samples: pictures, lines, or something of the user's own.
+    /// Events other than audio samples, such as video frames or lines.
     Type,
-    /// The frequency is multiplied, as for films that run slower; no stream of ours is.
+    /// Frequency with a multiplier, as for slowed-down film; unsupported.
     Pull,
-    /// A frequency that streams cannot have, or that is no multiple or part of the stream's.
+    /// Unsupported frequency, or not a multiple or fraction of the stream's.
     Frequency,
-    /// No events from one time to the next, or more than a second of them.
+    /// Interval of zero, or more than a second.
     Interval,
-    /// No times, or not whole ones.
+    /// No times, or incomplete ones.
     Length,
-    /// The times end beyond the packet.
+    /// Times beyond the end of the packet.
     BeyondEnd,
-    /// Times that are not an interval apart, or beyond all clocks.
+    /// Times not an interval apart, or out of range.
     Times,
 }
 
 impl CrfInvalid {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 12;
-    /// All of them, each at its [`CrfInvalid::index`].
+    /// All reasons, in the order of [`CrfInvalid::index`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::Truncated,
         Self::Subtype,
@@ -107,7 +107,7 @@ impl CrfInvalid {
         Self::BeyondEnd,
         Self::Times,
     ];
-    /// The names that reports and scripts use, at their [`CrfInvalid::index`].
+    /// Names for reports and scripts, in the order of [`CrfInvalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",
         "subtype",
@@ -123,19 +123,19 @@ impl CrfInvalid {
         "times",
     ];
 
-    /// The reason as a place in an array of [`CrfInvalid::COUNT`] counters.
+    /// Index into an array of [`CrfInvalid::COUNT`] counters.
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
 impl CrfHead {
-    /// How long so many intervals are, nominally.
+    /// Nominal duration of intervals.
     pub fn nominal_span(&self, intervals: i64) -> Span {
         self.nominal.span_of(Frames::new(intervals.saturating_mul(self.interval.into())))
     }
 
-    /// The packet with these times, behind what stands before it.
+    /// Writes a packet with these times, without encapsulation.
     pub fn write(&self, times: &[WallTime]) -> Vec<u8> {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(self.restarts, MEDIA_RESTART) | flag(self.uncertain, TIME_UNCERTAIN);
@@ -150,7 +150,7 @@ impl CrfHead {
 }
 
 impl<'a> CrfPacket<'a> {
-    /// Reads what came, behind what stands before it there.
+    /// Reads a packet within its encapsulation.
     pub fn read(encapsulation: Encapsulation, datagram: &'a [u8]) -> Result<Self, CrfInvalid> {
         let (_, pdu) = encapsulation.split(datagram).ok_or(CrfInvalid::Truncated)?;
         if pdu.first().is_some_and(|subtype| *subtype != SUBTYPE) {
@@ -184,7 +184,7 @@ impl<'a> CrfPacket<'a> {
             return Err(CrfInvalid::Interval);
         }
         let length = usize::from(half(16));
-        // Frames of Ethernet are filled up to 60 bytes: what follows the times is nothing.
+        // Ethernet frames are padded to 60 bytes.
         let (times, odd) =
             rest.get(..length).ok_or(CrfInvalid::BeyondEnd)?.as_chunks::<TIME_BYTES>();
         if times.is_empty() || !odd.is_empty() {
@@ -194,18 +194,19 @@ impl<'a> CrfPacket<'a> {
         if packet.is_steady() { Ok(packet) } else { Err(CrfInvalid::Times) }
     }
 
-    /// Its times, the first to the last.
+    /// Times of the packet, in order.
     pub fn times(&self) -> impl ExactSizeIterator<Item = WallTime> + use<'a> {
         self.times.iter().map(|time| WallTime::from_unix_nanos(i64::from_be_bytes(*time)))
     }
 
-    /// Whether its times are an interval apart, to an eighth: what any clock of samples is within by far.
+    /// Whether the times are an interval apart, within an eighth: a wide margin for any sample
+    /// clock.
     fn is_steady(&self) -> bool {
         let nominal = self.head.nominal_span(1);
         let near =
             |(one, next): (WallTime, WallTime)| (next - one - nominal).abs() <= nominal.divided(8);
         self.times().zip(self.times().skip(1)).all(near)
-            // Of an unsigned number, more than half of which no clock of ours can show.
+            // Unsigned on the wire; our clocks cannot represent the upper half.
             && self.times().all(|time| time.as_unix_nanos() >= 0)
     }
 }

@@ -1,21 +1,21 @@
-//! Messages of MAAP (IEEE 1722-2016 annex B), by which talkers agree on the addresses of groups.
+//! MAAP messages (IEEE 1722-2016 annex B), for the allocation of multicast addresses.
 //!
-//! | byte | field | is |
+//! | byte | field | meaning |
 //! |---|---|---|
 //! | 0 | `subtype` | 0xFE, MAAP |
 //! | 1 | `sv`, `version`, `message_type` | 1 bit (0), 3 (0), 4: 1 probe, 2 defend, 3 announce |
 //! | 2 | `maap_version`, `maap_data_length` | 5 bits (1), 11: bytes after `stream_id`, 16 |
 //! | 4 | `stream_id` | 0 |
 //! | 12 | `requested_start_address` | 48 bits |
-//! | 18 | `requested_count` | so many from there on |
-//! | 20 | `conflict_start_address` | of a defence: what of it the defender has |
-//! | 26 | `conflict_count` | so many from there on |
+//! | 18 | `requested_count` | number of addresses |
+//! | 20 | `conflict_start_address` | in a defend message: first address of the conflict |
+//! | 26 | `conflict_count` | number of addresses in conflict |
 
 use super::VERSION;
 
-/// The group that all messages but defences go to (table B.9).
+/// Multicast group of all messages except defend (table B.9).
 pub const GROUP: [u8; 6] = [0x91, 0xE0, 0xF0, 0x00, 0xFF, 0x00];
-/// The addresses that are given away (table B.9): the first, and how many.
+/// Dynamic allocation pool (table B.9).
 pub const POOL: GroupRange =
     GroupRange { first: [0x91, 0xE0, 0xF0, 0x00, 0x00, 0x00], count: 0xFE00 };
 /// `subtype` (table 6).
@@ -27,42 +27,42 @@ pub const MESSAGE_BYTES: usize = 28;
 const MAAP_VERSION: u16 = 1;
 const DATA_BYTES: u16 = 16;
 
-/// Addresses that follow each other.
+/// Range of consecutive addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupRange {
-    /// The lowest of them.
+    /// Lowest address.
     pub first: [u8; 6],
-    /// How many.
+    /// Number of addresses.
     pub count: u16,
 }
 
 impl GroupRange {
-    /// None.
+    /// Empty range.
     pub const NONE: Self = Self { first: [0; 6], count: 0 };
 
-    /// One address.
+    /// Range of one address.
     pub const fn only(address: [u8; 6]) -> Self {
         Self { first: address, count: 1 }
     }
 
-    /// The first, and the one after the last, as numbers.
+    /// First address and end (exclusive), as numbers.
     const fn bounds(&self) -> (u64, u64) {
         let [a, b, c, d, e, f] = self.first;
         let first = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
         (first, first + self.count as u64)
     }
 
-    /// The address at so many after the first.
+    /// Address at `index` in the range.
     pub const fn at(&self, index: u16) -> [u8; 6] {
         let [_, _, a, b, c, d, e, f] = (self.bounds().0 + index as u64).to_be_bytes();
         [a, b, c, d, e, f]
     }
 
-    /// What both have, if there is anything.
+    /// Intersection of both ranges, if not empty.
     pub fn shared_with(&self, other: &Self) -> Option<Self> {
         let ((first, end), (others, others_end)) = (self.bounds(), other.bounds());
         let (from, to) = (first.max(others), end.min(others_end));
-        // No more than the shorter of both, so that it fits.
+        // At most the shorter count, so it fits.
         let count = to.checked_sub(from).filter(|count| *count > 0)? as u16;
         Some(Self { first: self.at((from - first) as u16), count })
     }
@@ -71,37 +71,36 @@ impl GroupRange {
 /// `message_type` (table B.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaapKind {
-    /// Somebody would like to have addresses.
+    /// Query whether addresses are free.
     Probe,
-    /// Somebody has them.
+    /// Reply that addresses are in use.
     Defend,
-    /// Somebody has them, and says so from time to time.
+    /// Periodic announcement of addresses in use.
     Announce,
 }
 
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaapMessage {
-    /// What it says.
+    /// Message type.
     pub kind: MaapKind,
-    /// Of which addresses; in a defence, those that were asked for.
+    /// Addresses concerned; in a defend message, the requested ones.
     pub requested: GroupRange,
-    /// In a defence: those of them that are taken.
+    /// In a defend message, the requested addresses in use.
     pub conflict: GroupRange,
 }
 
 impl MaapMessage {
-    /// One that asks for addresses, or says that they are taken.
+    /// Creates a probe or announcement.
     pub const fn about(kind: MaapKind, requested: GroupRange) -> Self {
         Self { kind, requested, conflict: GroupRange::NONE }
     }
 
-    /// Reads what stands behind the head of a frame; `None` for what is no message of MAAP that this version
-    /// understands.
+    /// Reads a message after the frame header; `None` if it is not a supported MAAP message.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<MESSAGE_BYTES>()?;
         let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        // Later versions add behind these (§B.2.3).
+        // Later versions append fields (§B.2.3).
         let understood =
             bytes[0] == SUBTYPE && bytes[1] & VERSION == 0 && half(2) & 0x7FF >= DATA_BYTES;
         let kind = match bytes[1] & 0xF {
@@ -117,7 +116,7 @@ impl MaapMessage {
         understood.then_some(Self { kind, requested: range(12), conflict: range(20) })
     }
 
-    /// The message as it goes behind the head of a frame.
+    /// Message without frame header.
     pub fn write(&self) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
         bytes[0] = SUBTYPE;

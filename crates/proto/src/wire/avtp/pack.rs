@@ -1,4 +1,4 @@
-//! How packets of AAF are written: with a time each, for one stream.
+//! Writes AAF packets of one stream, each with a time.
 
 use super::{
     AAF, Encapsulation, HEADER_BYTES, MEDIA_RESTART, STREAM_VALID, TIME_UNCERTAIN, TIME_VALID,
@@ -6,9 +6,9 @@ use super::{
 };
 use crate::packet::{Pack, Packed, PackedSound, PacketHead, PresentationTime};
 
-/// Writes packets that Ethernet carries.
+/// Writer for Ethernet.
 pub const ETHERNET_PACK: &dyn Pack = &AafPack(Encapsulation::Ethernet);
-/// Writes packets that UDP carries.
+/// Writer for UDP.
 pub const UDP_PACK: &dyn Pack = &AafPack(Encapsulation::Udp);
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Pack for AafPack {
         room: &mut [u8],
     ) -> Packed {
         let (before, rest) = room.split_at_mut(self.0.bytes());
-        // A number of fewer bits than four bytes stands nowhere else.
+        // Numbers shorter than four bytes are only in the AVTPDU.
         let number = head.number.value.to_be_bytes();
         before.copy_from_slice(&number[4 - before.len()..]);
         let channels = (sound.format.channels.count() as u16).to_be_bytes();

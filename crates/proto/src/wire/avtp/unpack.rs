@@ -1,4 +1,4 @@
-//! How packets of AAF are read: with a time each or sparse ones, of any talker.
+//! Reads AAF packets of any talker, with all times or sparse ones.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::packet::{
 use crate::stream::StreamFormat;
 use crate::wrap::Wrapped;
 
-/// Reads packets of AAF.
+/// Reader of AAF packets.
 #[derive(Debug, Clone, Copy)]
 pub struct AafUnpack {
     encapsulation: Encapsulation,
-    /// The one stream that is heard, where that is settled; else the first that comes.
+    /// Accepted stream; all if `None`.
     only: Option<StreamId>,
 }
 
 impl AafUnpack {
-    /// Of one stream, or of any.
+    /// Creates a reader for one stream, or all.
     pub fn of(encapsulation: Encapsulation, only: Option<StreamId>) -> Arc<dyn Unpack> {
         Arc::new(Self { encapsulation, only })
     }
@@ -55,7 +55,7 @@ impl Unpack for AafUnpack {
         if time.is_none() && head[22] & SPARSE == 0 {
             return Err(Invalid::Untimed);
         }
-        // Frames of Ethernet are filled up to 60 bytes: what follows the sound is nothing.
+        // Ethernet frames are padded to 60 bytes.
         let payload = rest.get(..half(20).into()).ok_or(Invalid::SoundBeyondEnd)?;
         Ok(MediaPacket {
             head: PacketHead {

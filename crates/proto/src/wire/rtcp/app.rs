@@ -1,4 +1,4 @@
-//! What tautline ends tell each other beyond the standards, in APP packets (RFC 3550 §6.7).
+//! tautline's own messages, in APP packets (RFC 3550 §6.7).
 
 use super::packet_type;
 use crate::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
@@ -10,39 +10,35 @@ use crate::units::{Channels, Rate};
 
 /// Name of tautline's APP packets.
 pub(super) const NAME: &str = "taut";
-/// Subtype of an [`Announcement`].
 pub(super) const ANNOUNCEMENT: u8 = 0;
-/// Subtype of an [`Effective`].
 pub(super) const EFFECTIVE: u8 = 1;
 
-/// Sender to receivers: the stream and the latency it promises.
+/// Sender to receivers: the stream and its announced latency.
 ///
 /// On the wire, big-endian: link offset in nanoseconds (64 bits), frames per second (32), channels
 /// (16), frames per packet (16), coding (8: [`CodingRow::number`](crate::codec::CodingRow)),
-/// payload type (8), zero (15), whether it wants [`PathFeedback`](crate::congestion::PathFeedback) (1),
-/// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock less that, veiled
-/// (64), and the card's clock (64). Senders that do not say it leave out what is behind the zero;
-/// clocks that are not known are 0.
+/// payload type (8), zero (15), request for [`PathFeedback`](crate::congestion::PathFeedback) (1),
+/// packing age in nanoseconds (64), the host's clock (64), the sender's wall clock minus that,
+/// veiled (64), and the card's clock (64). Senders may omit the fields after the zero; unknown
+/// clocks are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
-    /// From capture to DAC. Zero or more.
+    /// Latency from capture to DAC, not negative.
     pub link_offset: Span,
-    /// The stream. A packet of more than 65 535 frames is written as one of that many.
+    /// Format of the stream. Packets are limited to 65 535 frames on the wire.
     pub format: StreamFormat,
-    /// How old the first frame of a packet is at most when the packet leaves
-    /// ([`StreamFormat::packing_age`]).
+    /// Maximum age of a packet's first frame when sent ([`StreamFormat::packing_age`]).
     pub packing_age: Span,
-    /// The host's clock, by which the sender's wall clock runs, where it has a name.
+    /// Named host clock that the sender's wall clock follows, if any.
     pub host: Option<HostReading>,
-    /// What sets the pace of the card that the stream is captured by, where that has a name.
+    /// Named clock of the capturing card, if any.
     pub card: Option<ClockId>,
-    /// Whether the sender follows what the path carries and wants to know it.
+    /// Whether the sender adapts to the path and requests feedback.
     pub wants_feedback: bool,
 }
 
 impl Announcement {
     pub(super) const BYTES: usize = 52;
-    /// Where those of clocks begin.
     const CLOCKS: usize = 28;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -66,8 +62,8 @@ impl Announcement {
         bytes
     }
 
-    /// `None` if it is too short or of a stream that this program cannot carry; what follows the
-    /// known fields is left to later versions.
+    /// Returns `None` if it is too short or the stream is unsupported. Ignores additional fields of
+    /// later versions.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (offset, rest) = bytes.split_first_chunk()?;
         let (rate, rest) = rest.split_first_chunk()?;
@@ -97,8 +93,8 @@ impl Announcement {
     }
 }
 
-/// Takes out of a datagram the names of the clocks that its announcements tell, so that two ends on
-/// one machine do as if they were on two. What is no report is left as it is.
+/// Erases the clock names in the announcements of a datagram, so that two ends on one machine
+/// behave as if on two. Other datagrams stay unchanged.
 pub fn hide_clocks(datagram: &mut [u8]) {
     let mut left = datagram;
     while let Some(&[first, kind, high, low]) = left.first_chunk() {
@@ -113,22 +109,22 @@ pub fn hide_clocks(datagram: &mut [u8]) {
     }
 }
 
-/// Receiver to sender: the latency that its playout reaches.
+/// Receiver to sender: the latency that its playout achieves.
 ///
-/// On the wire, big-endian: stream (32 bits), then four lengths in nanoseconds (64 each); the last is
-/// left out by receivers that do not say it, and 0 where they do not know it.
+/// On the wire, big-endian: stream (32 bits), then four durations in nanoseconds (64 each). The
+/// last may be omitted, and is 0 if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effective {
-    /// The stream.
+    /// SSRC of the stream.
     pub ssrc: u32,
-    /// The link offset the receiver was told to keep. Zero or more.
+    /// Configured link offset, not negative.
     pub configured: Span,
-    /// From capture to DAC as the receiver's ledger has it; zero where nothing is played, as all is
-    /// late.
+    /// Latency from capture to DAC in the receiver's ledger; zero if all packets are late and
+    /// nothing is played.
     pub effective: Span,
-    /// How far the truth may be from that, either way. Zero or more.
+    /// Maximum error of the latency in either direction, not negative.
     pub uncertainty: Span,
-    /// The link offset that would do, by what the receiver measured. More than zero.
+    /// Measured link offset that would suffice, positive.
     pub needed: Option<Span>,
 }
 
@@ -161,23 +157,21 @@ impl Effective {
     }
 }
 
-/// Nanoseconds, unsigned: below zero is zero.
+/// Unsigned nanoseconds; negative spans become zero.
 fn nanos(span: Span) -> [u8; 8] {
     span.as_nanos().max(0).to_be_bytes()
 }
 
-/// Beyond 292 years is [`Span::MAX`].
+/// Span from nanoseconds; [`Span::MAX`] beyond 292 years.
 fn span(bytes: [u8; 8]) -> Span {
     i64::try_from(u64::from_be_bytes(bytes)).map_or(Span::MAX, Span::from_nanos)
 }
 
-/// Subtype of a [`DisciplinedClock`].
 pub(super) const KEPT: u8 = 3;
 pub(super) const KEPT_BYTES: usize = 20;
 
-/// On the wire, big-endian: UTC less the clock of the reporter's NTP stamps in nanoseconds (64 bits,
-/// signed), how far that may be off (64), what keeps it (8: 1 the system's own means, 2 PTP), zero
-/// (24).
+/// On the wire, big-endian: UTC minus the clock of the reporter's NTP timestamps in nanoseconds (64
+/// bits, signed), its maximum error (64), the source (8: 1 system, 2 PTP), zero (24).
 pub(super) fn kept_to_bytes(kept: DisciplinedClock) -> [u8; KEPT_BYTES] {
     let mut bytes = [0; KEPT_BYTES];
     bytes[..8].copy_from_slice(&kept.offset.as_nanos().to_be_bytes());
@@ -186,7 +180,7 @@ pub(super) fn kept_to_bytes(kept: DisciplinedClock) -> [u8; KEPT_BYTES] {
     bytes
 }
 
-/// `None` where it is kept by means that are not known here.
+/// Returns `None` if the source is unknown.
 pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
     let (offset, rest) = bytes.split_first_chunk()?;
     let (uncertainty, rest) = rest.split_first_chunk()?;
@@ -203,28 +197,26 @@ pub(super) fn kept_from_bytes(bytes: &[u8]) -> Option<DisciplinedClock> {
     })
 }
 
-/// Subtype of a [`PathFeedback`](crate::congestion::PathFeedback).
 pub(super) const FEEDBACK: u8 = 4;
 
-/// Subtype of a [`LossReport`] among tautline's APP packets.
 pub(super) const LOSSES: u8 = 2;
 
-/// Receiver to sender: what was lost of its stream, before and after repair, since it was first
-/// heard.
+/// Receiver to sender: losses of its stream before and after repair, since the first packet.
 ///
-/// On the wire, big-endian: stream (32 bits), then counts of packets (64 bits each): expected, missing and its
-/// runs, repaired, lost, those of outages, and late, the last two of which older versions do not tell.
+/// On the wire, big-endian: stream (32 bits), then packet counts (64 bits each): expected, missing
+/// and runs of missing, repaired, lost, lost in outages, and late. Older versions omit the last
+/// two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossReport {
-    /// The stream.
+    /// SSRC of the stream.
     pub ssrc: u32,
-    /// What did not come.
+    /// Losses before repair.
     pub tally: Tally,
-    /// Of that, what was rebuilt in time.
+    /// Packets repaired in time.
     pub repaired: u64,
-    /// What had not come, nor been rebuilt, when its turn came.
+    /// Packets neither received nor repaired at their turn.
     pub lost: u64,
-    /// What came after its turn.
+    /// Packets received after their turn.
     pub late: u64,
 }
 
@@ -241,7 +233,7 @@ impl LossReport {
         bytes
     }
 
-    /// `None` if it is too short; what follows the known fields is left to later versions.
+    /// Returns `None` if it is too short. Ignores additional fields of later versions.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (ssrc, rest) = bytes.split_first_chunk()?;
         let (counts, _) = rest.as_chunks();

@@ -1,8 +1,7 @@
-//! One datagram in, values out.
+//! Reads datagrams.
 //!
-//! `rtcp-types` reads SR, RR, BYE and APP. It does not read SDES without allocating, and its reader
-//! of XR delay blocks runs on into the next block and refuses two sub-blocks, so these two are read
-//! here.
+//! `rtcp-types` reads SR, RR, BYE and APP. Its SDES reader allocates. Its reader of XR delay blocks
+//! continues into the next block and rejects two sub-blocks. Both are therefore read here.
 
 use rtcp_types::prelude::*;
 use rtcp_types::{App, Bye, ReceiverReport, SenderReport};
@@ -17,38 +16,37 @@ use super::{
 
 use crate::congestion::PathFeedback;
 
-/// Bytes of the header that all packets share.
 const HEADER_BYTES: usize = 4;
 
-/// Why a datagram is no RTCP (RFC 3550 A.2).
+/// Reason why a datagram is not RTCP (RFC 3550 A.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReport {
-    /// No packet at all.
+    /// Empty datagram.
     #[error("the datagram is empty")]
     Empty,
     /// Not version 2.
     #[error("RTCP version {0} is unknown; is another protocol sent to this UDP port?")]
     Version(u8),
-    /// The first packet is of no RTCP packet type (192 to 223, RFC 5761 §4).
+    /// First packet outside the RTCP packet types (192 to 223, RFC 5761 §4).
     #[error("{0} is no RTCP packet type; is audio sent to the RTCP UDP port?")]
     PacketType(u8),
-    /// A packet ends beyond the datagram.
+    /// Packet that extends beyond the datagram.
     #[error("a packet of {claimed} bytes does not fit the {left} that are left")]
     Beyond {
-        /// Bytes that the packet says it has.
+        /// Length in the packet.
         claimed: usize,
         /// Bytes from its start to the end of the datagram.
         left: usize,
     },
-    /// Padding inside the compound, of no whole words, or longer than its packet.
+    /// Padding before the last packet, not in whole words, or longer than its packet.
     #[error("the padding of {0} bytes is out of place")]
     Padding(u8),
-    /// What a packet counts does not fit into it.
+    /// Contents that exceed the packet.
     #[error("the contents of a packet of type {0} do not fit into it")]
     Contents(u8),
 }
 
-/// Whose report a datagram is, if it is one: the source of its first packet (RFC 3550 §6.4).
+/// SSRC of the reporter, if the datagram is RTCP: that of its first packet (RFC 3550 §6.4).
 pub fn author_of(datagram: &[u8]) -> Option<u32> {
     Compound::parse(datagram).ok()?;
     let ssrc = datagram.get(HEADER_BYTES..2 * HEADER_BYTES)?;
@@ -56,13 +54,13 @@ pub fn author_of(datagram: &[u8]) -> Option<u32> {
 }
 
 impl InvalidReport {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 6;
-    /// The names of the reasons, at their [`InvalidReport::index`].
+    /// Names of the reasons, in the order of [`InvalidReport::index`].
     pub const NAMES: [&'static str; Self::COUNT] =
         ["empty", "version", "packet-type", "beyond", "padding", "contents"];
 
-    /// The reason as a place in an array of [`InvalidReport::COUNT`] counters.
+    /// Index into an array of [`InvalidReport::COUNT`] counters.
     pub const fn index(&self) -> usize {
         match self {
             Self::Empty => 0,
@@ -74,35 +72,34 @@ impl InvalidReport {
         }
     }
 
-    /// The name that reports and scripts use.
+    /// Name for reports and scripts.
     pub const fn name(&self) -> &'static str {
         Self::NAMES[self.index()]
     }
 }
 
-/// A datagram of one or more RTCP packets, found whole. It need not begin with a report
-/// (RFC 5506).
+/// Validated datagram of RTCP packets. It need not begin with a report (RFC 5506).
 #[derive(Debug, Clone, Copy)]
 pub struct Compound<'a> {
     datagram: &'a [u8],
 }
 
 impl<'a> Compound<'a> {
-    /// Checks every length in the datagram.
+    /// Validates all lengths in the datagram.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, InvalidReport> {
         walk(datagram, &mut |_, _| ())?;
         Ok(Self { datagram })
     }
 
-    /// Shows `visitor` every value with the SSRC of who says it, in the order of the datagram.
-    /// Packets, blocks and items of other kinds are passed over.
+    /// Passes every value and its reporter's SSRC to `visitor`, in order. Skips unknown packets,
+    /// blocks and items.
     pub fn visit(&self, mut visitor: impl FnMut(u32, Item<'a>)) {
-        // `parse` has walked the same bytes and found them whole.
+        // `parse` has validated the same bytes.
         let _whole = walk(self.datagram, &mut visitor);
     }
 }
 
-/// What is told of every value: who says it, and what.
+/// Receives the reporter's SSRC and a value.
 type Visitor<'v, 'a> = &'v mut dyn FnMut(u32, Item<'a>);
 
 fn walk<'a>(mut left: &'a [u8], visitor: Visitor<'_, 'a>) -> Result<(), InvalidReport> {
@@ -144,7 +141,7 @@ fn padding_of(packet: &[u8], is_last: bool) -> Result<usize, InvalidReport> {
     if is_last && fits { Ok(padding.into()) } else { Err(InvalidReport::Padding(padding)) }
 }
 
-/// `body` is the packet without its header and padding. `None` if the contents do not fit.
+/// Reads a packet; `body` excludes header and padding. Returns `None` if the contents do not fit.
 fn read_packet<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> Option<()> {
     let count = usize::from(packet[0] & 0x1F);
     match packet[1] {
@@ -186,7 +183,7 @@ fn block_of(block: &rtcp_types::ReportBlock<'_>) -> ReportBlock {
     ReportBlock {
         ssrc: block.ssrc(),
         fraction_lost: block.fraction_lost(),
-        // Signed, 24 bits: shifted up and down again for its sign.
+        // Signed, 24 bits: shifts extend the sign.
         cumulative_lost: (block.cumulative_lost() << 8) as i32 >> 8,
         highest_sequence: block.extended_sequence_number(),
         jitter: block.interarrival_jitter(),
@@ -195,7 +192,6 @@ fn block_of(block: &rtcp_types::ReportBlock<'_>) -> ReportBlock {
     }
 }
 
-/// Chunks of a source and its items (RFC 3550 §6.5).
 fn read_description<'a>(body: &'a [u8], count: usize, visitor: Visitor<'_, 'a>) -> Option<()> {
     let mut at = 0;
     for _ in 0..count {
@@ -211,7 +207,7 @@ fn read_description<'a>(body: &'a [u8], count: usize, visitor: Visitor<'_, 'a>) 
             }
             at += 2 + len;
         }
-        // The zero that ended the list, and up to the next word.
+        // Skips the terminating zero and padding.
         at = (at + 1).next_multiple_of(4);
     }
     Some(())
@@ -219,7 +215,7 @@ fn read_description<'a>(body: &'a [u8], count: usize, visitor: Visitor<'_, 'a>) 
 
 fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> Option<()> {
     let app = App::parse(packet).ok()?;
-    // Not `App::data`, which trusts the padding.
+    // Not `App::data`, which does not validate padding.
     let data = body.get(8..)?;
     if app.name() != NAME.as_bytes() {
         return Some(());

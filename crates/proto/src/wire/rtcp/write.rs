@@ -1,7 +1,7 @@
-//! Values in, one compound packet out.
+//! Writes compound packets.
 //!
-//! `rtcp-types` keeps report blocks in a `Vec` and boxes every extended block; the session reports
-//! several times a second per receiver, so the few fixed layouts are written in place instead.
+//! `rtcp-types` keeps report blocks in a `Vec` and boxes every extended block. The session reports
+//! several times a second per receiver, so the few fixed layouts are written in place.
 
 use super::app::{
     ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, kept_to_bytes,
@@ -13,41 +13,40 @@ use super::{
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
 
-/// The most sub-blocks in one block of delays, well within its 16-bit length.
+/// Maximum sub-blocks in a block of delays, well within its 16-bit length.
 const MOST_DELAYS: usize = 1024;
 
-/// One report: a compound packet of SR or RR, SDES and what else is to be said, in the order of
-/// RFC 3550 §6.1.
+/// Report: compound packet of SR or RR, SDES and further packets, in the order of RFC 3550 §6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtcpReport<'a> {
-    /// Who reports.
+    /// SSRC of the reporter.
     pub ssrc: u32,
-    /// Makes the first packet an SR; without it, it is an RR.
+    /// Sender information: makes the first packet an SR instead of an RR.
     pub sender: Option<SenderInfo>,
-    /// The streams received: 31 at most.
+    /// Received streams, at most 31.
     pub blocks: &'a [ReportBlock],
-    /// The canonical name (RFC 7022): 255 bytes at most.
+    /// Canonical name (RFC 7022), at most 255 bytes.
     pub cname: &'a str,
-    /// The reporter's clock now, if it wants an answer.
+    /// Reporter's current clock, to request a response.
     pub reference_time: Option<NtpTime>,
-    /// Answers to others' reference times: 1024 at most.
+    /// Responses to reference times, at most 1024.
     pub delays: &'a [DelaySince],
-    /// What the stream promises.
+    /// Announcement of the stream.
     pub announcement: Option<Announcement>,
-    /// What playout reaches.
+    /// Latency achieved.
     pub effective: Option<Effective>,
-    /// What was lacking of a stream.
+    /// Losses of a stream.
     pub losses: Option<LossReport>,
-    /// How the reporter's clock stands to UTC, if it is kept.
+    /// Relation of the reporter's clock to UTC, if disciplined.
     pub kept: Option<DisciplinedClock>,
-    /// The reporter leaves.
+    /// Whether the reporter leaves.
     pub bye: bool,
 }
 
-/// A report that cannot be written; nothing was.
+/// Error of writing a report; the buffer is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// The buffer is too small.
+    /// Buffer too small.
     #[error("the report takes {needed} bytes and the buffer has {room}; report in two datagrams")]
     Room {
         /// Bytes of the report.
@@ -55,19 +54,19 @@ pub enum ReportError {
         /// Bytes of the buffer.
         room: usize,
     },
-    /// More report blocks than one packet holds.
+    /// Too many report blocks.
     #[error("{0} streams do not fit one report; report on 31 at a time")]
     Blocks(usize),
-    /// More answers than one packet holds.
+    /// Too many responses.
     #[error("{0} answers do not fit one report; answer 1024 at a time")]
     Delays(usize),
-    /// A canonical name that is too long.
+    /// Canonical name too long.
     #[error("a canonical name of {0} bytes does not fit; use 255 or fewer")]
     Cname(usize),
 }
 
 impl RtcpReport<'_> {
-    /// A receiver's report of nothing.
+    /// Creates an empty receiver report.
     pub const fn new(ssrc: u32) -> Self {
         Self {
             ssrc,
@@ -84,7 +83,7 @@ impl RtcpReport<'_> {
         }
     }
 
-    /// Writes to the start of `buffer` and says how many bytes it took.
+    /// Writes to the start of `buffer` and returns the length.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, ReportError> {
         self.check(buffer.len())?;
         let mut out = Out { buffer, at: 0 };
@@ -136,7 +135,7 @@ impl RtcpReport<'_> {
         8 + if self.sender.is_some() { 20 } else { 0 } + 24 * self.blocks.len()
     }
 
-    /// With the zero byte that ends the list, padded to whole words (RFC 3550 §6.5).
+    /// Includes the terminating zero byte and padding to whole words (RFC 3550 §6.5).
     const fn description_bytes(&self) -> usize {
         8 + (2 + self.cname.len() + 1).next_multiple_of(4)
     }
@@ -206,8 +205,9 @@ impl RtcpReport<'_> {
     }
 }
 
-/// Writes what `ssrc` measured of a path as a datagram of its own, without the reports that a compound begins with (RFC
-/// 5506): a path that is full has little room. Says how many bytes it took, if there was room for them.
+/// Writes path feedback of `ssrc` as a datagram without the reports of a compound packet (RFC
+/// 5506), since a congested path has little room. Returns the length, or `None` if the buffer is
+/// too small.
 pub fn write_feedback(ssrc: u32, feedback: PathFeedback, buffer: &mut [u8]) -> Option<usize> {
     if buffer.len() < 12 + PathFeedback::BYTES {
         return None;
@@ -217,7 +217,7 @@ pub fn write_feedback(ssrc: u32, feedback: PathFeedback, buffer: &mut [u8]) -> O
     Some(out.at)
 }
 
-/// A buffer and how far it is filled. [`RtcpReport::check`] has found that everything fits.
+/// Output buffer and position. [`RtcpReport::check`] ensures that everything fits.
 struct Out<'a> {
     buffer: &'a mut [u8],
     at: usize,
@@ -249,7 +249,7 @@ impl Out<'_> {
         self.bytes(data);
     }
 
-    /// The common header (RFC 3550 §6.4.1) of a packet of `len` bytes in all.
+    /// Common header (RFC 3550 §6.4.1) of a packet of `len` bytes in total.
     fn packet(&mut self, count: u8, kind: u8, len: usize) {
         self.bytes(&[2 << 6 | count, kind]);
         self.bytes(&((len / 4 - 1) as u16).to_be_bytes());

@@ -1,16 +1,15 @@
-//! How packets of RTP are written.
+//! Writes RTP packets.
 
 use super::*;
 use crate::packet::{Instants, Pack, Packed, PackedSound, PacketHead, held_steps};
 use crate::time::Span;
 
-/// Writes packets of RTP, with the extensions at their [`ExtensionIds::DEFAULT`].
+/// Writer of RTP packets, with extensions at [`ExtensionIds::DEFAULT`].
 pub const PACK: &dyn Pack = &RtpPack;
 
 #[derive(Debug)]
 struct RtpPack;
 
-/// A header with or without the sender's instants: its length is that of all.
 const fn any_header(stamps: bool) -> Header {
     let capture = SenderStamps { capture: NtpTime::from_bits(0), instants: None };
     Header {
@@ -64,7 +63,7 @@ impl Pack for RtpPack {
     }
 }
 
-/// What stands before the payload.
+/// RTP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// See [`Packet::sequence`].
@@ -75,15 +74,15 @@ pub struct Header {
     pub ssrc: u32,
     /// See [`Packet::marker`].
     pub marker: bool,
-    /// See [`Packet::payload_type`]; its lower seven bits are written.
+    /// See [`Packet::payload_type`]; the lower seven bits are written.
     pub payload_type: u8,
-    /// Written as header extensions with [`ExtensionIds::DEFAULT`]. Padding stands for instants
-    /// that are `None`, so that every header with stamps takes [`STAMPED_HEADER_BYTES`].
+    /// Header extensions with [`ExtensionIds::DEFAULT`]. Padding replaces missing instants, so that
+    /// every header with stamps has [`STAMPED_HEADER_BYTES`].
     pub stamps: Option<SenderStamps>,
 }
 
 impl Header {
-    /// Bytes that the header takes: [`HEADER_BYTES`] or [`STAMPED_HEADER_BYTES`].
+    /// Bytes of the header: [`HEADER_BYTES`] or [`STAMPED_HEADER_BYTES`].
     pub const fn bytes(&self) -> usize {
         if self.stamps.is_some() { STAMPED_HEADER_BYTES } else { HEADER_BYTES }
     }
@@ -96,10 +95,10 @@ impl Header {
         }
     }
 
-    /// Writes the header to the start of `buffer` and says how many bytes it took.
+    /// Writes the header to the start of `buffer` and returns its length.
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`Header::bytes`]: the caller laid it out.
+    /// If `buffer` is shorter than [`Header::bytes`]; the caller ensures this.
     pub fn write(&self, buffer: &mut [u8]) -> usize {
         let elements = self.stamps.map(elements_of);
         let flags = VERSION | u8::from(elements.is_some()) << 4;
@@ -131,8 +130,7 @@ fn elements_of(stamps: SenderStamps) -> [u8; ELEMENTS_BYTES] {
 }
 
 impl Header {
-    /// Bytes that the header takes with repair data of so many bytes: more than [`Header::bytes`] if
-    /// there is one.
+    /// Bytes of the header with repair data; equal to [`Header::bytes`] without.
     pub const fn bytes_with(&self, repair_data: usize) -> usize {
         if repair_data == 0 {
             return self.bytes();
@@ -140,7 +138,7 @@ impl Header {
         HEADER_BYTES + 4 + elements_bytes(self.stamps.is_some(), repair_data)
     }
 
-    /// The longest repair data beside which the header takes no more than `most` bytes.
+    /// Maximum repair data for a header of at most `most` bytes.
     pub const fn repair_data_within(&self, most: usize) -> usize {
         let words = most.saturating_sub(HEADER_BYTES + 4) / 4 * 4;
         let room = words.saturating_sub(stamps_bytes(self.stamps.is_some()));
@@ -149,7 +147,7 @@ impl Header {
         whole * MOST_ELEMENT + last.saturating_sub(ELEMENT_HEAD)
     }
 
-    /// Where the hand-over is written in a header with repair data ([`Header::handed_at`]).
+    /// Offset of the hand-over time in a header with repair data ([`Header::handed_at`]).
     pub const fn handed_at_with(&self, repair_data: usize) -> Option<usize> {
         match self.handed_at() {
             Some(_) if repair_data > 0 => {
@@ -159,11 +157,11 @@ impl Header {
         }
     }
 
-    /// Writes the header with the repair data in its extension to the start of `buffer` and says how many
-    /// bytes it took. Without repair data it is [`Header::write`].
+    /// Writes the header with repair data to the start of `buffer` and returns its length. Without
+    /// repair data equal to [`Header::write`].
     ///
     /// # Panics
-    /// If `buffer` is shorter than [`Header::bytes_with`] says: the caller laid it out.
+    /// If `buffer` is shorter than [`Header::bytes_with`]; the caller ensures this.
     pub fn write_with(&self, repair_data: &[u8], buffer: &mut [u8]) -> usize {
         if repair_data.is_empty() {
             return self.write(buffer);
@@ -180,7 +178,7 @@ impl Header {
         if let Some(stamps) = self.stamps {
             put(&mut rest, ids.capture, &stamps.capture.to_bits().to_be_bytes());
             let instants = stamps.instants.map(instants_bytes);
-            // Padding stands for instants that are not there.
+            // Padding replaces missing instants.
             put(
                 &mut rest,
                 ids.instants.filter(|_| instants.is_some()),
@@ -221,8 +219,7 @@ const fn elements_bytes(stamps: bool, repair_data: usize) -> usize {
         .next_multiple_of(4)
 }
 
-/// A length of time as the four bytes of an [`Instants`] field: nanoseconds, big-endian, held
-/// between zero and the greatest.
+/// Four bytes of an [`Instants`] field: nanoseconds, big-endian, clamped to the range.
 pub fn span_bytes(span: Span) -> [u8; 4] {
     (span.as_nanos().clamp(0, i64::from(u32::MAX)) as u32).to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! How packets of RTP are read.
+//! Reads RTP packets.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use crate::stream::StreamFormat;
 use crate::time::{Span, WallTime};
 use crate::wrap::Wrapped;
 
-/// Reads packets of RTP, whose payload types say the coding.
+/// Reader of RTP packets, whose payload types define the coding.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RtpUnpack {
-    /// Where the extensions are.
+    /// Extension identifiers.
     pub extensions: ExtensionIds,
-    /// Which payload types are taken.
+    /// Accepted payload types.
     pub codings: Codings,
 }
 
 impl RtpUnpack {
-    /// Where extensions are where nobody says otherwise, and payload types by convention.
+    /// Reader with default extensions, and payload types by convention.
     pub fn usual() -> Arc<dyn Unpack> {
         Self::taking(Codings::ByConvention)
     }
 
-    /// The same with other payload types.
+    /// Reader with default extensions and these payload types.
     pub fn taking(codings: Codings) -> Arc<dyn Unpack> {
         Arc::new(Self { codings, ..Self::default() })
     }
 
-    /// Where a session description says that extensions are, and the payload type that it names.
+    /// Reader with the extensions and the payload type of a session description.
     pub fn described(extensions: ExtensionIds) -> Arc<dyn Unpack> {
         Arc::new(Self { extensions, codings: Codings::Exactly })
     }
@@ -42,7 +42,7 @@ impl RtpUnpack {
 impl Unpack for RtpUnpack {
     #[inline]
     fn unpack<'a>(&self, datagram: &'a [u8]) -> Result<MediaPacket<'a>, Invalid> {
-        // Not by `parse_with`: what lies where is known in the first case, and is not laid there twice.
+        // Not `parse_with`: this converts each result directly, without a copy.
         match Packet::parse_usual(datagram, self.extensions) {
             Some(packet) => Ok(packet.into()),
             None => Packet::parse_any(datagram, self.extensions).map(MediaPacket::from),
@@ -86,35 +86,34 @@ impl<'a> From<Packet<'a>> for MediaPacket<'a> {
     }
 }
 
-/// One RTP packet, found whole: a view into the datagram.
+/// Validated RTP packet: a view into the datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Counts packets, wrapping ([`crate::wrap`]).
+    /// Packet counter, wrapping ([`crate::wrap`]).
     pub sequence: u16,
-    /// Counts frames, wrapping: the stream's random start plus the media time of the first frame.
+    /// Frame counter, wrapping: the stream's random start plus the media time of the first frame.
     pub timestamp: u32,
-    /// The stream's identity in this session.
+    /// Identity of the stream in this session.
     pub ssrc: u32,
     /// First packet after a pause (RFC 3551 §4.1).
     pub marker: bool,
-    /// What the payload is (RFC 3551 §6): 0 to 127.
+    /// Payload type (RFC 3551 §6), 0 to 127.
     pub payload_type: u8,
-    /// The audio.
+    /// Audio data.
     pub payload: &'a [u8],
-    /// The sender's instants, if the packet carries the capture instant at least.
+    /// Sender's times, if the packet carries at least the capture time.
     pub sender: Option<SenderStamps>,
-    /// What it carries of earlier packets, if anything.
+    /// Repair data for earlier packets, if any.
     pub carried: Option<Carried<'a>>,
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a datagram, with the extensions at their [`ExtensionIds::DEFAULT`].
+    /// Parses a datagram, with extensions at [`ExtensionIds::DEFAULT`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, Invalid> {
         Self::parse_with(datagram, ExtensionIds::DEFAULT)
     }
 
-    /// Reads a datagram. Extensions that are malformed or unknown are passed over, as
-    /// RFC 8285 §4.1 asks.
+    /// Parses a datagram. Ignores malformed or unknown extensions, as required by RFC 8285 §4.1.
     #[inline]
     pub fn parse_with(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
         match Self::parse_usual(datagram, ids) {
@@ -123,9 +122,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Reads what [`Header::write`] writes with stamps: every element at its place, nothing else in
-    /// the extension. `None` says nothing but that it looks otherwise. Nearly every packet that a
-    /// tautline sender sends is read here, in a fifth of the instructions of [`Self::parse_any`].
+    /// Fast path for packets of [`Header::write`] with stamps, which most tautline senders send: a
+    /// fifth of the instructions of [`Self::parse_any`]. `None` means another layout.
     #[inline]
     fn parse_usual(datagram: &'a [u8], ids: ExtensionIds) -> Option<Self> {
         let (header, payload) = datagram.split_first_chunk::<STAMPED_HEADER_BYTES>()?;
@@ -158,8 +156,8 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// [`Self::parse_with`] without the short way for what tautline's own senders write: any RTP
-    /// packet. The outcome is the same; public so that tests can hold one against the other.
+    /// [`Self::parse_with`] without the fast path, with the same result. Public for tests that
+    /// compare both.
     #[inline(never)]
     pub fn parse_any(datagram: &'a [u8], ids: ExtensionIds) -> Result<Self, Invalid> {
         let packet = RtpPacket::parse(datagram).map_err(|error| reason_of(datagram, &error))?;
@@ -185,7 +183,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Reads the elements of a one-byte-form extension (RFC 8285 §4.2).
+/// Reads the elements of a one-byte extension (RFC 8285 §4.2).
 fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
     let (mut capture, mut instants) = (None, None);
     while let Some((&head, rest)) = data.split_first() {
@@ -194,7 +192,7 @@ fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
             data = rest; // padding
             continue;
         }
-        // 15 says "read no further" (RFC 8285 §4.2); so does a length that lies.
+        // 15 ends the elements (RFC 8285 §4.2); so does an invalid length.
         let Some((element, after)) = rest.split_at_checked(len).filter(|_| id != 15) else { break };
         if Some(id) == ids.capture {
             capture = element.try_into().ok().map(|b| NtpTime::from_bits(u64::from_be_bytes(b)));
@@ -206,7 +204,7 @@ fn stamps_in(mut data: &[u8], ids: ExtensionIds) -> Option<SenderStamps> {
     Some(SenderStamps { capture: capture?, instants })
 }
 
-/// Senders before launch times say no more than when it was handed over.
+/// Senders without launch times omit `held`.
 fn instants_in(element: &[u8]) -> Option<Instants> {
     let mut bytes = [0; INSTANTS_BYTES];
     if element.len() != INSTANTS_BYTES && element.len() != INSTANTS_BYTES - 2 {
@@ -216,8 +214,8 @@ fn instants_in(element: &[u8]) -> Option<Instants> {
     Some(instants_from(bytes))
 }
 
-/// On the wire each instant is an unsigned 32-bit count of nanoseconds since the capture: shorter
-/// ones are written as zero, ones beyond 4.29 s as the greatest.
+/// On the wire each instant is an unsigned 32-bit count of nanoseconds since capture, clamped to 0
+/// to 4.29 s.
 fn instants_from(bytes: [u8; INSTANTS_BYTES]) -> Instants {
     let span = |at: usize| {
         let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
@@ -227,7 +225,7 @@ fn instants_from(bytes: [u8; INSTANTS_BYTES]) -> Instants {
     Instants { taken: span(0), packed: span(4), handed: span(8), held }
 }
 
-/// The data of the first element, and the rest in which the next of its identifier comes.
+/// Data of the first element, and the rest from the next element with the same identifier.
 fn next_piece(elements: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = Elements(elements);
     let (id, data) = rest.next()?;
@@ -241,8 +239,7 @@ fn next_piece(elements: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// The elements of a two-byte-form extension, padding left out; ends at the first whose length
-/// lies.
+/// Elements of a two-byte extension, without padding; ends at the first invalid length.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Iterator for Elements<'a> {
@@ -263,7 +260,6 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Reads the elements of a two-byte-form extension.
 fn elements_in(data: &[u8], ids: ExtensionIds) -> (Option<SenderStamps>, Option<Carried<'_>>) {
     let (mut capture, mut instants, mut carried) = (None, None, None);
     let mut elements = Elements(data);
@@ -281,8 +277,7 @@ fn elements_in(data: &[u8], ids: ExtensionIds) -> (Option<SenderStamps>, Option<
     (capture.map(|capture| SenderStamps { capture, instants }), carried)
 }
 
-/// Says which length lied; the library only says that one did. Ends are checked in the order of
-/// the header.
+/// Finds the invalid length, which the library does not report, in the order of the header.
 #[cold]
 pub(super) fn reason_of(datagram: &[u8], error: &RtpParseError) -> Invalid {
     let len = datagram.len();

@@ -1,4 +1,4 @@
-//! Payload types: the coding, rate and channels that a number in each packet stands for.
+//! Coding, rate and channels of payload types.
 
 use tautline_dsp::format::SampleFormat;
 
@@ -7,7 +7,6 @@ use super::{DescriptionError, SdpFault, SdpOddity};
 use crate::codec::{Codec, Coding};
 use crate::units::{Channels, Rate};
 
-/// The meaning of a payload type.
 pub(super) struct SdpCoding {
     pub(super) rate: Rate,
     pub(super) channels: Channels,
@@ -49,7 +48,7 @@ impl<'a> RtpMap<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The first payload type that can be decoded, or the fault of the very first.
+    /// First supported payload type, or the fault of the very first.
     pub(super) fn coding(&mut self) -> Result<SdpCoding, DescriptionError> {
         let mut explained: Vec<(u8, bool)> = Vec::new();
         for (line, value) in self.values("rtpmap") {
@@ -99,7 +98,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The fault of an `rtpmap` of this payload type that cannot be read.
+    /// Fault of an invalid `rtpmap` of this payload type.
     fn broken_map(&self, format: &str) -> Option<DescriptionError> {
         let mut maps = self.values("rtpmap");
         let (line, value) =

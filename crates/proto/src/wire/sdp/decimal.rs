@@ -4,7 +4,8 @@ use crate::time::Span;
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
-/// Reads `5`, `0.125`, `0,125`, `.125` or `1.`; digits after the sixth decimal are below a nanosecond and ignored.
+/// Parses `5`, `0.125`, `0,125`, `.125` or `1.`; ignores digits below a nanosecond, after the sixth
+/// decimal.
 pub(super) fn millis(text: &str) -> Option<Span> {
     let text = text.trim();
     let (whole, fraction) = text.split_once(['.', ',']).unwrap_or((text, ""));
@@ -17,7 +18,7 @@ pub(super) fn millis(text: &str) -> Option<Span> {
         .chain(core::iter::repeat(b'0'))
         .take(6)
         .fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'));
-    // More digits than fit are a long time all the same.
+    // Saturates.
     let whole = whole
         .bytes()
         .fold(0_i64, |all, digit| all.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
@@ -25,8 +26,8 @@ pub(super) fn millis(text: &str) -> Option<Span> {
     Some(Span::from_nanos(whole.saturating_add(nanos)))
 }
 
-/// Writes `span` to `decimals` (0 to 6) places, shortened; below zero is zero. Lengths of a
-/// millisecond and more are rounded, shorter ones cut off: so AES67 has it (0.12, 1.09).
+/// Formats `span` with `decimals` (0 to 6) places, without trailing zeros; negative spans become
+/// zero. Rounds from a millisecond on and truncates below, as in AES67 (0.12, 1.09).
 pub(super) fn text(span: Span, decimals: u32) -> String {
     let unit = 10_i64.pow(6 - decimals.min(6));
     let nanos = span.as_nanos().max(0);

@@ -1,4 +1,4 @@
-//! The lines of a description, in whatever form an editor or a mail program left them.
+//! Lines of a description, tolerant of changes by editors and mail programs.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,21 @@ use super::{
 };
 use crate::text::{is_printable, printable};
 
-/// The letters of RFC 8866 §5.
+/// Letters of RFC 8866 §5.
 const LETTERS: &str = "vosiuepcbtrzkam";
-/// Characters of a line that a warning shows.
+/// Maximum characters of a line in a warning.
 const SHOWN: usize = 60;
 
-/// One line of the form `X=VALUE`.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: usize,
-    /// The letter before the `=`.
     pub(super) letter: char,
-    /// The text behind it, all of it [printable](is_printable).
+    /// Text after the `=`, all [printable](is_printable).
     pub(super) value: String,
 }
 
 impl Line {
-    /// Reads `text`. Invalid UTF-8 is read as Latin-1; what is not printable becomes spaces.
+    /// Reads a line. Treats invalid UTF-8 as Latin-1, replaces unprintable characters with spaces.
     fn read(number: usize, bytes: &[u8]) -> Result<Option<Self>, SdpWarning> {
         let text = match str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
@@ -43,13 +41,12 @@ impl Line {
         form.map(Some).ok_or_else(|| SdpWarning { line: number, text: shown(&text), oddity })
     }
 
-    /// Name and value of an attribute.
     pub(super) fn attribute(&self) -> Option<(&str, &str)> {
         let (name, value) = self.value.split_once(':').unwrap_or((&self.value, ""));
         (self.letter == 'a').then_some((name.trim(), value.trim()))
     }
 
-    /// Why the value is wrong, of lines that are read for this alone.
+    /// Validates lines that are not used otherwise.
     fn oddity(&self) -> Option<SdpOddity> {
         let number =
             |text: Option<&str>| text.is_some_and(|text| text.trim().parse::<u64>().is_ok());
@@ -79,12 +76,10 @@ impl Line {
         }
     }
 
-    /// A fault of this line.
     pub(super) const fn fault(&self, fault: SdpFault) -> DescriptionError {
         DescriptionError { line: Some(self.number), fault }
     }
 
-    /// A warning about this line.
     pub(super) fn warning(&self, oddity: SdpOddity) -> SdpWarning {
         let text = shown(&format!("{}={}", self.letter, self.value));
         SdpWarning { line: self.number, text, oddity }
@@ -95,7 +90,7 @@ fn is_noise(c: char) -> bool {
     !is_printable(c)
 }
 
-/// The beginning of a line, without keys (RFC 4568 §9.1, RFC 8866 §5.12).
+/// Beginning of a line, without keys (RFC 4568 §9.1, RFC 8866 §5.12).
 pub(super) fn shown(text: &str) -> String {
     if text.contains("crypto") || text.contains("inline:") || text.starts_with('k') {
         return "(kept back)".to_owned();
@@ -103,19 +98,17 @@ pub(super) fn shown(text: &str) -> String {
     printable(text, SHOWN)
 }
 
-/// A description, line by line.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// The lines above the first `m=`.
+    /// Lines before the first `m=`.
     pub(super) session: Vec<Line>,
-    /// Each `m=` with the lines below it.
+    /// Each `m=` line with the lines after it.
     pub(super) sections: Vec<(Line, Vec<Line>)>,
-    /// Lines that are odd whatever stream is read.
+    /// Warnings independent of the chosen stream.
     pub(super) warnings: Vec<SdpWarning>,
 }
 
 impl Lines {
-    /// Splits `bytes` into lines.
     pub(super) fn of(bytes: &[u8]) -> Result<Self, DescriptionError> {
         let whole = |fault| DescriptionError { line: None, fault };
         if bytes.len() > MOST_BYTES {
@@ -148,7 +141,7 @@ impl Lines {
             }
         }
         match sections.len() {
-            // Another file: its first line says what it is.
+            // Another kind of file: its first line shows it.
             0 if !session.iter().any(|line| line.letter == 'v') => {
                 let first = warnings.first().map(|warning| warning.line);
                 let line = first.or(session.first().map(|line| line.number));
@@ -160,7 +153,7 @@ impl Lines {
     }
 }
 
-/// Turns UTF-16 with a byte-order mark into UTF-8.
+/// Converts UTF-16 with a byte order mark to UTF-8.
 fn utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xFF, 0xFE, ..] => u16::from_le_bytes,
@@ -171,7 +164,7 @@ fn utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(String::from_utf16_lossy(&units).into_bytes())
 }
 
-/// Lines that end with CR LF, LF or CR.
+/// Splits lines at CR LF, LF or CR.
 fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(bytes);
     core::iter::from_fn(move || {
@@ -185,12 +178,11 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A media section and the lines above it that count for all sections.
+/// A media section and the session lines.
 pub(super) struct Section<'a> {
     pub(super) session: &'a [Line],
     pub(super) media: &'a Line,
     pub(super) lines: &'a [Line],
-    /// Lines that could not be read.
     pub(super) warnings: Vec<SdpWarning>,
 }
 

@@ -1,4 +1,4 @@
-//! Text in, a stream out: what the stream needs is read, and the rest is warned about.
+//! Reads a description: parses what the stream needs, warns about the rest.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,18 +13,17 @@ use crate::stream::{LONGEST_LINK_OFFSET, MOST_DATAGRAM_BYTES, PTIME_RANGE};
 use crate::time::{Frames, Span};
 use crate::wire::rtp::{CAPTURE_URI, ExtensionIds, INSTANTS_URI, REDUNDANCY_URI};
 
-/// Bytes before the sound of a packet at least (RFC 3550 §5.1).
+/// Minimum bytes before the sound of a packet (RFC 3550 §5.1).
 const RTP_HEADER: i64 = 12;
-/// The longest packet that a description may announce, in frames.
+/// Maximum packet length in a description, in frames.
 const LONGEST_PACKET: i64 = u16::MAX as i64;
 
-/// A value, or why the line is ignored.
 pub(super) type Read<T> = Result<T, SdpOddity>;
 
 impl Description {
-    /// Reads the first audio stream over RTP that can be received, encrypted or not. Of a stream that is sent twice
-    /// (`a=group:DUP`), that is the first leg. Lines that cannot be read and are not needed become warnings, in the
-    /// order of the text.
+    /// Reads the first receivable RTP audio stream, encrypted or not. For a duplicated stream
+    /// (`a=group:DUP`) that is the first leg. Invalid lines that are not needed become warnings, in
+    /// the order of the text.
     pub fn read(bytes: &[u8]) -> Result<(Self, Vec<SdpWarning>), DescriptionError> {
         let Lines { session, sections, mut warnings } = Lines::of(bytes)?;
         let mut audio: Vec<(&Line, Result<ReadSection, DescriptionError>)> = sections
@@ -57,11 +56,10 @@ impl Description {
     }
 }
 
-/// A section that can be received.
 struct ReadSection {
     description: Description,
     warnings: Vec<SdpWarning>,
-    /// Why a later section is better.
+    /// Reason to prefer a later section.
     passed_over: Option<SdpOddity>,
 }
 
@@ -113,12 +111,11 @@ impl<'a> Section<'a> {
         Ok(ReadSection { description, warnings: self.warnings, passed_over })
     }
 
-    /// The first session line with this letter.
     fn line(&self, letter: char) -> Option<&'a Line> {
         self.session.iter().find(|line| line.letter == letter)
     }
 
-    /// The lines of an attribute with their values. Those of the section come first, as they override.
+    /// Lines and values of an attribute, those of the section first, since they override.
     pub(super) fn values<'s>(
         &self,
         name: &'s str,
@@ -129,8 +126,8 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The first value of an attribute that can be read; warns about the others. A session's value that the section
-    /// overrides needs no warning.
+    /// First valid value of an attribute; warns about others, except session values that the
+    /// section overrides.
     fn first<T>(&mut self, name: &str, read: impl Fn(&str) -> Read<T>) -> Option<T> {
         let mut found: Option<(&Line, T)> = None;
         for (line, value) in self.values(name) {
@@ -148,12 +145,13 @@ impl<'a> Section<'a> {
         found.map(|(_, value)| value)
     }
 
-    /// Whether a line is the section's, not the session's.
+    /// Whether a line belongs to the section, not to the session.
     pub(super) const fn is_own(&self, line: &Line) -> bool {
         line.number > self.media.number
     }
 
-    /// AVPF differs from AVP in RTCP timing, which its receiver may ignore (RFC 4585 §3.6).
+    /// Accepts AVPF as AVP: they differ in RTCP timing, which a receiver may ignore (RFC 4585
+    /// §3.6).
     fn is_sealed(&self) -> Result<bool, DescriptionError> {
         let transport = self.words().nth(2).unwrap_or_default();
         match transport.to_ascii_uppercase().as_str() {
@@ -174,7 +172,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The RTCP port: the one of `a=rtcp`, or the port above.
+    /// RTCP port: from `a=rtcp`, or the next port.
     fn rtcp_port(&mut self, rtp_port: u16) -> Result<u16, DescriptionError> {
         if self.values("rtcp-mux").next().is_some() {
             return Ok(rtp_port);
@@ -187,7 +185,7 @@ impl<'a> Section<'a> {
         named.or(rtp_port.checked_add(1)).ok_or_else(|| self.media.fault(fault))
     }
 
-    /// The address of the section's first readable `c=` line, or of the session's, with its time to live.
+    /// Address and TTL of the first valid `c=` line, of the section or else of the session.
     fn destination(&mut self) -> Result<(IpAddr, Option<u8>), DescriptionError> {
         let connection = |line: &&Line| line.letter == 'c';
         let own: Vec<&Line> = self.lines.iter().filter(connection).collect();
@@ -208,7 +206,7 @@ impl<'a> Section<'a> {
         let fault = |line: &&Line| line.fault(SdpFault::Destination(shown(&line.value)));
         let unfound = || lines.first().map_or(self.media.fault(SdpFault::NoDestination), fault);
         let (line, (address, suffix)) = found.ok_or_else(unfound)?;
-        // The address of a group of IPv4 is followed by a time to live; that of IPv6 by a count.
+        // IPv4 groups have a TTL after the address, IPv6 groups a count.
         let ttl = suffix.filter(|_| address.is_ipv4()).map(|text| text.parse());
         if let Some(Err(_)) = ttl {
             self.warnings
@@ -232,7 +230,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The senders that a filter for this destination includes (RFC 4570 §3).
+    /// Senders included by a filter for this destination (RFC 4570 §3).
     fn sources(&mut self, destination: IpAddr) -> Vec<IpAddr> {
         let included = |text: &str| -> Read<Option<Vec<IpAddr>>> {
             let form = || SdpOddity::Expected("incl IN IP4 DESTINATION SOURCE, with IP addresses");
@@ -260,7 +258,8 @@ impl<'a> Section<'a> {
         Vec::new()
     }
 
-    /// `framecount` is exact; `ptime` is rounded text, and may be wrong by 4 % (0.12 for 0.125).
+    /// Frames per packet: `framecount` is exact; `ptime` is rounded text, with errors up to 4 %
+    /// (0.12 for 0.125).
     fn packet(
         &mut self,
         fits: impl Fn(Frames) -> Read<Frames>,
@@ -281,7 +280,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Only `direct` ties the media clock to the reference (RFC 7273 §5.2); a rate may follow.
+    /// Only `direct` locks the media clock to the reference (RFC 7273 §5.2); a rate may follow.
     fn mediaclk_offset(&mut self) -> Option<u32> {
         self.first("mediaclk", |text| {
             let Some(direct) = text.strip_prefix("direct=") else { return Ok(None) };
@@ -304,7 +303,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The text behind the tags.
+    /// Text after the tags.
     fn crypto(&mut self) -> Vec<SdpCrypto> {
         let mut keys = Vec::new();
         for (line, value) in self.values("crypto") {
@@ -331,7 +330,7 @@ impl<'a> Section<'a> {
                 Some(REDUNDANCY_URI) => Some(&mut ids.redundancy),
                 Some(_) | None => None,
             };
-            // Identifiers from 15 on need the two-byte form (RFC 8285 §4.3), which is not read.
+            // Identifiers from 15 on need the two-byte form (RFC 8285 §4.3) and are not supported.
             match (id, known) {
                 (Some(id @ 1..=14), Some(known)) => _ = known.get_or_insert(id),
                 (Some(1..), None) => {}
@@ -349,12 +348,11 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The IP address in a `c=` line, and the text behind its `/`.
 fn address_of(value: &str) -> Option<(IpAddr, Option<&str>)> {
     value.split_whitespace().find_map(ip)
 }
 
-/// Reads an IP address that a time to live or a count may follow.
+/// Parses an IP address with an optional TTL or count.
 fn ip(word: &str) -> Option<(IpAddr, Option<&str>)> {
     let (address, rest) = word.split_once('/').map_or((word, None), |(ip, rest)| (ip, Some(rest)));
     let first = rest.and_then(|rest| rest.split('/').next());

@@ -1,9 +1,9 @@
-//! What came before the first block was asked for: a listener's socket is open before its card runs.
+//! Packets before the first block: a listener's socket is open before its card runs.
 
 use super::*;
 
 impl Road {
-    /// So many periods of the talker's card, of which each packet arrives `after` it left, while nothing is asked for.
+    /// Periods of the talker whose packets arrive `after` sending, without any request for blocks.
     fn arrive(&mut self, periods: i64, after: Span) {
         for _ in 0..periods {
             let first = self.blocks * PERIOD.count();
@@ -19,7 +19,6 @@ impl Road {
         }
     }
 
-    /// The talker is silent until all that it sent was due.
     fn end(&mut self) {
         for _ in 0..40 {
             self.pull(START + RATE.span_of(Frames::new((self.blocks + 1) * PERIOD.count())));
@@ -37,7 +36,8 @@ fn each_packet_that_came_before_the_first_block_is_heard_or_counted_as_unasked()
             road.end();
             let counters = *road.receiver.counters();
             let told = format!("{periods} periods, {encapsulation:?}: {counters:?}");
-            // The first block is heard two periods after those that came: what is due then was captured 20 ms ago.
+            // The first block plays two periods later; the frames due then were captured 20 ms
+            // before.
             let due =
                 ((periods + 2) * PERIOD.count() - RATE.frames_nearest(LATENCY).count()).max(0);
             assert_eq!(counters.unasked as i64, due / PDU.count(), "{told}");

@@ -1,20 +1,19 @@
-//! By UDP a number of 32 bits stands before each packet: what counts packets is gone by, what does not is not.
+//! UDP encapsulation: a 32-bit number before each packet, used only if it counts packets.
 
 use super::*;
 
-/// The number before the packet, of each.
 fn carried(number: impl Fn(u32) -> u32) -> impl Fn(i64, &mut [u8]) {
     move |packet, bytes| bytes[..4].copy_from_slice(&number(packet as u32).to_be_bytes())
 }
 
 #[test]
 fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its_own() {
-    // Never filled in, and counting what goes to three listeners.
+    // Constant, or counting packets to three listeners.
     let others: [fn(u32) -> u32; 3] = [|_| 0, |_| u32::MAX, |packet| 3 * packet];
     for (kind, number) in others.into_iter().enumerate() {
         let number = carried(number);
         let mut road = Road::over(Encapsulation::Udp, SampleFormat::L16);
-        // One alone, the second of all among them, and more than its own number tells.
+        // Single packets including the second of all, and more than the packet's own number covers.
         let lost = |packet: i64| [1, 700].contains(&packet) || (1700..2000).contains(&packet);
         road.play(500, |packet, bytes| {
             number(packet, bytes);
@@ -29,7 +28,7 @@ fn a_talker_whose_number_before_the_packet_counts_something_else_is_heard_by_its
             cost(1).contains(frame) || cost(700).contains(frame) || (10_200..12_048).contains(frame)
         };
         assert!(unheard.iter().all(meant), "{kind}: {unheard:?}");
-        // And a pause is one.
+        // A pause is recognized.
         road.pause(46, true);
         road.play(500, |packet, bytes| {
             number(packet, bytes);

@@ -1,4 +1,4 @@
-//! A talker that begins again and again within the latency: each of its runs is heard to its end.
+//! A talker that restarts repeatedly within the latency: each run plays to its end.
 
 use super::*;
 
@@ -21,12 +21,12 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         }
         let told = format!("{restarts} restarts, {aside}/16 aside");
         for (run, (frames, within)) in runs.iter().enumerate() {
-            // The first packet is doubted, and what follows the silence before it fades in for 1 ms.
+            // The first packet is on probation, and sound after silence fades in for 1 ms.
             let begins = if run > 0 { frames.start + 6 + 48 } else { frames.start };
             let last = run as i64 == restarts;
             let ends =
                 if last { frames.end - RATE.frames_within(LATENCY).count() } else { frames.end };
-            // By another's line it is less than a frame off, by its own half a frame.
+            // With another run's line the error is below a frame, with its own half a frame.
             let off = if (restarts, run) == (4, 3) { part(16) } else { part(8) };
             for frame in begins..ends {
                 let due = START + LATENCY + RATE.span_of(Frames::new(frame)) + *within;
@@ -38,13 +38,13 @@ fn runs_that_follow_each_other_within_the_latency_are_each_heard_to_their_end_at
         }
         let counters = *road.receiver.counters();
         let counted = (counters.lost, counters.late, counters.resyncs, counters.doubted);
-        // Of more than are kept, the last two go by one line.
+        // Beyond the limit, the last two share a line.
         let resyncs = restarts.min(3) as u64;
         assert_eq!(counted, (0, 0, resyncs, restarts as u64), "{told}: {counters:?}");
     }
 }
 
-/// Whether it meets the DAC so near to then.
+/// Whether the frame plays within `off` of `due`.
 fn is_heard(road: &Road, frame: i64, due: LocalTime, off: Span) -> bool {
     let nearest = RATE.frames_nearest(due - road.heard[0].0).count() as usize;
     let mut near = road.heard[nearest.saturating_sub(1)..].iter().take(3);

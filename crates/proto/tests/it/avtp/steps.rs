@@ -1,25 +1,23 @@
-//! A talker whose clock is set: which frame is heard at which instant, before, at and after that.
+//! A talker whose clock is stepped: exact playback before, at and after the step.
 
 use super::*;
 
-/// The talker's clock less ours where presentation times come round with packet 4000.
+/// Talker's clock minus ours; presentation times wrap at packet 4000.
 const AROUND: Span = Span::from_nanos((400_000_000 << 32) - 1_520_000_000);
 const ROUND: i64 = 4000;
 
-/// Where a talker's clock is set.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     encapsulation: Encapsulation,
     millis: i64,
-    /// The first packet that tells of it.
+    /// First packet after the step.
     first: i64,
-    /// One that never comes.
     lost: Option<i64>,
 }
 
 #[test]
 fn a_clock_that_is_stepped_moves_the_sound_once_and_every_frame_is_where_it_is_to_be() {
-    // As the first of a block, amid one and as its last; right before, at and after the times come round.
+    // First, middle and last packet of a block; just before, at and after the wrap.
     let firsts = [3600, 3604, 3607, ROUND - 1, ROUND, ROUND + 1];
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         for millis in [-10, 10] {
@@ -50,7 +48,7 @@ fn check(step: Step) {
     assert_eq!((road.missing, road.concealed), (6 * costs, 6 * costs), "{step:?}");
     let counted = (counters.lost as i64, counters.resyncs, counters.late, counters.doubted);
     assert_eq!(counted, (costs, 1, 0, 0), "{step:?}: {counters:?}");
-    // The second packet that tells of it is believed, and heeded by the period that is asked for next.
+    // The second packet after the step is accepted, and applies from the next block.
     let tells = (first..).filter(|packet| Some(*packet) != lost).nth(1).expect("they go on");
     let moves = (tells / 8 * PERIOD.count()) as usize;
     let moved = RATE.frames_nearest(by).count();
@@ -61,7 +59,7 @@ fn check(step: Step) {
         if before < 0 || *frame == Some(due.rem_euclid(30_000)) {
             continue;
         }
-        // What went on is faded over for a millisecond where the sound moves, and after what was lost.
+        // Cross-fades of a millisecond where the sound moves and after a loss.
         let fades = (moves..moves + 48).contains(&index);
         let gone = lost.is_some_and(|lost| (6 * lost..6 * lost + 54).contains(&due));
         assert!(fades || gone, "{step:?}: {frame:?} in place of {due} at {at:?}");
@@ -74,7 +72,7 @@ fn check(step: Step) {
 fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next_packet_agrees() {
     const ALL: u64 = 8000;
     const HALF: u64 = 4000;
-    // The first packet, and what is counted of it and those that follow: doubted, late, early.
+    // First changed packet, shift, and counts: doubted, late, early.
     let counted = [
         (HALF, -3000, (1, 0, HALF)),
         (HALF, -1000, (1, HALF, 0)),
@@ -97,7 +95,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
             });
             let (counters, told) = (*road.receiver.counters(), format!("{millis} from {first}"));
             assert_eq!((counters.doubted, counters.lost), (doubted, 0), "{told}: {counters:?}");
-            // What comes in the same period is placed before it is looked at what is due.
+            // Packets of the same period are placed before the next check of the due position.
             let near = |counted: u64, is: u64| counted == is || (is - 8..is).contains(&counted);
             let (lates, earlies) = (near(counters.late, late), near(counters.early, early));
             assert!(lates && earlies, "{encapsulation:?} {told}: {counters:?}");
@@ -107,7 +105,7 @@ fn times_in_the_past_or_seconds_away_are_doubted_once_and_believed_when_the_next
 
 #[test]
 fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pause() {
-    // Of 256 packets of class A, 16 ms; of the 32 bits 20 ms, which no talker that is heard is set by.
+    // The limit is half of 256 packets of class A, 16 ms; with 32-bit numbers the tolerance, 20 ms.
     let doubted = [
         (Encapsulation::Ethernet, 15, 0),
         (Encapsulation::Ethernet, 17, 1),
@@ -128,7 +126,7 @@ fn a_clock_that_is_set_by_more_than_half_a_round_of_the_numbers_looks_like_a_pau
     }
 }
 
-/// The time of a packet is so much later; what it was.
+/// Adds `by` to the presentation time of a packet; returns the original.
 fn set_on(encapsulation: Encapsulation, bytes: &mut [u8], by: Span) -> u32 {
     let time = &mut bytes[time_at(encapsulation)..][..4];
     let told = u32::from_be_bytes([0, 1, 2, 3].map(|byte| time[byte]));

@@ -1,10 +1,10 @@
-//! Talkers that send otherwise than their listener was told, and networks that bring packets in another order.
+//! Talkers with unexpected packet lengths, and networks that reorder packets.
 
 use super::*;
 
 #[test]
 fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
-    // Of class B, of whole periods, and of lengths that no period is a multiple of.
+    // Class B, whole periods, and lengths that do not divide a period.
     for frames in [12, 48, 5, 7, 1] {
         for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
             let mut road = Road::over(encapsulation, SampleFormat::L24);
@@ -21,14 +21,14 @@ fn packets_of_any_length_are_heard_whatever_length_the_listener_expects() {
 fn a_talker_that_goes_on_in_packets_of_another_length_loses_nothing() {
     let mut road = Road::over(Encapsulation::Ethernet, SampleFormat::L16);
     road.play(300, |_, _| true);
-    // As class B, begun anew; and back.
+    // Class B after a restart; and back.
     for frames in [12, 6] {
         road.pause(20, false);
         road.talk(Frames::new(frames));
         let before = road.heard.len();
         road.play(300, |_, _| true);
         assert_eq!(road.receiver.counters().lost, 0, "{frames}");
-        // Once the pause is over all of it sounds: its last 250 ms.
+        // After the pause everything plays: the last 250 ms.
         let heard = &road.heard[before + 50 * PERIOD.as_len()..];
         assert!(heard.iter().all(|(_, frame)| frame.is_some()), "{frames}");
     }
@@ -39,7 +39,7 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
     for encapsulation in [Encapsulation::Ethernet, Encapsulation::Udp] {
         let mut road = Road::over(encapsulation, SampleFormat::L24);
         road.play(10, |_, _| true);
-        // Every second one comes after the one that follows it, which is of another period at times.
+        // Every second packet arrives after its successor, sometimes from another period.
         let mut waits: Option<Vec<u8>> = None;
         road.carry(600, |receiver, packet, datagram, now| {
             if packet % 2 == 1 {
@@ -54,13 +54,13 @@ fn packets_that_change_places_on_the_way_are_heard_whole() {
         assert_eq!(road.unheard(), [], "{encapsulation:?}");
         let counters = road.receiver.counters();
         assert_eq!((counters.lost, counters.resyncs, counters.invalid), (0, 0, 0));
-        // The last is still on its way.
+        // The last one is still under way.
         assert_eq!(counters.reordered, 600 * 8 / 2 - 1, "{encapsulation:?}");
     }
 }
 
 impl Road {
-    /// The talker begins anew with packets of so many frames, and the listener is not told.
+    /// The talker restarts with this packet length, without notice.
     fn talk(&mut self, packet: Frames) {
         let identity = Identity { stream: STREAM, sequence: 9, timestamp: 0 };
         let format = StreamFormat { packet, ..*self.sender.format() };

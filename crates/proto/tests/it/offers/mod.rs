@@ -1,11 +1,9 @@
-//! What both ends of a call that is tested can.
-
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::call::terms::{CallOffer, CallPath, StreamAbilities};
 use tautline_proto::time::Span;
 use tautline_proto::units::{Channels, Rate};
 
-/// Stereo at 48 kHz in these codings, by UDP or TCP.
+/// Stereo at 48 kHz in these codings, via UDP or TCP.
 pub(crate) fn offer(codings: &[SampleFormat]) -> CallOffer {
     let abilities = StreamAbilities {
         rates: vec![Rate::HZ_48000],

@@ -1,6 +1,6 @@
-//! Bytes as numbers. Shared by the sequences of operations beside it and the fuzz target `session`.
+//! Numbers from bytes, for the operations here and the fuzz target `session`.
 
-/// Takes numbers from the front of the bytes; zeros when they have ended.
+/// Reads numbers from the front of the bytes; zeros at the end.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Bytes<'_> {
@@ -18,7 +18,7 @@ impl Bytes<'_> {
         u32::from(self.short()) << 16 | u32::from(self.short())
     }
 
-    /// Small numbers, large ones in steps of `step` and the very ends of the range.
+    /// Small numbers, large ones in steps of `step`, and the ends of the range.
     pub(crate) fn long(&mut self, step: i64) -> i64 {
         match self.byte() % 6 {
             0 => 0,

@@ -1,5 +1,5 @@
-//! Under test: a receiver that is told anything, in any order, at any time. It must not panic,
-//! wrap a sum, allocate, or give what is no sound.
+//! A receiver with arbitrary input at any time: it must not panic, wrap, allocate, or output
+//! invalid sound.
 
 mod operations;
 
@@ -21,7 +21,7 @@ use crate::road::toy;
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 300,
-        // Those that failed once are tried first.
+        // Previous failures first.
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(
             "tests/receiver_bounds.proptest-regressions",
         ))),
@@ -50,7 +50,7 @@ fn ten_million_operations_in_any_order_break_no_bound() {
                 (random >> 32) as u8
             })
             .collect();
-        // Told before, so that the last one told is the one that failed.
+        // Printed before, so that the last line is the failing case.
         eprint!("\rseed {seed}, {operations} operations so far");
         operations += operations::play(&bytes, allocator_calls);
     }

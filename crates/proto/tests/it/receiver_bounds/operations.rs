@@ -1,5 +1,5 @@
-//! Bytes become operations on a receiver: whatever they are, it must keep its bounds. Shared by the
-//! property test beside it and the fuzz target `receiver`.
+//! Arbitrary operations on a receiver, which must keep its bounds. Used by the property test here
+//! and the fuzz target `receiver`.
 
 #[path = "bytes.rs"]
 pub(crate) mod bytes;
@@ -21,7 +21,6 @@ use tautline_proto::wire::rtp::{Header, RtpUnpack, SenderStamps};
 
 use bytes::Bytes;
 
-/// What the run is made of, and where it stands.
 struct Run {
     receiver: JitterBuffer,
     clock: ClockEstimator,
@@ -35,11 +34,11 @@ struct Run {
 
 const SSRCS: [u32; 3] = [1, 0x8000_0000, u32::MAX];
 const FORMATS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
-/// More than the playout holds of any configuration here.
+/// Exceeds the playout of every configuration here.
 const MOST_FRAMES: usize = 1 << 17;
 
-/// Does what `bytes` say, and how many operations that was. Panics where a bound is broken;
-/// `allocations` counts those of this thread.
+/// Runs the operations in `bytes` and returns their number. Panics if a bound is broken;
+/// `allocations` returns those of this thread.
 pub(crate) fn play(bytes: &[u8], allocations: fn() -> u64) -> u64 {
     let mut bytes = Bytes(bytes);
     let mut run = Run::new(&mut bytes, allocations);
@@ -117,7 +116,6 @@ impl Run {
             9 => self.garbage(bytes),
             10..=12 => {
                 let frames = match bytes.byte() {
-                    // A block of many seconds, in time.
                     u8::MAX => usize::from(bytes.short()) * 2,
                     few => usize::from(few) * 4,
                 };
@@ -134,7 +132,6 @@ impl Run {
         }
     }
 
-    /// The next packet of a stream, perhaps another's.
     fn packet(&mut self, bytes: &mut Bytes<'_>) {
         self.write(bytes);
         let arrival = match bytes.byte() {
@@ -194,32 +191,32 @@ impl Run {
         let times = PullTimes { now: self.now, meets, skipped, clock: None };
         let before = (self.allocations)();
         let pulled = self.receiver.pull(out, times, |passage| {
-            // Stages of instants far apart saturate; they must not wrap.
+            // Differences of distant instants saturate instead of wrapping.
             let _ = passage.total();
         });
         assert_eq!((self.allocations)(), before, "a block allocates nothing");
-        // A resampler reads ahead by its kernel, and by what the cards run apart.
+        // A resampler reads ahead by its kernel and by the drift.
         let frames = out.len() / channels;
         let most = frames + frames / 500 + self.config.resampler.half() + 2;
         assert!(pulled.missing.as_len() <= most, "{pulled:?}");
         let integers = self.config.format.sample != SampleFormat::F32
             && self.config.wire.codings() != Codings::ByConvention;
         if integers {
-            // A fade may add the sound that ends to the sound that begins, and the weights of a
-            // resampler's kernel, signs apart, add up to less than four.
+            // A fade may add ending and beginning sound, and the absolute weights of a resampler's
+            // kernel sum to less than four.
             assert!(out.iter().all(|sample| sample.abs() <= 8.0), "finite and within bounds");
         }
-        // As it is due now: with this block the run of sound before may have ended, whose frames lie elsewhere.
+        // As due after this block, which may have ended a run with other positions.
         if let (Some(due), Some(place)) = (self.receiver.placement().due(meets), pulled.media) {
             self.check_in_time(&due, place);
         }
     }
 
-    /// No frame comes from the future, nor from the past: what a block begins with is what is due,
-    /// but for what the clocks cannot tell apart and a millisecond that is being followed.
+    /// A block begins at the due position, within the clock uncertainty and a millisecond that is
+    /// being corrected.
     fn check_in_time(&self, due: &Due, place: MediaPoint) {
-        // What is due is looked at anew once the line through the captures has moved by 0.1 ms within a second of the
-        // newest, which is a millisecond ten seconds away. Further off nothing lies that could be heard.
+        // The due position is checked again when the line through the captures has moved 0.1 ms
+        // within a second of the newest: 1 ms at ten seconds. Nothing audible is further away.
         const NEAR: Span = Span::from_secs(10);
         let rate = self.config.format.rate;
         let newest = self.receiver.source().map(Source::end);
@@ -234,7 +231,7 @@ impl Run {
         assert!(away.abs() <= most, "{place:?} is played and {due:?} is due");
     }
 
-    /// An exchange of reports, perhaps one that lies.
+    /// An exchange of reports, sometimes false.
     fn exchange(&mut self, bytes: &mut Bytes<'_>) -> Option<ClockMapping> {
         let lies = bytes.byte();
         let mut instant = |lie: u8, early: u8| match lies & lie {
@@ -265,7 +262,7 @@ impl Run {
                 self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(offset, sure.abs()));
             }
             2 => {
-                // As every packet with stamps here says: capture is now.
+                // Matches the packets with stamps here: captured now.
                 let sure = Span::from_micros(i64::from(bytes.byte()));
                 self.receiver.set_clock(Author::of(ssrc), ClockMapping::known(Span::ZERO, sure));
             }
@@ -279,8 +276,8 @@ impl Run {
     }
 }
 
-/// What a packet with a payload of so many bytes carries of others: mostly nothing, else symbols of
-/// any kind, mostly sound.
+/// Redundancy for packets with this payload length: usually none, otherwise symbols of any kind,
+/// mostly valid.
 fn carried(bytes: &mut Bytes<'_>, payload: usize) -> Vec<u8> {
     let kind = bytes.byte();
     if kind & 0xC0 != 0xC0 || payload > 2000 {

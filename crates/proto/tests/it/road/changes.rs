@@ -1,4 +1,4 @@
-//! Under test: the whole road, with a sender that is told to pack otherwise while it sends.
+//! The whole path, with changes of the packet format while sending.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::endpoint::Author;
@@ -13,7 +13,7 @@ use super::world::{Chance, SSRC, Scene, World, perfect, sample};
 
 const CODINGS: [SampleFormat; 3] = [SampleFormat::L16, SampleFormat::L24, SampleFormat::F32];
 
-/// A latency for packets of any length at any period of these tests.
+/// Latency sufficient for all packet lengths and periods here.
 const PATIENT: Span = Span::from_millis(60);
 
 fn set_sample(world: &mut World, coding: SampleFormat) -> bool {
@@ -26,7 +26,7 @@ fn heard_without_a_gap(world: &World, told: &str) {
     assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{told}");
     assert_eq!((counters.resyncs, counters.resampled_frames), (0, 0), "{told}");
     assert_eq!((counters.invalid, counters.doubted), (0, 0), "{told}");
-    // Every frame once the sound has faded in, across every change: none out of place.
+    // After the fade-in every frame is in place, across all changes.
     let heard = &world.sound()[..];
     let fits = |at: usize, index: i64| (0..3).all(|n| heard[at + n as usize] == sample(index + n));
     let begins = heard.iter().position(|sample| *sample != 0.0).expect("sound") + 40;
@@ -44,7 +44,7 @@ fn a_change_of_packet_time_misses_no_frame() {
         let mut world = World::new(scene);
         for (step, packet) in ptimes.into_iter().enumerate() {
             assert!(world.sender.set_packet(Frames::new(packet)));
-            // A different phase of packet and period at each change.
+            // Another phase of packet and period at each change.
             let frames = 48_000 / 4 + 131 * step as i64;
             (0..frames / period).for_each(|_| world.period(perfect));
             let format = world.receiver.format();
@@ -98,7 +98,7 @@ fn no_packet_is_older_when_it_leaves_than_its_format_says() {
             for block in 0..1 + chance.below(40) {
                 world.period(|datagram| {
                     let instants = datagram.head().instants.expect("stamps");
-                    // The first block ends what was begun before.
+                    // The first block completes an earlier packet.
                     assert!(block == 0 || instants.packed <= age, "{period}, {instants:?}, {age}");
                     vec![datagram]
                 });
@@ -178,7 +178,7 @@ fn a_change_that_no_datagram_can_hold_is_refused_and_nothing_changes() {
     let longest = Rate::HZ_48000.frames_within(PTIME_RANGE.1);
     assert!(!world.sender.set_packet(longest), "64 channels of 20 ms");
     assert!(!world.sender.set_packet(Frames::ZERO), "no packet is empty");
-    // 64 channels of three bytes: 340 frames fit, of four bytes 255.
+    // 64 channels of three bytes: 340 frames fit; of four bytes 255.
     assert!(world.sender.set_packet(Frames::new(300)));
     assert!(!set_sample(&mut world, SampleFormat::F32));
     (0..400).for_each(|_| world.period(perfect));
@@ -199,7 +199,7 @@ fn a_change_of_latency_misses_no_frame_whichever_way_it_goes() {
             let next = 3 + i64::from(chance.below(longest as u32 - 3));
             let told = format!("seed {seed}, step {steps}, from {latency} to {next} ms");
             world.receiver.set_link_offset(Span::from_millis(next));
-            // A little is followed by resampling, at a third of a cent: 5 s for a millisecond.
+            // Small changes use resampling at a third of a cent: 5 s per millisecond.
             let periods = if (next - latency).abs() <= 1 { 6000 } else { 200 };
             (0..periods).for_each(|_| world.period(perfect));
             let counters = world.receiver.counters();
@@ -219,7 +219,7 @@ fn a_sender_that_said_goodbye_here_and_sends_again_is_back() {
     (0..1000).for_each(|_| world.period(perfect));
     let said_goodbye = |world: &World| world.receiver.source().map(|source| source.said_goodbye());
     world.receiver.say_goodbye(Author::of(SSRC));
-    // Packets that were on their way change nothing.
+    // Packets under way have no effect.
     (0..10).for_each(|_| world.period(perfect));
     assert_eq!(said_goodbye(&world), Some(true));
     (0..500).for_each(|_| world.period(|_| vec![]));

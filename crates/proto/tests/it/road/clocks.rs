@@ -1,5 +1,4 @@
-//! Under test: the whole road, while cards drift, mappings come late and get better, and devices
-//! starve.
+//! The whole path with card drift, late or improving mappings, and device underruns.
 
 use tautline_proto::clock::ClockMapping;
 use tautline_proto::endpoint::Author;
@@ -9,15 +8,14 @@ use tautline_proto::units::Ppm;
 
 use super::world::{SSRC, Scene, WALL, World, perfect, sample};
 
-/// By how many frames each block is further from the one before than a period.
+/// Deviation of each block's advance from a period, in frames.
 fn steps(world: &World) -> Vec<f64> {
     let media: Vec<_> = world.heard.pulled.iter().filter_map(|pulled| pulled.media).collect();
     let period = world.scene.period.count() as f64;
     media.windows(2).map(|two| (two[1] - two[0]).as_f64() - period).collect()
 }
 
-/// The most that a block of 48 frames is longer or shorter where the pitch is off by less than a
-/// cent (578 ppm).
+/// Maximum deviation of a block of 48 frames for a pitch error below a cent (578 ppm).
 const CENT: f64 = 48.0 * 578e-6;
 
 #[test]
@@ -30,7 +28,7 @@ fn a_card_that_drifts_is_resampled_and_stays_in_time() {
         }
         let counters = *world.receiver.counters();
         assert_eq!((counters.resyncs, counters.missing_frames, counters.lost), (0, 0, 0));
-        // Against the sender's card, not against its own.
+        // Relative to the sender's card.
         let pitch = |step: &f64| (step + 48.0 * ppm * 1e-6).abs();
         assert!(steps(&world).iter().all(|step| pitch(step) <= CENT), "less than a cent");
         let drift = world.receiver.drift().expect("it is followed").as_f64();
@@ -72,15 +70,14 @@ fn arrivals_that_jitter_do_not_make_the_sound_flap() {
         }
         let counters = *world.receiver.counters();
         assert_eq!((counters.lost, counters.late, counters.missing_frames), (0, 0, 0), "{jitter}");
-        // It may settle once, while the fastest arrivals are still being found.
+        // It may settle once while the fastest arrivals are being found.
         assert!(counters.resyncs <= 1, "{jitter}: {counters:?}");
         let settled = &steps(&world)[2000..];
         assert!(settled.iter().all(|step| step.abs() <= CENT / 2.0), "{jitter}: {counters:?}");
     }
 }
 
-/// Plays half a second by arrivals over a path that takes `path`, then learns the clock and goes on
-/// for eight.
+/// Plays half a second based on arrivals over a path of `path`, then 8 s with the clock.
 fn mapped_late(path: Span) -> World {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     for period in 0..8500 {
@@ -118,7 +115,7 @@ fn a_mapping_that_changes_little_is_followed_without_a_jump() {
     assert!(error.abs() <= Span::from_micros(42), "{error}");
 }
 
-/// A mapping that is wrong by so many microseconds and says that it may be.
+/// A mapping with an error and a stated uncertainty, in microseconds.
 fn mapping(wrong: i64, sure: i64) -> ClockMapping {
     ClockMapping::known(WALL + Span::from_micros(wrong), Span::from_micros(sure))
 }
@@ -178,7 +175,7 @@ fn the_sound_is_moved_with_fades_and_without_a_click() {
     for period in 0..400 {
         match period {
             100 => world.receiver.set_link_offset(Span::from_millis(8)),
-            // Frames there are on both sides of the cut.
+            // Frames are available on both sides of the cut.
             200 => world.receiver.set_link_offset(Span::from_micros(6_500)),
             _ => {}
         }
@@ -202,7 +199,7 @@ fn a_latency_of_a_tenth_of_a_second_is_kept_by_arrivals_too() {
         world.period(perfect);
     }
     let captured = start + world.scene.rate.span_of(Frames::new(20_000));
-    // The path's 100 µs are not known.
+    // The path delay of 100 µs is unknown.
     let error =
         world.heard_at(20_000).expect("heard") - captured - latency - Span::from_micros(100);
     assert!(error.abs() <= Span::from_micros(21), "{error}");
@@ -215,7 +212,6 @@ fn a_device_that_stood_still_plays_on_with_what_came_meanwhile() {
         let mut world = World::new(Scene { latency: Span::from_millis(50), ..Scene::default() });
         for period in 0..3000 {
             if period == 1000 {
-                // One second, of which the device knows or does not.
                 world.stall(Span::from_secs(1), told);
             }
             world.period(perfect);
@@ -255,7 +251,7 @@ fn a_mapping_that_nobody_renews_is_given_up_after_ten_seconds() {
         world.period(perfect);
     }
     assert_eq!(basis(&world), Some(Basis::Arrival));
-    // What arrivals say is off by the path's delay, too little to lay the sound anew for.
+    // Arrivals are off by the path delay, too little for a restart.
     let counters = world.receiver.counters();
     assert_eq!((counters.resyncs, counters.missing_frames), (0, 0), "{counters:?}");
 }

@@ -1,4 +1,4 @@
-//! Packets that are compressed: decoded in order, each at its turn, at the latency that was asked for.
+//! Compressed packets: decoded in order, each at its turn, at the requested latency.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::codec::{Codec, Opus, OpusTuning};
@@ -11,7 +11,7 @@ use crate::reformat::Reformat;
 use super::toy::{self, Asked, CONCEALED};
 use super::world::{Chance, Scene, World, perfect};
 
-/// Packets of 5 ms from a card with a period of 1 ms, heard 15 ms after they were captured.
+/// Packets of 5 ms, a period of 1 ms, a latency of 15 ms.
 pub(crate) fn scene() -> Scene {
     let opus = Opus { tuning: OpusTuning::Music, bitrate: 510_000 };
     Scene {
@@ -27,12 +27,11 @@ fn world() -> World {
     World::new(scene())
 }
 
-/// Runs so many periods.
 fn run(world: &mut World, periods: usize) {
     (0..periods).for_each(|_| world.period(perfect));
 }
 
-/// What was decoded, one packet after the other, and what else decoders were asked for.
+/// Decoded packet numbers in order, and other requests to decoders.
 fn decoded(asked: &[Asked]) -> (Vec<u16>, Vec<Asked>) {
     let number = |asked: &Asked| match asked {
         Asked::Decode(number) => Some(*number),
@@ -113,7 +112,8 @@ fn of_a_packet_that_comes_while_its_turn_is_on_the_rest_is_heard() {
     let mut world = world();
     for _ in 0..900 {
         world.period(|mut datagram| {
-            // The next comes late as well: it cannot stand in for the first, and the one after can for it.
+            // The next is late too and cannot restore the first; the one after can restore the
+            // next.
             if (30..32).contains(&datagram.number) {
                 datagram.arrives += Span::from_millis(9);
             }
@@ -236,7 +236,7 @@ fn a_stream_that_is_compressed_and_not_by_turns_misses_no_more_than_what_was_loo
     run(&mut world, 900);
     let counters = world.receiver.counters();
     assert_eq!((counters.lost, counters.late, counters.doubted), (0, 0, 0), "{counters:?}");
-    // Thrice from what looks ahead to what does not.
+    // Three changes from a codec with look-ahead to one without.
     assert!(counters.missing_frames <= 3 * 120, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
 }

@@ -1,4 +1,4 @@
-//! Under test: the whole road, with packets lost, late, shuffled, cut otherwise, or foreign.
+//! The whole path, with lost, late, reordered, recut or foreign packets.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::jitter_buffer::Resync;
@@ -59,7 +59,7 @@ fn every_packet_is_lost_or_received_and_none_is_both() {
 
 #[test]
 fn a_packet_that_is_late_in_part_is_late_and_not_lost() {
-    // 20 ms packets, 1 ms periods: half of it comes in time.
+    // 20 ms packets, 1 ms periods: half of a packet is in time.
     let scene =
         Scene { packet: Frames::new(960), latency: Span::from_millis(25), ..Scene::default() };
     let mut world = World::new(scene);
@@ -137,7 +137,7 @@ fn a_sender_of_another_coding_may_follow_one_that_left() {
     assert!(world.heard_whole_at_the_end());
 }
 
-/// The same host starts its program anew without a pause.
+/// The program on the same host restarts without a pause.
 fn restarted(scene: Scene, identity: Identity) -> Packetizer {
     let format = *World::new(scene).receiver.format();
     Packetizer::new(PacketizerConfig {
@@ -216,7 +216,7 @@ fn what_was_under_way_when_the_media_time_jumped_is_not_lost() {
 
 #[test]
 fn packets_that_an_outage_swallowed_are_lost_however_many() {
-    // The second is longer than sequence numbers last.
+    // The second exceeds the range of sequence numbers.
     for swallowed in [10_000, 70_000] {
         let mut world = World::new(Scene::default());
         for _ in 0..swallowed + 1000 {
@@ -236,10 +236,10 @@ fn packets_that_an_outage_swallowed_are_lost_however_many() {
 fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
     let scene = Scene { packet: Frames::new(6), ..Scene::default() };
     let mut world = World::new(scene);
-    // Eight packets a period: eleven thousand are swallowed.
+    // Eight packets a period: eleven thousand are lost.
     for period in 0..2400 {
         if [900, 1300].contains(&period) {
-            // Two more periods that its card does not deliver: media time goes on.
+            // The card drops two more periods: media time advances.
             world.skip(Frames::new(100));
         }
         world.period(|datagram| {
@@ -253,7 +253,7 @@ fn an_outage_in_which_the_senders_card_skipped_is_counted_all_the_same() {
     assert!(world.heard_whole_at_the_end(), "{counters:?}");
 }
 
-/// The numbers of a datagram from another beginning; the timestamps stay.
+/// Shifts the number of a datagram, without its timestamp.
 fn renumbered(datagram: Datagram, by: u16) -> Datagram {
     datagram.saying(|head| head.number = head.number.plus(by.into()))
 }
@@ -264,9 +264,9 @@ fn numbers_that_begin_anew_while_timestamps_go_on_cost_no_frame() {
         let mut world = World::new(Scene { latency: Span::from_millis(20), ..Scene::default() });
         for _ in 0..5000 {
             world.period(|datagram| match datagram.number {
-                // One is lost right where they begin anew.
+                // One is lost exactly at the restart of numbers.
                 1000 => vec![],
-                // The next comes after those behind it.
+                // The next arrives after its successors.
                 1001 => {
                     let arrives = datagram.arrives + Span::from_millis(3);
                     vec![renumbered(Datagram { arrives, ..datagram }, by)]
@@ -305,7 +305,7 @@ fn a_marker_on_every_packet_means_nothing() {
     let mut world = World::new(Scene::default());
     for _ in 0..1000 {
         world.period(|datagram| match datagram.number {
-            // One too old to be of this run, then a hole that is due before its end is known.
+            // A packet too old for this run, then a gap that is due before its end is known.
             400 => {
                 let old = datagram.clone().saying(|head| {
                     head.number = Wrapped::of(20_000, head.number.bits);

@@ -1,4 +1,4 @@
-//! Under test: what headers of RTP may hold that is no sound, and how long they are.
+//! Optional contents of RTP headers, and header lengths.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::redundancy::Layout;
@@ -51,7 +51,7 @@ fn one_that_knows_nothing_of_it_plays_the_packets_that_come() {
     }
 }
 
-/// Not of numbers of a byte: a step of two hundred packets back is one of fifty ahead there.
+/// Not with 8-bit numbers: 200 packets back equals 50 ahead there.
 #[test]
 fn a_compressed_stream_whose_media_time_goes_back_is_heard_on() {
     for back in [48_000, 48_000 * 3_600] {

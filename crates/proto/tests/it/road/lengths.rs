@@ -1,4 +1,4 @@
-//! Under test: the whole road, with packets of changing length, as other people's senders cut them.
+//! The whole path with varying packet lengths, as from other senders.
 
 use tautline_proto::packet::PacketHead;
 use tautline_proto::time::{Frames, Span};
@@ -7,7 +7,7 @@ use tautline_proto::wrap::Wrapped;
 
 use super::world::{Chance, Datagram, Scene, World};
 
-/// Cuts the sound of fixed packets into others of `sizes` frames, numbered on their own.
+/// Recuts packets into `sizes` frames with new numbers.
 struct Recut {
     pending: Vec<u8>,
     next: Option<PacketHead>,
@@ -18,14 +18,13 @@ impl Recut {
         Self { pending: vec![], next: None }
     }
 
-    /// Takes one packet; gives those of the next sizes that are complete.
     fn cut(&mut self, datagram: &Datagram, mut size: impl FnMut() -> usize) -> Vec<Datagram> {
         let first = datagram.head();
         let number = Wrapped::of(65_500, first.number.bits);
         let next = self.next.get_or_insert(PacketHead { number, ..first });
         self.pending.extend(datagram.payload());
         let mut cut = vec![];
-        // Stereo L24: six bytes a frame.
+        // Stereo L24: six bytes per frame.
         loop {
             let frames = size();
             if self.pending.len() < frames * 6 {
@@ -38,7 +37,7 @@ impl Recut {
     }
 }
 
-/// The head of a packet that begins `frames` later, at 48 kHz.
+/// Header of a packet that begins `frames` later, at 48 kHz.
 fn later(head: PacketHead, frames: usize) -> PacketHead {
     let span = Rate::HZ_48000.span_of(Frames::from_len(frames));
     PacketHead {
@@ -57,7 +56,7 @@ fn packets_of_changing_length_are_heard_whole() {
             Scene { stamps, mapped: stamps, latency: Span::from_millis(15), ..Scene::default() };
         let mut world = World::new(scene);
         let mut recut = Recut::new();
-        // As ffmpeg cuts 1024 frames to fit an MTU.
+        // Like ffmpeg, which cuts 1024 frames to fit an MTU.
         let mut sizes = [240, 240, 240, 240, 64].into_iter().cycle();
         let mut next = sizes.next().unwrap();
         for _ in 0..2000 {

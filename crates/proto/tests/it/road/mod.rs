@@ -1,4 +1,4 @@
-//! The whole road in a played world: sender, network, receiver and cards, without a machine.
+//! The whole path in simulation: sender, network, receiver and cards.
 
 mod changes;
 mod clocks;

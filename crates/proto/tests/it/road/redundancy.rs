@@ -1,5 +1,4 @@
-//! Under test: what a sender's packets carry of earlier ones, and what a receiver makes of it when
-//! packets are lost.
+//! Redundancy in a sender's packets, and its use by a receiver after losses.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::cause::{Causes, Late, Schedule};
@@ -22,7 +21,7 @@ use super::form::{PACK, unpack};
 
 const PACKET: i64 = 48;
 
-/// From a packet's completion to its hand-over.
+/// Time from a packet's completion to its hand-over.
 const SENDING: Span = Span::from_micros(30);
 
 pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
@@ -36,7 +35,6 @@ pub(crate) fn format(sample: SampleFormat) -> StreamFormat {
     }
 }
 
-/// A sender, and what a link keeps of what it sends.
 pub(crate) struct Sending {
     sender: Packetizer,
     repeats: Repeats,
@@ -61,12 +59,11 @@ fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(1000 + millis)
 }
 
-/// The sample of frame `index`, never silence.
 fn sample(index: i64) -> f32 {
     (2 * (index % 8000) + 1) as f32 / 16_384.0
 }
 
-/// One packet time of sound, and what was sent of it.
+/// Sends one packet time of sound; returns the datagrams.
 pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     let block: Vec<f32> = (0..PACKET).map(|frame| sample(number * PACKET + frame)).collect();
     let times = BlockTimes { capture: at(number), taken: at(number + 1), now: at(number + 1) };
@@ -84,8 +81,8 @@ pub(crate) fn send(sending: &mut Sending, number: i64) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Sends packets 0 to `count`, loses those with these numbers, and plays at 20 ms: how many frames
-/// were not what was sent, and what was counted.
+/// Sends packets 0 to `count` except those in `loses`, and plays with 20 ms. Returns the number of
+/// wrong frames, and the counters.
 fn play(layout: Layout, count: i64, loses: impl Fn(i64) -> bool) -> (u64, Counters) {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, layout);
@@ -149,14 +146,15 @@ fn what_carries_too_much_for_an_ethernet_frame_carries_less() {
 fn a_long_packet_is_sent_again_whole_and_dropped_where_the_first_came() {
     let (wrong, counters) = play(Layout::repeated(5), 100, |_| false);
     assert_eq!((wrong, counters.duplicate, counters.received), (0, 95, 195));
-    // The datagrams of a packet time are lost together: the packet itself, and the fifth before it.
+    // The datagrams of a packet time are lost together: the packet, and the repeat of the fifth
+    // before it.
     let (wrong, counters) = play(Layout::repeated(5), 100, |number| number % 10 == 3);
     assert_eq!((wrong, counters.lost, counters.late), (0, 0, 0), "{counters:?}");
     assert_eq!(counters.repaired, 0);
 }
 
-/// The passages of packets 0 to 40, each sent again five later, of which packet 20 is lost the first
-/// time, at so much latency; with a path of one millisecond.
+/// Traces of packets 0 to 40 with this latency and a path of one millisecond. Each is repeated five
+/// later; packet 20 is lost at first.
 fn passages(latency: Span) -> Vec<PacketTrace> {
     let format = format(SampleFormat::L24);
     let mut sender = sender(format, Layout::repeated(5));
@@ -184,7 +182,7 @@ fn what_was_lost_and_sent_again_was_longer_on_the_way_and_not_longer_at_its_send
     let passages = passages(millis(20));
     let (again, first): (Vec<PacketTrace>, Vec<PacketTrace>) =
         passages.iter().copied().partition(|passage| passage.stage(Stage::Wire) != Some(millis(1)));
-    // The bytes are those of the first, with its hand-over.
+    // A repeat has the bytes of the original, including its hand-over time.
     assert_eq!(again.len(), 1, "{again:?}");
     assert_eq!(again[0].stage(Stage::Wire), Some(millis(1 + 5)));
     assert_eq!(again[0].transit(), first[0].transit().map(|transit| transit + millis(5)));
@@ -220,7 +218,7 @@ fn a_change_of_coding_begins_anew_and_repairs_on_both_sides_of_it() {
             }
         }
     }
-    // Nothing after the change can bring back what was before it.
+    // Packets after the change cannot restore those before.
     assert_eq!(receiver.counters().repaired, 3, "{:?}", receiver.counters());
     assert_eq!(receiver.counters().damaged, 0);
 }
@@ -255,10 +253,10 @@ fn the_repair_budget_is_that_of_the_last_packets_and_not_of_one_after_a_gap() {
         receiver.repair_budget().0
     };
     assert_eq!(budget(&mut sender, 0..100), Span::from_millis(32));
-    // What was lost with the card's frames is in no packet: repair data begins anew behind it.
+    // Frames lost by the card are in no packet: repair data restarts after them.
     sender.sender.skip(Frames::new(PACKET), at(100), |_| {});
     assert_eq!(budget(&mut sender, 101..106), Span::from_millis(32));
-    // A sender that carries less from now on is believed when it has done so for a while.
+    // Reduced redundancy takes effect after some time.
     sender.sender.set_redundancy(Layout::copies(1, 8));
     assert_eq!(budget(&mut sender, 106..163), Span::from_millis(32));
     assert_eq!(budget(&mut sender, 163..180), Span::from_millis(8));
@@ -273,7 +271,7 @@ fn damage_is_passed_over_and_counted_and_the_sound_is_played() {
     for number in 0..20 {
         for mut datagram in send(&mut sender, number) {
             if number > 9 {
-                // How many symbols there are, before all else that is carried.
+                // The number of symbols precedes other repair data.
                 let mut room = [0; ETHERNET];
                 let wire = unpack();
                 let carried = wire.unpack(&datagram).unwrap().carried.unwrap();
@@ -304,7 +302,7 @@ fn who_borrows_a_repairer_repairs_from_the_first_packet_and_keeps_it_only_if_pac
     let format = format(SampleFormat::L24);
     let config = JitterBufferConfig::new(unpack(), format, Span::from_millis(20));
     let mut spare = Some(Box::default());
-    // By what it is sent, whether it has the spare one in the end, and what it repaired.
+    // Layout, whether the receiver keeps the spare repairer, and its repaired packets.
     for (layout, keeps, repaired) in [
         (Layout::NONE, false, 0),
         (Layout::copies(1, 1), true, 1),

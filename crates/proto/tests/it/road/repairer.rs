@@ -1,5 +1,4 @@
-//! Under test: the receiving half of the redundancy alone, with packets that the test makes, loses,
-//! and forges.
+//! The repairer alone, with artificial, lost and forged packets.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use tautline_proto::wrap::Wrapped;
 
 use super::form::{PACK, unpack};
 
-/// A packet as it comes: its number, its payload type, its payload, the repair data that it carries.
+/// A packet: number, payload type, payload, repair data.
 #[derive(Clone)]
 struct Sent {
     sequence: i64,
@@ -33,7 +32,7 @@ impl Sent {
         Self { repair_data, ..self }
     }
 
-    /// Takes it in; what that brought back, by number.
+    /// Passes it to the repairer; returns restored payloads by number.
     fn reach(&self, repairer: &mut Repairer) -> Result<BTreeMap<i64, Vec<u8>>, Damaged> {
         let head = PacketHead {
             stream: StreamId(0),
@@ -61,7 +60,6 @@ impl Sent {
     }
 }
 
-/// Bytes that no other packet has.
 fn payload(sequence: i64, payload_type: u8, bytes: usize) -> Vec<u8> {
     let mut state = (sequence as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(payload_type);
     let mut next = || {
@@ -71,7 +69,8 @@ fn payload(sequence: i64, payload_type: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-/// Packets from `first` on, each carrying what `layout` says: so many of each kind in turn.
+/// Packets from `first` on with repair data of `layout`: payload type, length and number of each
+/// kind.
 fn sent(layout: Layout, first: i64, kinds: &[(u8, usize, usize)]) -> Vec<Sent> {
     let mut encoder = Encoder::new(layout);
     let kinds = kinds.iter().flat_map(|(payload_type, bytes, packets)| {
@@ -99,19 +98,18 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     prop::collection::vec(kind, 1..4)
 }
 
-/// For how many packets the network is up, and then down: single losses, bursts, and outages longer
-/// than there are numbers.
+/// Alternating numbers of packets that arrive and are lost: single losses, bursts, and outages
+/// beyond the range of numbers.
 fn outages() -> impl Strategy<Value = Vec<(usize, usize)>> {
     let down = prop_oneof![6 => 1..3_usize, 3 => 3..20_usize, 1 => 100..300_usize];
     prop::collection::vec((0..30_usize, down), 1..30)
 }
 
-/// Mostly as long as a code may bridge; now and then longer than there are numbers.
+/// Usually within a code's reach, sometimes beyond the range of numbers.
 fn short_or_long() -> impl Strategy<Value = usize> {
     prop_oneof![20 => 1..9_usize, 1 => 110..150_usize]
 }
 
-/// Whether each packet comes.
 fn comes(outages: &[(usize, usize)]) -> impl Iterator<Item = bool> {
     let states = outages.iter().flat_map(|(up, down)| {
         std::iter::repeat_n(true, *up).chain(std::iter::repeat_n(false, *down))
@@ -138,17 +136,17 @@ proptest! {
         for (packet, _) in sent.iter().zip(&came).filter(|(_, came)| **came) {
             rebuilt.extend(packet.reach(&mut repairer).expect("whole"));
         }
-        // What the packets that came said in so many bytes.
+        // Content of the packets received.
         let oldest: Vec<_> = layout.reaches().iter().map(|reach| usize::from(reach.oldest)).collect();
         let alike = |a: &Sent, b: &Sent| {
             (a.payload_type, a.payload.len()) == (b.payload_type, b.payload.len())
         };
-        // Until a packet carries something, none is kept.
+        // The repairer keeps no packets until one carries repair data.
         let idle = sent.iter().zip(&came).position(|(packet, came)| *came && !packet.repair_data.is_empty());
         let idle = idle.unwrap_or(sent.len());
         let mut wanted = BTreeMap::new();
         for (at, carrier) in sent.iter().enumerate().filter(|(at, _)| came[*at]) {
-            // A new kind begins with nothing before it.
+            // A new kind starts without history.
             let run = sent[..at].iter().rev().take_while(|before| alike(before, carrier)).count();
             for back in oldest.iter().map(|oldest| *oldest.min(&run)).filter(|back| *back > 0) {
                 let lost = at - back;
@@ -185,18 +183,18 @@ proptest! {
     }
 }
 
-/// What the symbols that came tell, by the definition of the code and schoolbook elimination.
+/// Information in the received symbols, by definition of the code and Gaussian elimination.
 #[derive(Default)]
 struct Equations {
     /// Payload type and length of the newest packet, and its number.
     newest: Option<((u8, usize), i64)>,
     known: BTreeMap<i64, Vec<u8>>,
-    /// Factors of payloads, and what they add up to.
+    /// Coefficients of payloads, and their sums.
     sums: Vec<(BTreeMap<i64, u8>, Vec<u8>)>,
 }
 
 impl Equations {
-    /// What this packet brings back: all that no packet before it did.
+    /// Packets restored by this one for the first time.
     fn told_by(&mut self, packet: &Sent) -> BTreeMap<i64, Vec<u8>> {
         let kind = (packet.payload_type, packet.payload.len());
         match self.newest {
@@ -267,7 +265,7 @@ fn add(sum: &mut [u8], payload: &[u8], factor: u8) {
     sum.iter_mut().zip(payload).for_each(|(sum, byte)| *sum ^= product(*byte, factor));
 }
 
-/// Bytes as polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (RFC 5510 §8.1).
+/// Product of bytes as polynomials modulo x⁸ + x⁴ + x³ + x² + 1 (RFC 5510 §8.1).
 fn product(a: u8, b: u8) -> u8 {
     let shifted = (0..8).filter(|bit| b >> bit & 1 == 1).map(|bit| u32::from(a) << bit);
     let mut long = shifted.fold(0, |sum, part| sum ^ part);
@@ -294,7 +292,7 @@ fn a_code_brings_back_half_a_window_in_a_row_wherever_it_is_lost() {
             for (_, packet) in sent.iter().enumerate().filter(|(at, _)| !burst.contains(at)) {
                 rebuilt.extend(packet.reach(&mut repairer).expect("whole"));
             }
-            // The first carried nothing, so it was not kept.
+            // The first carried no repair data, so it was not kept.
             rebuilt.remove(&first);
             let wanted = sent[burst].iter().map(|lost| (lost.sequence, lost.payload.clone()));
             assert_eq!(rebuilt, wanted.collect(), "{lost} of {window}");
@@ -312,11 +310,11 @@ fn repair_data_that_names_packets_of_another_coding_brings_nothing_back() {
         let rebuilt = carrying.reach(&mut repairer).expect("whole");
         assert_eq!(rebuilt.len(), usize::from(sequence == 0), "{sequence}");
     }
-    // Packet 10 is lost. Packet 11 is of another coding; what it says of 8 and 9 is about packets
-    // that nobody keeps any more, so 10 cannot be told from them.
+    // Packet 10 is lost. Packet 11 has another coding; its data on 8 and 9 refers to packets no
+    // longer kept, so it cannot restore 10.
     let forged = Sent::bare(11, 97, 6).carrying(&[([3, 3, 128], &sum)]);
     assert_eq!(forged.reach(&mut repairer), Ok(BTreeMap::new()));
-    // The same of its own coding brings it back.
+    // Repair data of its own coding restores a packet.
     for sequence in 12..20 {
         assert_eq!(Sent::bare(sequence, 97, 6).reach(&mut repairer), Ok(BTreeMap::new()));
     }
@@ -331,7 +329,7 @@ fn a_packet_of_before_a_change_of_coding_is_passed_over() {
     let [old, new] = [6, 12].map(|bytes| payload(0, 0, bytes));
     assert!(Sent::bare(0, 96, 6).carrying(&[([1, 1, 0], &old)]).reach(&mut repairer).is_ok());
     assert!(Sent::bare(2, 97, 12).carrying(&[([1, 1, 0], &new)]).reach(&mut repairer).is_ok());
-    // Also what it carries: those bytes are of no packet that is waited for.
+    // Its repair data is ignored too: it refers to packets no longer awaited.
     let late = Sent::bare(1, 96, 6).carrying(&[([1, 1, 0], &old)]);
     assert_eq!(late.reach(&mut repairer), Ok(BTreeMap::new()));
 }
@@ -361,7 +359,7 @@ fn the_window_is_as_far_as_repair_data_of_late_reaches() {
 fn what_can_hold_no_sound_carries_none() {
     let mut repairer = Repairer::default();
     let bytes = MOST_PAYLOAD;
-    // Idle, it does not look at packets that carry nothing.
+    // An idle repairer ignores packets without repair data.
     for bytes in [0, bytes + 1] {
         assert_eq!(Sent::bare(1, 96, bytes).reach(&mut repairer), Ok(BTreeMap::new()));
     }
@@ -373,7 +371,7 @@ fn what_can_hold_no_sound_carries_none() {
         assert_eq!(carrying.reach(&mut repairer), Err(Damaged), "{bytes}");
         assert_eq!(Sent::bare(5, 96, bytes).reach(&mut repairer), Ok(BTreeMap::new()));
     }
-    // What was kept before is of use still.
+    // Packets kept before remain useful.
     let carrying = Sent::bare(5, 96, bytes).carrying(&[([1, 1, 0], &longest)]);
     assert_eq!(carrying.reach(&mut repairer), Ok(BTreeMap::from([(4, longest)])));
 }
@@ -385,7 +383,7 @@ fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
     let newest = 200;
     let carrying = Sent::bare(newest, 96, 4).carrying(&[([1, 1, 0], &data)]);
     assert_eq!(carrying.reach(&mut repairer).map(|rebuilt| rebuilt.len()), Ok(1));
-    // Numbers are counted modulo 128; the older half of them may belong to packets to come.
+    // Numbers are modulo 128; the older half may belong to future packets.
     let reaches = |repairer: &mut Repairer, sequence| {
         let copy = payload(sequence - 1, 96, 4);
         let late = Sent::bare(sequence, 96, 4).carrying(&[([1, 1, 0], &copy)]);
@@ -399,8 +397,8 @@ fn what_is_older_than_any_window_is_neither_kept_nor_asked() {
 fn more_equations_than_there_is_room_for_spoil_nothing() {
     for (symbols, packets) in [(6, 8), (12, 16)] {
         let sent = sent(Layout::code(symbols, 64), 0, &[(96, 8, 600)]);
-        // Of the first packets one in so many comes, and tells something of as many new unknowns less
-        // two: nothing is solved, and there are 96 equations before the first number comes again.
+        // At first one in `packets` arrives, with equations for two fewer unknowns: none is
+        // solvable, and there are 96 equations before the first number repeats.
         let comes = |at: usize| at >= 400 || at.is_multiple_of(packets);
         let burst = 500..520;
         let mut repairer = Repairer::default();

@@ -1,11 +1,9 @@
-//! Under test: packets that were heard before and come again, as somebody who recorded them or a loop
-//! in the network sends them.
+//! Packets received before that arrive again, from an attacker's recording or a network loop.
 
 use tautline_proto::time::Span;
 
 use super::world::{Datagram, Scene, World, perfect};
 
-/// Plays so many packets, and keeps them.
 fn recorded(world: &mut World, packets: usize) -> Vec<Datagram> {
     let mut record = Vec::new();
     for _ in 0..packets {
@@ -17,14 +15,13 @@ fn recorded(world: &mut World, packets: usize) -> Vec<Datagram> {
     record
 }
 
-/// It comes again now.
 fn again(old: &Datagram, now: &Datagram) -> Datagram {
     Datagram { arrives: now.arrives + Span::from_micros(20), ..old.clone() }
 }
 
 #[test]
 fn what_is_replayed_into_a_running_stream_is_no_loss_and_moves_nothing() {
-    // Within what may come late, beyond it, and where the 16 bits of their numbers have wrapped since.
+    // Within the range of late packets, beyond it, and after a wrap of the 16-bit numbers.
     for back in [500, 3_500, 20_000, 60_000, 64_500, 66_000, 69_000] {
         let mut world = World::new(Scene::default());
         let mut record = recorded(&mut world, back);
@@ -68,7 +65,7 @@ fn what_is_replayed_while_the_sender_is_not_heard_adds_no_loss_to_the_outage() {
 
 #[test]
 fn an_outage_is_in_all_that_a_receiver_reports_of_its_losses() {
-    // One that redundancy could mend, one that it could not, and one after which numbers are far off.
+    // Repairable by redundancy, not repairable, and beyond the range of numbers.
     for swallowed in [20, 1000, 10_012] {
         let mut world = World::new(Scene::default());
         for _ in 0..swallowed + 1000 {
@@ -81,9 +78,8 @@ fn an_outage_is_in_all_that_a_receiver_reports_of_its_losses() {
         let losses = world.receiver.losses().unwrap();
         assert_eq!(losses.lost, swallowed);
         assert_eq!(losses.tally.missing + losses.tally.beyond, swallowed, "{losses:?}");
-        // What redundancy is sized by leaves out the runs that it cannot mend.
+        // The basis for sizing redundancy excludes irreparable runs.
         assert_eq!(losses.tally.missing, if swallowed > 64 { 0 } else { swallowed }, "{losses:?}");
-        // The standard report.
         let source = world.receiver.source().unwrap();
         assert_eq!(source.expected() - source.received(), swallowed);
     }

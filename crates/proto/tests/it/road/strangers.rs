@@ -1,4 +1,4 @@
-//! Under test: a stranger that takes the sender's name, before, while and after the sender sounds.
+//! An attacker that uses the sender's stream id, before, during and after its sound.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -9,13 +9,12 @@ use tautline_proto::time::Span;
 
 use super::world::{Datagram, SSRC, Scene, WALL, World, perfect};
 
-/// Of the place with this last number, on this network.
+/// Address with this last number on this network.
 fn place(network: u32, number: u8) -> Endpoint {
     let address = IpAddr::from([10, 0, network as u8, number]);
     Endpoint::new(SocketAddr::new(address, 5004), network)
 }
 
-/// The world of a sender at its place.
 fn world() -> World {
     let mut world = World::new(Scene { mapped: false, ..Scene::default() });
     world.place = place(1, 1);
@@ -26,7 +25,7 @@ fn stranger() -> Endpoint {
     place(1, 9)
 }
 
-/// A packet as the stranger sends it: the sound is another, the numbers are what they were.
+/// A forged packet: other sound, same numbers.
 fn forged(datagram: &Datagram) -> Datagram {
     let mut forged = datagram.clone();
     let sound = forged.bytes.len() - 48 * 6;
@@ -37,7 +36,6 @@ fn forged(datagram: &Datagram) -> Datagram {
     forged
 }
 
-/// A forged packet so many packets ahead of time.
 fn ahead(datagram: Datagram, packets: u16) -> Datagram {
     datagram.saying(|head| {
         head.number = head.number.plus(packets.into());
@@ -85,14 +83,14 @@ fn a_sender_takes_its_name_back_from_a_stranger_that_used_a_pause() {
     let mut world = world();
     for period in 0..1500 {
         world.period(|datagram| match period {
-            // Its packets are lost for a while, and the stranger's are not.
+            // The sender's packets are lost for a while, the attacker's are not.
             300..400 => vec![forged(&datagram)],
             400.. => vec![forged(&datagram), datagram],
             _ => vec![datagram],
         });
     }
     let counters = world.receiver.counters();
-    // Half of the pause was the stranger's; from its end on it is foreign again.
+    // Half of the pause belongs to the attacker; afterwards it is foreign again.
     assert!((1145..=1155).contains(&counters.foreign), "{counters:?}");
     assert_eq!(counters.resyncs, 0, "{counters:?}");
     assert!(world.heard_whole_at_the_end());
@@ -177,7 +175,7 @@ fn a_stream_by_two_networks_is_whole_and_a_stranger_on_either_is_not_heard() {
             let other = Datagram { from: place(2, 1), ..datagram.clone() };
             let strange = Datagram { from: place(2, 9), ..forged(&datagram) };
             let ways = match period % 20 {
-                // Either loses now and then, and both are slower than the stranger.
+                // Both networks lose packets, and both are slower than the attacker.
                 3 => vec![other],
                 7 => vec![datagram.clone()],
                 _ => vec![datagram.clone(), other],

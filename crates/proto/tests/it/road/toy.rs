@@ -1,5 +1,5 @@
-//! A coder for tests that goes by the name of Opus: it looks ahead as that does, and each packet carries the one before,
-//! too. What its decoder is asked for is written down.
+//! A codec for tests under the name of Opus: with look-ahead, and each packet carries a copy of the
+//! one before. It logs the calls of its decoder.
 
 use std::cell::RefCell;
 
@@ -9,14 +9,11 @@ use tautline_proto::stream::Coding;
 use tautline_proto::time::Frames;
 use tautline_proto::units::{Channels, Rate};
 
-/// What a decoder was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The packet with this number.
     Decode(u16),
-    /// The one before it.
+    /// Number of the recovered packet.
     Recover(u16),
-    /// So many frames for some that did not come.
     Conceal(usize),
     Reset,
 }
@@ -25,7 +22,6 @@ thread_local! {
     static ASKED: RefCell<Vec<Asked>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What decoders were asked for since this was asked.
 pub(crate) fn asked() -> Vec<Asked> {
     ASKED.take()
 }
@@ -34,10 +30,11 @@ fn note(asked: Asked) {
     ASKED.with_borrow_mut(|all| all.push(asked));
 }
 
-/// A sample of what it has for frames that did not come.
+/// Sample used for concealment.
 pub(crate) const CONCEALED: f32 = 1.5;
 
-/// Frames in a packet, then its number, then the samples of its first channel, then those of the packet before.
+/// Header bytes. Payload: frames, number, samples of the first channel, then those of the packet
+/// before.
 const HEAD: usize = 3;
 
 #[derive(Debug)]
@@ -45,7 +42,7 @@ struct Encoder {
     coder: Codec,
     channels: Channels,
     number: u16,
-    /// What was looked ahead at, and the packet before: first channels.
+    /// First channels of the look-ahead and of the packet before.
     held: Vec<i16>,
     before: Vec<i16>,
 }
@@ -55,7 +52,7 @@ pub(crate) fn encoder(coder: Codec, channels: Channels) -> Box<dyn Encode> {
     Box::new(Encoder { coder, channels, number: 0, held, before: Vec::new() })
 }
 
-/// The first byte of a packet of CELT so long (RFC 6716 §3.1).
+/// First byte of a CELT packet of this length (RFC 6716 §3.1).
 fn head_of(frames: usize) -> u8 {
     (28 + (frames / 120).trailing_zeros() as u8) << 3
 }

@@ -1,5 +1,5 @@
-//! A one-way world without a machine: a sender fed by an ideal card, a network that the test
-//! plays, a receiver drained by an ideal card. Time is what the test says it is.
+//! A one-way simulation: a sender with an ideal card, a network controlled by the test, a receiver
+//! with an ideal card, in virtual time.
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{Choice, ClockId, ClockMapping};
@@ -16,31 +16,28 @@ use tautline_proto::units::{Channels, Ppm, Rate};
 use super::form::{PACK, unpack};
 use super::toy;
 
-/// The sender's wall clock is this much ahead of the common clock.
+/// Sender's wall clock minus the common clock.
 pub(crate) const WALL: Span = Span::from_secs(1_000_000_000);
 
 pub(crate) const SSRC: u32 = 0x7461_7574;
 
-/// What one scenario is made of.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) rate: Rate,
     pub(crate) channels: Channels,
     pub(crate) sample: SampleFormat,
-    /// What compresses packets: a toy that is called that.
+    /// Codec of packets: a toy under that name.
     pub(crate) coder: Option<Codec>,
     pub(crate) packet: Frames,
     pub(crate) period: Frames,
     pub(crate) latency: Span,
-    /// Whether the receiver knows the sender's clock.
     pub(crate) mapped: bool,
-    /// Whether packets carry the sender's instants.
     pub(crate) stamps: bool,
-    /// How wrong the rate of the receiver's card is.
+    /// Rate error of the receiver's card.
     pub(crate) card: Ppm,
-    /// Whether both ends know that they run on one host and that their cards go by one clock.
+    /// Whether both ends know that they share a host and a card clock.
     pub(crate) one_clock: bool,
-    /// By how much what both cards say of their instants wanders, to and fro within two seconds.
+    /// Wander of both cards' timestamps within two seconds.
     pub(crate) wander: Span,
 }
 
@@ -64,19 +61,18 @@ impl Default for Scene {
 }
 
 impl Scene {
-    /// What sets the pace of both cards, where that is known.
+    /// Shared clock of both cards, if known.
     fn clock(&self) -> Option<ClockId> {
         self.one_clock.then(|| ClockId::of(&[b"both cards"]))
     }
 
-    /// What a card says of the instant `at`.
+    /// A card's timestamp for the instant `at`.
     fn told(&self, at: LocalTime) -> LocalTime {
         let turn = core::f64::consts::PI * at.as_nanos() as f64 / 1e9;
         at + Span::from_nanos((self.wander.as_nanos() as f64 * turn.sin()) as i64)
     }
 }
 
-/// A datagram on its way.
 #[derive(Clone)]
 pub(crate) struct Datagram {
     pub(crate) number: usize,
@@ -85,7 +81,7 @@ pub(crate) struct Datagram {
     pub(crate) arrives: LocalTime,
 }
 
-/// Everything that was played: each frame's first sample with the instant it met the DAC.
+/// The output: first sample of each frame, with its DAC time.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) samples: Vec<(LocalTime, f32)>,
@@ -101,25 +97,21 @@ pub(crate) struct World {
     pub(crate) heard: Heard,
     pub(crate) on_the_way: Vec<Datagram>,
     pub(crate) now: LocalTime,
-    /// From where the sender sends.
     pub(crate) place: Endpoint,
-    /// Frames that the receiver's card played as silence of its own before its next wake-up.
+    /// Silence that the receiver's card inserts before its next wake-up.
     starves: Frames,
-    /// When the receiver's card wakes next.
     wakes: LocalTime,
     sent: usize,
     captured: i64,
 }
 
-/// The sample that the sender's card captures as its `index`-th frame: never zero, exact in 16
-/// bits, different for neighbours.
+/// Sample of frame `index`: never zero, exact in 16 bits, different from its neighbours.
 pub(crate) fn sample(index: i64) -> f32 {
     let value = (index.wrapping_mul(7919).rem_euclid(32_003) + 300) as f32;
     value / 32_768.0
 }
 
 impl Datagram {
-    /// What it says of itself.
     pub(crate) fn head(&self) -> PacketHead {
         unpack().unpack(&self.bytes).expect("the sender writes packets").head
     }
@@ -128,7 +120,7 @@ impl Datagram {
         unpack().unpack(&self.bytes).expect("the sender writes packets").payload.to_vec()
     }
 
-    /// The same with other audio, after a head that says something else.
+    /// A copy with another header and payload.
     pub(crate) fn with(self, head: PacketHead, payload: &[u8]) -> Self {
         let mut bytes = vec![0; PACK.head_bytes(head.capture.is_some(), 0)];
         let format = super::redundancy::format(SampleFormat::L16);
@@ -137,7 +129,6 @@ impl Datagram {
         Self { bytes, ..self }
     }
 
-    /// The same, saying something else of itself.
     pub(crate) fn saying(self, change: impl FnOnce(&mut PacketHead)) -> Self {
         let (mut head, payload) = (self.head(), self.payload());
         change(&mut head);
@@ -183,7 +174,6 @@ impl World {
         world
     }
 
-    /// The receiver is told that both ends run on one host, and both cards by one clock.
     pub(crate) fn share_clock(&mut self) {
         self.scene.one_clock = true;
         let host = Choice::default().same_host(WALL, self.now).expect("the first mapping");
@@ -191,7 +181,7 @@ impl World {
         self.receiver.set_card(Author::of(SSRC), self.scene.clock());
     }
 
-    /// Another run of the sending program: new identity, media time from zero.
+    /// Restarts the sending program: new identity, media time from zero.
     pub(crate) fn restart_sender(&mut self, ssrc: u32) {
         self.sender = new_sender(*self.receiver.format(), self.scene, ssrc);
         if self.scene.mapped {
@@ -200,8 +190,8 @@ impl World {
         }
     }
 
-    /// One period: the card delivers a block, `network` decides what happens to each packet, the
-    /// receiver's card asks for a block that meets its DAC one period later.
+    /// One period: the card delivers a block, `network` handles each packet, the receiver's card
+    /// requests a block for its DAC one period later.
     pub(crate) fn period(&mut self, mut network: impl FnMut(Datagram) -> Vec<Datagram>) {
         let span = self.scene.rate.span_of(self.scene.period);
         let frames = self.scene.period.count();
@@ -227,14 +217,13 @@ impl World {
         self.play(span.half());
     }
 
-    /// A period in which the sender is silent.
     pub(crate) fn pause(&mut self) {
         let span = self.scene.rate.span_of(self.scene.period);
         self.now += span;
         self.play(span.half());
     }
 
-    /// The sender's card loses so many frames, which take their time, and says so.
+    /// The sender's card loses and reports frames, which take their time.
     pub(crate) fn skip(&mut self, frames: Frames) {
         let place = self.place;
         let (sent, now, on_the_way) = (&mut self.sent, self.now, &mut self.on_the_way);
@@ -253,7 +242,7 @@ impl World {
         self.play(self.scene.rate.span_of(self.scene.period).half());
     }
 
-    /// The receiver's card stands still for `span`; it reports the frames or it does not.
+    /// The receiver's card stalls for `span`, and reports the frames or not.
     pub(crate) fn stall(&mut self, span: Span, told: bool) {
         if told {
             self.starves = self.scene.rate.frames_within(span);
@@ -261,7 +250,7 @@ impl World {
         self.wakes += span;
     }
 
-    /// One frame: every second channel upside down.
+    /// A frame, with every second channel inverted.
     fn frame(&self, sample: f32) -> impl Iterator<Item = f32> + use<> {
         (0..self.scene.channels.count()).map(move |c| if c % 2 == 0 { sample } else { -sample })
     }
@@ -272,7 +261,6 @@ impl World {
         }
     }
 
-    /// The receiver's card wakes.
     fn wake(&mut self) {
         let (rate, card) = (self.scene.rate, self.scene.card);
         let skipped = core::mem::take(&mut self.starves);
@@ -303,12 +291,11 @@ impl World {
         self.wakes += span;
     }
 
-    /// Only the sound, without its times.
     pub(crate) fn sound(&self) -> Vec<f32> {
         self.heard.samples.iter().map(|(_, sample)| *sample).collect()
     }
 
-    /// Whether the last four tenths of a second were heard as they were captured.
+    /// Whether the last 0.4 s were played as captured.
     pub(crate) fn heard_whole_at_the_end(&self) -> bool {
         let sound = self.sound();
         let tail = &sound[sound.len() - 20_000..];
@@ -316,13 +303,13 @@ impl World {
         index.is_some_and(|first| tail.iter().zip(first..).all(|(heard, i)| *heard == sample(i)))
     }
 
-    /// By the ledger, capture to DAC of the last packet that was played.
+    /// Latency of the last packet played, from its trace.
     pub(crate) fn latency_of_the_last(&self) -> Span {
         let last = self.heard.passages.last().expect("a packet was played");
         last.total().expect("clocks are mapped")
     }
 
-    /// Captured frame `index` → the instant it was heard, searched by its value in the sound.
+    /// Playback time of the captured frame `index`, found by its value.
     pub(crate) fn heard_at(&self, index: i64) -> Option<LocalTime> {
         let wanted = [sample(index), sample(index + 1), sample(index + 2)];
         self.heard
@@ -334,7 +321,7 @@ impl World {
 }
 
 fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
-    // Both counters wrap within the first packets of every scenario.
+    // Both counters wrap within the first packets.
     let identity =
         Identity { stream: StreamId::from(ssrc), sequence: 65_530, timestamp: u32::MAX - 500 };
     let config = PacketizerConfig {
@@ -351,16 +338,14 @@ fn new_sender(format: StreamFormat, scene: Scene, ssrc: u32) -> Packetizer {
     Packetizer::compressing(config, encoder.into_iter().collect())
 }
 
-/// A network that does nothing to a packet.
 pub(crate) fn perfect(datagram: Datagram) -> Vec<Datagram> {
     vec![datagram]
 }
 
-/// A repeatable source of chance.
+/// Reproducible random numbers.
 pub(crate) struct Chance(pub(crate) u32);
 
 impl Chance {
-    /// A number from zero to below `limit`.
     pub(crate) fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (self.0 >> 8) % limit

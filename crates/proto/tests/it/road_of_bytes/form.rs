@@ -1,5 +1,5 @@
-//! A wire form that no program speaks: packets are counted in one byte, everything else is
-//! little-endian and at another place than in RTP, and nothing answers beside it.
+//! An artificial wire format: 8-bit packet numbers, otherwise little-endian and with other offsets
+//! than RTP, without reports.
 
 use std::sync::Arc;
 
@@ -14,24 +14,23 @@ use tautline_proto::wrap::Wrapped;
 
 pub(crate) const PACK: &dyn Pack = &Bytes;
 
-/// By how much numbers differ that begin anew: far off, a little ahead and a little behind.
+/// Shifts of restarted numbers: far, slightly ahead, slightly behind.
 pub(crate) const ANEW: [u16; 3] = [128, 50, 250];
 
-/// How its packets are read.
 pub(crate) fn unpack() -> Arc<dyn Unpack> {
     Arc::new(Bytes)
 }
 
-/// | byte | is |
+/// | byte | meaning |
 /// |---|---|
-/// | 0 | 1 if it begins a run of sound, and 2 if the sender's instants follow |
-/// | 1 | the number |
-/// | 2, 6 | the media time, the stream, four bytes each |
-/// | 10 | the coding |
-/// | 11 | how many bytes it carries of earlier packets, two bytes |
-/// | 13 | the capture in nanoseconds, eight bytes; taken, packed and handed, four bytes each |
+/// | 0 | 1 if a run of sound begins, plus 2 if the sender's instants follow |
+/// | 1 | number |
+/// | 2, 6 | media time, stream, four bytes each |
+/// | 10 | coding |
+/// | 11 | bytes of repair data, two bytes |
+/// | 13 | capture in nanoseconds, eight bytes; taken, packed and handed, four bytes each |
 ///
-/// Then come what it carries and the audio.
+/// Repair data and audio follow.
 #[derive(Debug)]
 struct Bytes;
 
@@ -80,7 +79,7 @@ impl Pack for Bytes {
         }
         bytes.extend(carried);
         room[..bytes.len()].copy_from_slice(&bytes);
-        // The hand-over is written big-endian, whatever the form.
+        // The hand-over time is big-endian in every format.
         let handed_at = head.capture.map(|_| FIXED + STAMPS - 6);
         Packed { bytes: bytes.len(), handed_at }
     }

@@ -1,5 +1,5 @@
-//! Every scenario of the road over another wire form than RTP: nothing that the machines decide
-//! rests on how a header looks.
+//! All scenarios of the path over another wire format than RTP: decisions do not depend on the
+//! header format.
 
 mod form;
 

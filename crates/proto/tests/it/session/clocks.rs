@@ -1,5 +1,3 @@
-//! Under test: what each end learns of the other's clock.
-
 use proptest::prelude::*;
 use tautline_proto::clock::{ClockMapping, ClockSource, DisciplinedClock, HostClock};
 use tautline_proto::endpoint::Host as From;
@@ -13,12 +11,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
     fn a_mapping_is_never_further_off_than_it_says(
-        // A path all of one side and next to nothing on the other leaves the bound no slack.
+        // Nearly all delay in one direction leaves no slack in the bound.
         there in prop_oneof![0_i64..3, 0_i64..40_000],
         back in prop_oneof![0_i64..3, 0_i64..40_000],
         jitter in prop_oneof![0_u32..3, 0_u32..20_000],
         loss in 0_u32..50,
-        // Together within the 15 ppm that are assumed.
+        // Within the assumed 15 ppm in total.
         drifts in [-7_500_000_i64..=7_500_000, -7_500_000_i64..=7_500_000],
     ) {
         let pipe = move |from: usize, [lot, delay]: [u32; 2]| {
@@ -69,7 +67,7 @@ proptest! {
     }
 }
 
-/// The mapping that the listener was told last, and how far it is off.
+/// Last mapping of the listener, and its error.
 fn mapped(talk: &Talk) -> (ClockMapping, Span) {
     let mapping = talk
         .told(1)
@@ -91,8 +89,8 @@ fn a_symmetric_path_gives_the_offset_itself() {
     assert!(mapping.uncertainty <= Span::from_micros(120), "{}", mapping.uncertainty);
 }
 
-/// The mapping that the listener uses after ten seconds of a path that takes 4 ms there and 1 ms back,
-/// where both system clocks are known to `micros`, and how far it is off.
+/// The listener's mapping after ten seconds of a path with 4 ms there and 1 ms back, both system
+/// clocks known to `micros`, and its error.
 fn kept(micros: i64) -> (ClockSource, Span) {
     let mut talk = Talk::new(steady(Span::from_millis(4), Span::from_millis(1)));
     for host in &mut talk.hosts {
@@ -109,7 +107,7 @@ fn kept(micros: i64) -> (ClockSource, Span) {
 
 #[test]
 fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
-    // Half of the round trip is 2.5 ms, and that it is lopsided cannot be seen.
+    // Half the round trip is 2.5 ms; the asymmetry is not observable.
     let (source, error) = kept(100);
     assert_eq!(source, ClockSource::System);
     assert!(error <= Span::from_micros(1), "{error}");
@@ -120,7 +118,7 @@ fn a_system_clock_that_is_surer_than_the_round_trip_takes_its_place() {
 
 #[test]
 fn a_report_that_waits_for_the_first_route_makes_no_later_one_odd() {
-    // The first packets to a host wait until it is found (ARP), those of one end alone.
+    // The first packets to a host wait for ARP, at one end only.
     for (slow_end, count, millis) in
         [(0, 1, 10), (0, 1, 65), (1, 1, 65), (0, 2, 30), (1, 3, 65), (0, 1, 300)]
     {
@@ -147,7 +145,7 @@ fn a_stepped_clock_is_noticed_once_and_followed() {
     let mut talk = Talk::new(steady(delay, delay));
     talk.run(Span::from_secs(10));
     assert_eq!(talk.hosts[1].session.clock_steps(SENDER), 0);
-    // The sender's program starts again with another wall clock; only that is other.
+    // The sender's program restarts with another wall clock.
     let wall = talk.hosts[0].wall_offset + Span::from_millis(30);
     talk.hosts[0] = Host::new(SENDER, Ppm::ZERO, talk.hosts[0].origin, wall);
     talk.hosts[0].session.set_sending(sending());

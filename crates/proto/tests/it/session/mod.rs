@@ -1,5 +1,5 @@
-//! Under test: two ends of a session, joined by a pipe that delays, jitters and loses reports, on
-//! clocks that drift. The test knows the true time.
+//! Two ends of an RTCP session over a path with delay, jitter and loss, on drifting clocks. The
+//! test knows the true time.
 
 mod clocks;
 mod reports;

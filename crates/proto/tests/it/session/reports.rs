@@ -1,4 +1,4 @@
-//! Under test: what each end is told of the stream, and when nobody says anything.
+//! Information about the stream at each end, and its absence.
 
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::redundancy::sizing::Tally;
@@ -28,7 +28,7 @@ fn a_sender_report_pairs_a_frame_with_its_capture() {
     let mut seen = 0;
     for event in talk.told(1) {
         let Event::Captured(ssrc, rtp_timestamp, wall) = event else { continue };
-        // Frame 288 was captured when the sender's clock showed 5001 s.
+        // Frame 288 was captured when the sender's clock was 5001 s.
         let captured = LocalTime::from_nanos(5_001_000_000_000);
         let since = *wall - WallTime::of_local(captured, talk.hosts[0].wall_offset);
         let frames = i64::from(*rtp_timestamp) - 1000 - 288;
@@ -63,7 +63,7 @@ fn the_latency_reached_and_the_loss_go_back_to_the_sender() {
     };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(5));
-    // A quarter of the next thousand gets lost.
+    // A quarter of the next thousand is lost.
     talk.hosts[1].session.set_receiving(Receiving { expected: 2000, received: 1750, ..heard });
     talk.run(Span::from_secs(5));
     let blocks: Vec<_> = talk
@@ -103,7 +103,7 @@ fn another_stream_begins_its_own_count_of_loss() {
     let heard = Receiving { ssrc: 99, expected: 1000, received: 900, ..Receiving::default() };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(2));
-    // Nobody of number 99 was ever heard of, so nothing was told; now the sender's is heard.
+    // SSRC 99 was unknown, so there was no report; now the sender's stream is received.
     let heard = Receiving { ssrc: SENDER, expected: 2000, received: 1000, ..heard };
     talk.hosts[1].session.set_receiving(heard);
     talk.run(Span::from_secs(2));
@@ -117,7 +117,7 @@ fn another_stream_begins_its_own_count_of_loss() {
         .map(|block| block.fraction_lost)
         .filter(|fraction| *fraction > 0)
         .collect();
-    // Half lost; then, of a stream that counts from its start again, 1025 of 2100.
+    // Half lost; then, for a restarted count, 1025 of 2100.
     assert_eq!(fractions, [128, 124]);
 }
 

@@ -1,5 +1,3 @@
-//! Under test: reports of those who are no end of the session.
-
 use tautline_proto::endpoint::{Endpoint, Host as From, SourceEndpoints};
 use tautline_proto::rtcp_session::{Event, ReportArrival, Session, SessionConfig};
 use tautline_proto::time::{LocalTime, Span};
@@ -50,7 +48,7 @@ fn an_answer_to_no_question_maps_nothing() {
     let ntp = tautline_proto::wire::ntp::NtpTime::from_unix_nanos(1_700_000_000_000_000_000);
     let answer = tautline_proto::wire::rtcp::DelaySince {
         ssrc: SENDER,
-        // "No reference time came yet" (RFC 3611 §4.5).
+        // No reference time received yet (RFC 3611 §4.5).
         last_reference: tautline_proto::wire::ntp::CompactNtp::NONE,
         delay: tautline_proto::wire::ntp::CompactSpan::from_bits(0),
     };
@@ -68,7 +66,7 @@ fn an_answer_to_no_question_maps_nothing() {
     assert!(!events.iter().any(|event| matches!(event, Event::Mapped(..))), "{events:?}");
 }
 
-/// What a session is told by this report from a host, with a source heard from elsewhere.
+/// Events for this report from a host, while the source is elsewhere.
 fn told(session: &mut Session, from: From, bytes: &[u8], at: LocalTime) -> Vec<Event> {
     let mut events = vec![];
     let whole = session.handle(bytes, ReportArrival::exact(from, at), |event| events.push(event));
@@ -104,7 +102,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
         buffer[..written].to_vec()
     };
     let (truth, lie, goodbye) = (write(5, false), write(500, false), write(500, true));
-    // Before, whoever may be it, and each is another.
+    // Before, both hosts are accepted, as separate authors.
     assert_eq!(told(&mut listener, own.host(), &truth, now).len(), 1);
     assert_eq!(told(&mut listener, other.host(), &lie, now).len(), 1);
     listener.set_heard(Some((SENDER, SourceEndpoints::only(own))));
@@ -113,7 +111,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
         assert_eq!(told(&mut listener, other.host(), forged, now), []);
     }
     assert_eq!((listener.foreign(), listener.announcement(SENDER)), (2, Some(announcement(5))));
-    // By a second network it speaks as one.
+    // A second network of the sender counts as the same author.
     let both = SourceEndpoints::only(own)
         .with(Endpoint::new("10.1.0.1:5004".parse().unwrap(), 2))
         .unwrap();
@@ -122,7 +120,7 @@ fn once_a_source_is_heard_no_other_host_speaks_for_it() {
     let by_the_other = address("10.1.0.1:5005").host();
     assert_eq!(told(&mut listener, by_the_other, &more, now).len(), 1);
     assert_eq!(listener.announcement(SENDER), Some(announcement(7)));
-    // A stranger may say what it likes of itself.
+    // Reports of a stranger about itself are accepted.
     let mut own_name = RtcpReport::new(0x99);
     own_name.bye = true;
     let mut buffer = [0; 1400];

@@ -1,5 +1,3 @@
-//! Two hosts that talk by a pipe.
-
 use std::collections::BTreeMap;
 
 use tautline_dsp::format::SampleFormat;
@@ -22,12 +20,11 @@ pub(crate) const FORMAT: StreamFormat = StreamFormat {
     payload_type: 97,
 };
 
-/// One host: its session, its clock, and what it was told.
 pub(crate) struct Host {
     pub(crate) session: Session,
-    /// How wrong its clock's rate is.
+    /// Rate error of its clock.
     pub(crate) drift: Ppm,
-    /// What its monotonic clock shows at the true time zero.
+    /// Its monotonic clock at true time zero.
     pub(crate) origin: Span,
     pub(crate) wall_offset: Span,
     pub(crate) events: Vec<(LocalTime, Event)>,
@@ -42,7 +39,6 @@ impl Host {
         Self { session, drift, origin, wall_offset, events: vec![], reports: vec![] }
     }
 
-    /// Its monotonic clock at this true time.
     pub(crate) fn local(&self, at: LocalTime) -> LocalTime {
         LocalTime::ZERO + self.origin + self.drift.stretch(at - LocalTime::ZERO)
     }
@@ -51,7 +47,6 @@ impl Host {
         WallTime::of_local(self.local(at), self.wall_offset)
     }
 
-    /// The true time at which its deadline has come.
     pub(crate) fn wakes(&self) -> LocalTime {
         let deadline = self.session.deadline();
         if deadline.is_never() {
@@ -62,7 +57,7 @@ impl Host {
     }
 }
 
-/// What the pipe does to one report: from which host, with two random numbers; `None` loses it.
+/// Delay of a report, given its host and two random numbers; `None` if lost.
 pub(crate) type Pipe = Box<dyn FnMut(usize, [u32; 2]) -> Option<Span>>;
 
 pub(crate) struct Talk {
@@ -104,7 +99,7 @@ impl Talk {
         self.random >> 8
     }
 
-    /// Lets true time pass, report by report.
+    /// Advances true time, report by report.
     pub(crate) fn run(&mut self, span: Span) {
         let end = self.now + span;
         loop {
@@ -183,7 +178,7 @@ pub(crate) fn sending() -> Sending {
     Sending { format: FORMAT, link_offset, packing_age, wants_feedback, card, timestamp, state }
 }
 
-/// A pipe that takes as long each time, maybe differently there and back.
+/// A path with constant delays in each direction.
 pub(crate) fn steady(there: Span, back: Span) -> Pipe {
     Box::new(move |from, _| Some(if from == 0 { there } else { back }))
 }

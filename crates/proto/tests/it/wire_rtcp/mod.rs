@@ -1,4 +1,4 @@
-//! RTCP by vectors, by property, and against what `rtcp-types` makes of it.
+//! RTCP: vectors, properties, and comparison with `rtcp-types`.
 #![expect(clippy::unwrap_used, reason = "what the tests share may fail them, too")]
 
 mod properties;
@@ -13,7 +13,7 @@ use tautline_proto::units::{Channels, Rate};
 use tautline_proto::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use tautline_proto::wire::rtcp::*;
 
-/// What a datagram says, with names as owned text.
+/// Values of a datagram, with owned names.
 #[derive(Debug, PartialEq)]
 struct Said {
     items: Vec<(u32, String)>,
@@ -209,7 +209,7 @@ fn what_is_ours_goes_in_app_packets_of_these_very_bytes() {
         0, 0xBB, 0x80, 0, 2, 0, 48, 2, 97, 0, 1, 0, 0, 0, 0, 0, 0x0F, 0x42, 0x40,
     ];
     assert_eq!(bytes[20..60], announced);
-    // Two builds on one host must agree on names: they are of these very bits.
+    // Builds on one host must agree on names: these bits are fixed.
     let clocks = [0x49F4_CC0D_8309_4C37, 0x85D4_4E12_B3E0_0B2D, 0x5A43_35A7_84A1_CC14_u64];
     assert_eq!(bytes[60..84], clocks.map(u64::to_be_bytes).concat());
     assert_eq!(bytes[84..96], [0x81, 204, 0, 11, 0, 0, 0, 3, b't', b'a', b'u', b't']);
@@ -297,12 +297,12 @@ fn each_lie_is_named() {
     assert_eq!(reason(&[0x80, 201, 0, 2, 0, 0, 0, 1]), beyond);
     assert_eq!(reason(&[0x81, 201, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(201));
     assert_eq!(reason(&[0x80, 200, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(200));
-    // A chunk without an end, an item that runs on.
+    // A chunk without an end, and an item beyond the end.
     assert_eq!(reason(&[0x81, 202, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(202));
     assert_eq!(reason(&[0x81, 202, 0, 2, 0, 0, 0, 1, 1, 9, b'a', 0]), InvalidReport::Contents(202));
     assert_eq!(reason(&[0x82, 203, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(203));
     assert_eq!(reason(&[0x80, 204, 0, 1, 0, 0, 0, 1]), InvalidReport::Contents(204));
-    // A block that runs on.
+    // A block beyond the end.
     let xr = [0x80, 207, 0, 2, 0, 0, 0, 1, 4, 0, 0, 2];
     assert_eq!(reason(&xr), InvalidReport::Contents(207));
 }

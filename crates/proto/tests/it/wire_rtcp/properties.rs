@@ -1,5 +1,3 @@
-//! What holds of every report, and of every datagram.
-
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
@@ -111,7 +109,7 @@ proptest! {
         let _whatever = read(&bytes);
     }
 
-    /// Changes bytes of a good report, which gets further than bytes without sense.
+    /// Changes bytes of a valid report, which reaches deeper than random bytes.
     #[test]
     fn no_damage_makes_the_reader_panic(changes: Vec<(usize, u8)>) {
         let (blocks, delays) = ([block(7), block(8)], [delay(9), delay(10)]);

@@ -1,4 +1,4 @@
-//! Places that are looked at together are those that are found one by one.
+//! A search of many places together finds the same as one by one.
 
 use super::super::between::WINDOW;
 use super::super::recent::RecentFrames;
@@ -6,10 +6,9 @@ use super::super::window::{SoundWindow, longest_run};
 use super::*;
 
 const REACH: i64 = 700;
-/// More than the ring remembers, so that its end lies anywhere in what is looked at.
+/// More than the ring holds, so that its end may lie anywhere in the searched range.
 const SOUND: usize = 9_000;
 
-/// Sound of this kind: noise, a tone, noise that comes again every 300 frames, a tone that is softer in between.
 fn sound(kind: usize, random: &mut u32) -> Vec<f32> {
     let mut noise = || {
         *random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -37,7 +36,6 @@ fn looking_at_many_places_together_finds_those_that_match_one_by_one() {
         let mut brought = RecentFrames::new(room, longest_run(reach));
         let begin = MediaTime::from_frames(1_000_003 * round as i64);
         for (number, packet) in sound.chunks(BLOCK).enumerate() {
-            // In half of the rounds one packet of 40 did not come.
             if round % 8 < 4 || number % 40 != 11 {
                 brought.write(begin + Frames::from_len(number * BLOCK), packet);
             }
@@ -46,7 +44,6 @@ fn looking_at_many_places_together_finds_those_that_match_one_by_one() {
             let gain = [1.0, 0.5, -1.0][round % 3];
             let window: Vec<f32> = sound[from..][..WINDOW].iter().map(|s| s * gain).collect();
             let Some(window) = SoundWindow::new(&window, &brought) else { continue };
-            // The first and the last place of all, too.
             let away = [0, REACH, -REACH, 3 - REACH, 690][round % 5];
             let middle = begin + Frames::from_len(from) + Frames::new(away);
             let together: Vec<_> =

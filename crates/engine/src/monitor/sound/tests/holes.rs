@@ -1,24 +1,20 @@
-//! Short holes, as a host makes them that stands still for a millisecond now and then.
+//! Short holes, as from a host that stalls for a millisecond now and then.
 
 use super::resampled::resampled;
 use super::*;
 
-/// Frames from one hole to the next: a window lies between two, and seldom where the one before it
-/// ended.
+/// Frames between holes: a window fits between two, but seldom starts where the previous one ended.
 const APART: usize = 30 * BLOCK;
 
-/// Whether block `index` of what is played is a hole.
 const fn is_hole(index: usize) -> bool {
     index % (APART / BLOCK) == 7
 }
 
-/// What is played, with something else in its holes.
 fn holed(sound: &[f32], hole: &[f32]) -> Vec<f32> {
     let block = |(index, block)| if is_hole(index) { hole } else { block };
     sound.chunks(BLOCK).enumerate().flat_map(block).copied().collect()
 }
 
-/// Eight packets in ten are found at their place and in their order, and each is counted once.
 fn assert_most_found((found, measurement): (Vec<FoundPacket>, Measurement), packets: usize) {
     assert!(found.len() * 10 >= packets * 8, "{} of {packets} were found", found.len());
     assert!(found.windows(2).all(|pair| pair[0].media < pair[1].media));
@@ -61,7 +57,7 @@ fn resampled_sound_is_measured_between_holes() {
     let played = resampled(&sent, 0.5, 20e-6);
     let heard = World::new(48_000).run(&sent, 0, &holed(&played, &[0.0; BLOCK]));
     let frame = Rate::HZ_48000.span_of(Frames::new(1));
-    // Two frames in the time of the test.
+    // The offset grows to two frames.
     assert!(heard.0.iter().all(|packet| packet.error.abs() <= frame.times(3)));
     assert_most_found(heard, 1_600);
 }

@@ -1,9 +1,9 @@
-//! Sound that lies between the frames that were sent.
+//! Sound that lies between the sent frames.
 
 use super::*;
 use tautline_dsp::resample::{Quality, Resampler, Step};
 
-/// `sound` as a card plays it that takes `1 + drift` of its frames for each of its own, beginning
+/// `sound` as played by a card that takes `1 + drift` of its frames for each of its own, beginning
 /// `away` frames in.
 pub(super) fn resampled(sound: &[f32], away: f64, drift: f64) -> Vec<f32> {
     let mut resampler = Resampler::new(Quality::Balanced, 1, BLOCK);

@@ -1,9 +1,9 @@
-//! Of one packet in 64.
+//! Measurement of one packet in 64.
 
 use super::*;
 
-/// What is found of every 64th packet of noise that the card plays so many frames after, or before, the
-/// ledger has it; and how many were looked for.
+/// Results for every 64th packet of noise that the card plays `away` frames after its time in the
+/// ledger, and the number of searched packets.
 fn found(away: i64) -> (Vec<FoundPacket>, usize) {
     let (sent, packets) = (noise(3, 96_000), 2000);
     let mut world = World::new(48_000);
@@ -28,7 +28,6 @@ fn found(away: i64) -> (Vec<FoundPacket>, usize) {
 fn of_few_packets_an_error_of_the_ledger_is_seen_whatever_it_is() {
     for millis in [0, 1, 7, 15, 25, 40, 55, -1, -7, -15, -25, -40, -55] {
         let (found, of) = found(48 * millis);
-        // The first says where to look.
         assert!(found.len() + 3 >= of, "{} of {of} found {millis} ms away", found.len());
         for packet in &found {
             let off = packet.error - Span::from_millis(millis);

@@ -1,13 +1,13 @@
-//! A period of the mixer with everything on that a stream can have: the sender's instants, its clock
-//! mapped by exchanges, the measurement, what `--redundancy auto` carries, the statistics.
+//! Cost of a mixer period with all features: the sender's timestamps, its clock mapped by
+//! exchanges, the measurement, the redundancy of `--redundancy auto`, the statistics.
 //!
-//! One scene has less: no measurement and no redundancy, as the oldest figures of a period had it.
-//! Below all of them lies [`floor`].
+//! One scene has neither measurement nor redundancy, like the oldest figures. The lower bound is
+//! [`floor`].
 //!
-//! As tests these prove that all of it is at work. `scripts/bench` runs them under callgrind, twice,
-//! with numbers of periods that [`PERIODS`] gives: the difference is what periods of the steady state
-//! cost in [`Mixer::process`], to the instruction and the same at each run, since links, clocks and
-//! the ordinary thread are the test's own.
+//! As tests these check that all features are active. `scripts/bench` runs them twice under
+//! callgrind, with the numbers of periods in [`PERIODS`]. The difference is the cost of
+//! steady-state periods in [`Mixer::process`], exact to the instruction and repeatable, because the
+//! test itself provides links, clocks and the ordinary thread.
 
 mod floor;
 
@@ -21,44 +21,38 @@ use tautline_proto::endpoint::{Author, Endpoint};
 use tautline_proto::placement::Basis;
 use tautline_proto::time::WallTime;
 
-/// How many periods are played, where another number than a test's is wanted.
+/// Environment variable with the number of periods, if not a test's.
 const PERIODS: &str = "TAUTLINE_PERIODS";
-/// How many streams, where more than one is wanted.
+/// Environment variable with the number of streams, if not one.
 const STREAMS: &str = "TAUTLINE_STREAMS";
 
 const FRAMES: usize = 48;
 const SAMPLES: usize = 2 * FRAMES;
 const PACKET: Span = Span::from_millis(1);
 const LATENCY: Span = Span::from_millis(5);
-/// From the last frame of a packet to its arrival.
+/// Time from the last frame of a packet to its arrival.
 const PATH: Span = Span::from_micros(100);
-/// From a wake-up to the DAC: what two periods of the device hold.
+/// Time from a wake-up to the DAC: two periods of the device.
 const RING: Span = Span::from_millis(2);
-/// The sender's wall clock less ours.
+/// Sender's wall clock minus ours.
 const WALL: Span = Span::from_secs(1_000_000_000);
 const SOURCE: ([u8; 4], u16) = ([127, 0, 0, 1], 5004);
-/// The ordinary thread's beat, in periods.
 const BEAT: u32 = 20;
-/// So many periods lie between two words of the mixer's ([`TELL_EVERY`]) and two exchanges.
+/// Periods between two statuses of the mixer ([`TELL_EVERY`]), and between two exchanges.
 const TOLD: u32 = 10;
 const EXCHANGED: u32 = 500;
-/// Packets that carry others at the beginning: `--redundancy auto` of which nothing is known yet.
+/// Packets with initial redundancy: `--redundancy auto` before any report.
 const UNSURE: u32 = 200;
 
-/// What makes a difference.
 struct CostScene {
-    /// By how much the card runs faster than the sender's, in nanoseconds a period.
+    /// How much faster than the sender's the card runs, in nanoseconds per period.
     drift: i64,
-    /// What packets carry from [`UNSURE`] on.
     carried: Layout,
-    /// Whether all is on that a stream can have, or no measurement and no redundancy from the first
-    /// packet on.
     everything: bool,
 }
 
 type Queue = Arc<Mutex<Vec<(Vec<u8>, LocalTime)>>>;
 
-/// A link in memory: what came before the device woke is there.
 struct Memory(Queue);
 
 impl Link for Memory {
@@ -82,7 +76,6 @@ impl Link for Memory {
     }
 }
 
-/// The ordinary thread's end of one stream.
 struct OrdinaryEnd {
     ssrc: u32,
     arrived: Queue,
@@ -98,9 +91,9 @@ struct CostWorld {
     mixer: Mixer,
     hearing: Hearing,
     ends: Vec<OrdinaryEnd>,
-    /// Sends what all streams are but for their names: a hundred senders would be in the caches.
+    /// Sends the packets of all streams, with different SSRCs: a hundred packetizers would fill the
+    /// caches.
     sender: Packetizer,
-    /// Sent and not yet arrived.
     under_way: VecDeque<(Vec<u8>, LocalTime)>,
     captured: LocalTime,
     woken: LocalTime,
@@ -160,7 +153,6 @@ fn stream(number: usize) -> (OrdinaryEnd, MixerInput) {
 }
 
 impl OrdinaryEnd {
-    /// This and nothing else has arrived.
     fn bring<'a>(&self, packets: impl Iterator<Item = &'a (Vec<u8>, LocalTime)>) {
         let mut arrived = self.arrived.lock().unwrap();
         arrived.clear();
@@ -192,7 +184,6 @@ impl OrdinaryEnd {
         self.commands.push(command).unwrap_or_else(|_| panic!("the ring is full"));
     }
 
-    /// The ordinary thread's beat.
     fn beat(&mut self) {
         self.measurement.listen();
         while self.passages.pop().is_ok() {
@@ -259,14 +250,14 @@ impl CostWorld {
             self.sender.set_redundancy(self.scene.carried);
         }
         self.send(now);
-        // By the clock of the machine it would be told at another moment in each run.
+        // With the machine's clock, the statuses would fall into different periods in each run.
         let tells = self.period.is_multiple_of(TOLD);
         self.mixer.told = if tells { LocalTime::ZERO } else { LocalTime::NEVER };
         let (mut samples, meets) = ([0.0; SAMPLES], now + RING);
         let (uncertainty, skipped) = (Span::ZERO, Frames::ZERO);
         let playback = Side { samples: &mut samples, meets, uncertainty, skipped };
         let mut cycle = Cycle { now, capture: Side::absent(), playback, xruns: 0, clock: None };
-        // As a device calls it, which does not know what it calls.
+        // Called through a trait object, as by a device.
         let process: &mut dyn Process = &mut self.mixer;
         black_box(process).process(&mut cycle);
         black_box(&samples);
@@ -277,7 +268,6 @@ impl CostWorld {
         }
     }
 
-    /// What is complete by `now` leaves, and what has arrived by then is there.
     fn send(&mut self, now: LocalTime) {
         while self.captured + PACKET <= now {
             let (capture, taken, under_way) =
@@ -298,7 +288,6 @@ fn wanted(name: &str, otherwise: u32) -> u32 {
     std::env::var(name).map_or(otherwise, |number| number.parse().unwrap())
 }
 
-/// Plays a scene; what the last stream counted.
 fn play(scene: CostScene) -> (Counters, u32) {
     let (periods, streams) = (wanted(PERIODS, 4000), wanted(STREAMS, 1));
     let mut world = CostWorld::new(streams as usize, scene);
@@ -337,7 +326,7 @@ fn a_stream_with_everything_on_whose_packets_carry_others_is_copied() {
 fn a_stream_with_everything_on_is_resampled_where_the_card_runs_50_ppm_faster() {
     let (counters, periods) =
         play(CostScene { drift: 50, carried: Layout::NONE, everything: true });
-    // It is copied until the two are further apart than the clocks can tell: no more than 3 s.
+    // Copied until the clocks' offset is significant: at most 3 s.
     let least = u64::from(periods.saturating_sub(3000)) * FRAMES as u64;
     assert!(counters.resampled_frames >= least, "{counters:?}");
 }

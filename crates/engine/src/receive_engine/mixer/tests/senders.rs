@@ -3,10 +3,8 @@
 use super::*;
 use crate::receive_engine::mixer::{SharedLink, SharedNews};
 
-/// The numbers of the receivers that wait beside the mix.
 const WAITING: [usize; 3] = [7, 8, 9];
 
-/// The ordinary thread's end of the link.
 struct Ordinary {
     waiting: Producer<MixerInput>,
     news: Consumer<SharedNews>,
@@ -14,7 +12,6 @@ struct Ordinary {
 }
 
 impl Ordinary {
-    /// The receivers by which senders are heard that came since.
     fn came(&mut self) -> Vec<usize> {
         let news = core::iter::from_fn(|| self.news.pop().ok());
         news.filter_map(|news| match news {
@@ -24,13 +21,11 @@ impl Ordinary {
         .collect()
     }
 
-    /// Those that came back.
     fn gone(&mut self) -> Vec<usize> {
         core::iter::from_fn(|| self.gone.pop().ok()).map(|input| input.number).collect()
     }
 }
 
-/// A mix with one link, at which senders of these levels are heard, `most` at once.
 fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     let mut world = World::new(select, &levels[..1]);
     world.levels = levels.into();
@@ -47,7 +42,6 @@ fn senders(select: Select, levels: &[f32], most: usize) -> (World, Ordinary) {
     (world, Ordinary { waiting, news, gone })
 }
 
-/// Plays for so long, while these send, as the mixer does that tells how it stands.
 fn play(world: &mut World, ticks: u32, sending: &[usize]) -> f32 {
     for _ in 0..ticks {
         world.play(1, sending);
@@ -64,7 +58,6 @@ fn each_sender_at_a_link_is_heard_and_one_that_goes_leaves_the_others_alone() {
     assert_eq!((ordinary.came(), ordinary.gone()), (vec![0, 7, 8], vec![]));
     assert_eq!(play(&mut world, 3100, &[0, 2]), 0.1 + 0.4);
     assert_eq!(ordinary.gone(), [7]);
-    // Whose input has moved is found where it is now, and so is the one that takes its place.
     assert_eq!(play(&mut world, 50, &[0, 2, 3]), 0.1 + 0.4 + 0.05);
     assert_eq!(ordinary.came(), [9]);
     assert_eq!(play(&mut world, 3100, &[3]), 0.05, "the first goes, too, and has its place");

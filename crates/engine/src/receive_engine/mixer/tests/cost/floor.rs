@@ -1,10 +1,9 @@
-//! The floor of a period: what remains if a program does nothing for a stream but take its packet from
-//! the same link, read its numbers and convert its samples into the device's block.
+//! Lower bound for a period: take a packet from the same link, read its header and convert its
+//! samples into the device's block.
 
 use super::*;
 use tautline_dsp::format::decode;
 
-/// Bytes of a packet's samples, which are its last.
 const PAYLOAD: usize = 3 * SAMPLES;
 
 struct FloorProcess {
@@ -54,7 +53,6 @@ fn a_stream_that_is_converted_and_no_more_is_what_was_sent() {
         black_box(&samples);
     }
     assert_eq!(floor.ssrc, 1);
-    // The packet of the last period is still under way.
     let packets = periods - 1;
     assert_eq!(floor.sequence, 65_000_u16.wrapping_add(packets as u16 - 1));
     let furthest = samples.iter().zip(&world.block).map(|(heard, sent)| (heard - sent).abs());
