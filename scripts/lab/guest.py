@@ -1,4 +1,4 @@
-"""Cards, hosts, streams and marks inside the lab guest (docs/lab-guest.md)."""
+"""Cards, hosts, streams and marks inside the lab guest (docs/internals/lab-guest.md)."""
 
 import contextlib
 import glob

@@ -1,4 +1,4 @@
-"""Plugins on other hosts (docs/offload.md): what of a period they can use, beside Lago and Kon, "A Middleware System
+"""Plugins on other hosts (docs/guide/offload.md): what of a period they can use, beside Lago and Kon, "A Middleware System
 for Distributed Real-Time Multimedia Processing", 2003. Needs root for namespaces."""
 
 import shutil

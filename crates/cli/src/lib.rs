@@ -87,7 +87,7 @@ fn run(command: Command) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     /// What is linked whole is optimised at the level of the crate that is linked last; at "s" no loop of any
-    /// crate becomes vectors (docs/decisions/0034-loops-are-compiled-twice.md).
+    /// crate becomes vectors (docs/internals/decisions/0034-loops-are-compiled-twice.md).
     #[test]
     fn the_crate_that_is_linked_last_is_not_made_small() {
         let workspace: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();

@@ -1,4 +1,4 @@
-//! Compares ways to choose a latency from what packets take, on the same arrivals (docs/decisions,
+//! Compares ways to choose a latency from what packets take, on the same arrivals (docs/internals/decisions,
 //! 0012), and plays five minutes at every place with the one that is in the tree
 //! (docs/performance.md). Prints two tables.
 //!

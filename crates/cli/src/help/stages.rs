@@ -1,4 +1,4 @@
-//! What each stage of a packet's way is. `docs/stages.md` has the same with more detail.
+//! What each stage of a packet's way is. `docs/reference/stages.md` has the same with more detail.
 
 macro_rules! stages {
     () => {
@@ -34,7 +34,7 @@ mod tests {
     use tautline_proto::ledger::{SENDER_STAGE, Stage};
 
     const STAGES: &str = stages!();
-    const PAGE: &str = include_str!("../../../../docs/stages.md");
+    const PAGE: &str = include_str!("../../../../docs/reference/stages.md");
 
     /// The lines of a stage.
     fn entry(stage: &str) -> String {
@@ -56,7 +56,7 @@ mod tests {
             );
             // From, to, cause, and what changes it.
             let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{stage}` |")));
-            let row = row.unwrap_or_else(|| panic!("docs/stages.md has no row of {stage}"));
+            let row = row.unwrap_or_else(|| panic!("docs/reference/stages.md has no row of {stage}"));
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
             assert!(cells.len() == 5 && cells.iter().all(|cell| !cell.is_empty()), "{row}");
         }

@@ -243,7 +243,7 @@ mod exclusive {
                 });
                 let let_out = ends.map(|report| report.count("skipped_frames"));
                 eprintln!("measured {measured:?} with {let_out:?} frames let out");
-                // A graph that lets cycles out may be late in the median, too (docs/latency.md).
+                // A graph that lets cycles out may be late in the median, too (docs/guide/latency.md).
                 (is_right(measured) || let_out == [0; 2]).then_some(measured)
             };
             let Some(measured) = (0..GRAPHS).find_map(measure) else {

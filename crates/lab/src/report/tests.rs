@@ -169,7 +169,7 @@ fn full() -> LabReport {
 
 #[test]
 fn every_field_of_a_report_is_described_with_its_type_and_when_it_is_null() {
-    let page = include_str!("../../../../docs/lab-method.md");
+    let page = include_str!("../../../../docs/internals/lab-method.md");
     let table: Vec<Vec<&str>> = page
         .lines()
         .filter(|line| line.starts_with("| `"))

@@ -1,4 +1,4 @@
-//! The figure of docs/time.md: what half a minute of exchanges allows, and what is made of it.
+//! The figure of docs/internals/time.md: what half a minute of exchanges allows, and what is made of it.
 
 use core::fmt::Write;
 

@@ -2,7 +2,7 @@
 //! preset: `cargo run --release -p tautline-sim --example clock_estimates`.
 //!
 //! All see the same exchanges. Columns: how far the estimate is from the truth (median, 99 %,
-//! greatest) in three stretches of time. The tables of docs/decisions/0010-clock-estimate.md are
+//! greatest) in three stretches of time. The tables of docs/internals/decisions/0010-clock-estimate.md are
 //! what this prints. With `-- figure` it writes docs/figures/clock-estimate.svg to standard output.
 
 mod exchanges;
